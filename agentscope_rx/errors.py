@@ -1,0 +1,253 @@
+"""One tree: every error that the library raises or signals is an `AgentScopeError` and carries what a handler needs.
+
+    AgentScopeError
+    +-- ConfigurationError (ValueError)     an argument that cannot work; raised where it was given
+    |   +-- ToolDefinitionError             a callable that no schema can be made from
+    |   +-- DuplicateToolError              two tools of one name
+    |   +-- MissingExtraError               an optional package that is not installed
+    |   +-- SetupError                      an external part (weights, server) that is missing or damaged
+    +-- InvalidInputError (ValueError)      what was handed to call(), stream(), Msg or a block
+    +-- AgentBusyError                      a second call while the agent is running
+    +-- RunInsideLoopError                  run() on the thread of a running event loop
+    +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
+    +-- ChannelFullError                    a channel with the FAIL policy was full
+    +-- HookError                           a hook answered with what its event does not allow
+    +-- ModelError                          anything that went wrong between us and a model
+    |   +-- ModelConnectionError            no connection, or it broke off
+    |   +-- ModelTimeoutError               a deadline of the model call passed
+    |   +-- ProtocolError                   an answer that the wire format does not allow
+    |   +-- EmptyResponseError              an answer with neither text, thinking nor tool call
+    |   +-- ContentFilterError              the provider withheld the answer
+    |   +-- ModelHTTPError                  the provider answered with an error status
+    |       +-- BadRequestError             400, 422 and other 4xx
+    |       |   +-- ContextOverflowError    the conversation does not fit the model
+    |       +-- AuthenticationError         401
+    |       +-- PermissionDeniedError       403
+    |       +-- NotFoundError               404
+    |       +-- RateLimitError              429
+    |       +-- ServerError                 5xx
+    |           +-- OverloadedError         503, 529
+    +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
+
+`retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
+"""
+
+from __future__ import annotations
+
+
+class AgentScopeError(Exception):
+    """Root of the tree; `retryable` is False unless a kind says otherwise."""
+
+    retryable: bool = False
+
+
+class ConfigurationError(AgentScopeError, ValueError):
+    """An argument that cannot work; the message says what to change."""
+
+
+class ToolDefinitionError(ConfigurationError):
+    """A callable cannot become a tool; `tool` names it."""
+
+    def __init__(self, message: str, *, tool: str) -> None:
+        super().__init__(message)
+        self.tool = tool
+
+
+class DuplicateToolError(ConfigurationError):
+    """Two tools share one name; `tool` is the name."""
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(
+            f"A tool named {tool!r} is registered already. Rename one of them with @tool(name=...), "
+            "or remove the first with toolkit.remove(name)."
+        )
+        self.tool = tool
+
+
+class MissingExtraError(ConfigurationError, ImportError):
+    """An optional package is not installed; `extra` names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str, hint: str | None = None) -> None:
+        text = f"{package!r} is not installed. Install it with: pip install 'agentscope-rx[{extra}]'"
+        super().__init__(f"{text}, then run: {hint}" if hint else text)
+        self.package = package
+        self.extra = extra
+
+
+class SetupError(ConfigurationError):
+    """A part outside the library (weights, a local server) is missing, damaged or does not start."""
+
+
+class InvalidInputError(AgentScopeError, ValueError):
+    """A message, block or call input that cannot be used; nothing was started."""
+
+
+class AgentBusyError(AgentScopeError):
+    """The agent is running; the first run is untouched. `agent` is its name, `run_id` the run in its way."""
+
+    def __init__(self, agent: str, run_id: str, detail: str | None = None) -> None:
+        text = f"Agent {agent!r} is still running (run {run_id}), please wait for it to finish"
+        super().__init__(
+            f"{text}: {detail}" if detail else f"{text}, or use one agent per conversation (or check_running=False)."
+        )
+        self.agent = agent
+        self.run_id = run_id
+
+
+class RunInsideLoopError(AgentScopeError, RuntimeError):
+    """`run()` would block the event loop that it needs; `await` the flow instead."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "run() blocks, and this thread is running an event loop. Use `await flow` (or `async for`) here instead."
+        )
+
+
+class DeadlineError(AgentScopeError, TimeoutError):
+    """A deadline passed: `which` is 'first', 'idle' or 'total', `limit` its seconds, `scope` what it bounded."""
+
+    retryable = True
+
+    def __init__(self, which: str, limit: float, scope: str = "operation") -> None:
+        what = {"first": "gave no first item", "idle": "was silent", "total": "did not finish"}.get(which, which)
+        super().__init__(f"{scope} {what} within {limit:g} s")
+        self.which = which
+        self.limit = limit
+        self.scope = scope
+
+
+class ChannelFullError(AgentScopeError):
+    """A channel whose policy is FAIL was full; `capacity` is its bound."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(f"The consumer is slower than the run: {capacity} items are waiting and the policy is FAIL.")
+        self.capacity = capacity
+
+
+class HookError(AgentScopeError):
+    """A hook answered with what its event does not allow; names the hook and the event."""
+
+    def __init__(self, message: str, *, hook: str, event: str) -> None:
+        super().__init__(f"Hook {hook} on {event}: {message}")
+        self.hook = hook
+        self.event = event
+
+
+class ModelError(AgentScopeError):
+    """Something went wrong between us and a model; `model` and `provider` name it where known."""
+
+    def __init__(self, message: str, *, model: str | None = None, provider: str | None = None) -> None:
+        super().__init__(message)
+        self.model = model
+        self.provider = provider
+
+
+class ModelConnectionError(ModelError):
+    """No connection to the provider, or it broke off before the answer was whole."""
+
+    retryable = True
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    """A deadline of a model call passed; `which` and `limit` as in `DeadlineError`."""
+
+    retryable = True
+
+    def __init__(self, which: str, limit: float, *, model: str | None = None, provider: str | None = None) -> None:
+        super().__init__(str(DeadlineError(which, limit, f"Model {model or 'call'}")), model=model, provider=provider)
+        self.which = which
+        self.limit = limit
+
+
+class ProtocolError(ModelError):
+    """The provider sent what its wire format does not allow; `body` is the offending part, cut."""
+
+    def __init__(
+        self, message: str, *, body: str | None = None, model: str | None = None, provider: str | None = None
+    ) -> None:
+        super().__init__(message, model=model, provider=provider)
+        self.body = body
+
+
+class EmptyResponseError(ModelError):
+    """The model ended without text, thinking or tool call; `finish_reason` is what it gave as the reason."""
+
+    retryable = True
+
+    def __init__(self, *, model: str | None = None, finish_reason: str | None = None) -> None:
+        super().__init__(
+            f"Model {model or '(unnamed)'} answered without content (finish reason: {finish_reason or 'none'}).",
+            model=model,
+        )
+        self.finish_reason = finish_reason
+
+
+class ContentFilterError(ModelError):
+    """The provider's filter withheld the whole answer."""
+
+
+class ModelHTTPError(ModelError):
+    """The provider answered with an error: `status`, its own `code`, `body`, `request_id` and `retry_after` seconds."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str | None = None,
+        body: str | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> None:
+        super().__init__(message, model=model, provider=provider)
+        self.status = status
+        self.code = code
+        self.body = body
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class BadRequestError(ModelHTTPError):
+    """4xx: the request itself is wrong; sending it again will not help."""
+
+
+class ContextOverflowError(BadRequestError):
+    """The conversation does not fit the model's context."""
+
+
+class AuthenticationError(ModelHTTPError):
+    """401: no key, or a wrong one."""
+
+
+class PermissionDeniedError(ModelHTTPError):
+    """403: the key may not do this."""
+
+
+class NotFoundError(ModelHTTPError):
+    """404: no such model or endpoint."""
+
+
+class RateLimitError(ModelHTTPError):
+    """429: too many requests; `retry_after` says how long to wait where the provider did."""
+
+    retryable = True
+
+
+class ServerError(ModelHTTPError):
+    """5xx: the provider failed."""
+
+    retryable = True
+
+
+class OverloadedError(ServerError):
+    """503 or 529: the provider is overloaded."""
+
+
+class ToolError(AgentScopeError):
+    """Raise it in a tool to give the model a plain error text; `retryable=True` lets a retry policy try again."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable

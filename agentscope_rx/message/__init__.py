@@ -1,0 +1,41 @@
+"""Messages and their content blocks."""
+
+from agentscope_rx.message.block import (
+    AudioBlock,
+    ContentBlock,
+    ImageBlock,
+    OutputBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+    VideoBlock,
+)
+from agentscope_rx.message.history import History, closing_results, open_calls
+from agentscope_rx.message.msg import GenerateReason, Msg, MsgRole
+from agentscope_rx.message.source import Base64Source, Source, URLSource
+from agentscope_rx.message.usage import ChatUsage
+
+__all__ = [
+    "AudioBlock",
+    "Base64Source",
+    "ChatUsage",
+    "ContentBlock",
+    "GenerateReason",
+    "History",
+    "ImageBlock",
+    "Msg",
+    "MsgRole",
+    "OutputBlock",
+    "Source",
+    "TextBlock",
+    "ThinkingBlock",
+    "ToolResultBlock",
+    "ToolResultKind",
+    "ToolUseBlock",
+    "URLSource",
+    "VideoBlock",
+    "closing_results",
+    "open_calls",
+]

@@ -1,0 +1,174 @@
+"""The closed set of content blocks: what a message is made of. Frozen values with an exact JSON round trip.
+
+| block           | `type`        | says                                                        |
+|-----------------|---------------|-------------------------------------------------------------|
+| TextBlock       | `text`        | words                                                       |
+| ThinkingBlock   | `thinking`    | a model's reasoning, with the signature its vendor wants back |
+| ImageBlock, AudioBlock, VideoBlock | `image`, `audio`, `video` | media from a source              |
+| ToolUseBlock    | `tool_use`    | a call: one canonical `input`, the raw text for diagnostics |
+| ToolResultBlock | `tool_result` | its result, with a machine-readable kind if it is an error  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Discriminator
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.message.frozen import EMPTY, freeze
+from agentscope_rx.message.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Words."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+    def __post_init__(self) -> None:
+        if type(self.text) is not str and not isinstance(self.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"TextBlock.text must be a str, not {type(self.text).__name__}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    """A model's reasoning; `signature` is the vendor's proof, sent back unchanged."""
+
+    thinking: str
+    signature: str | None = None
+    metadata: Mapping[str, object] = EMPTY
+    type: Literal["thinking"] = "thinking"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", freeze(self.metadata))
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """A picture; pixel bounds are hints for models that resize."""
+
+    source: Source
+    min_pixels: int | None = None
+    max_pixels: int | None = None
+    type: Literal["image"] = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class AudioBlock:
+    """Sound."""
+
+    source: Source
+    type: Literal["audio"] = "audio"
+
+
+@dataclass(frozen=True, slots=True)
+class VideoBlock:
+    """Moving pictures; `fps`, frame and pixel bounds are hints for models that sample."""
+
+    source: Source
+    fps: float | None = None
+    max_frames: int | None = None
+    min_pixels: int | None = None
+    max_pixels: int | None = None
+    total_pixels: int | None = None
+    type: Literal["video"] = "video"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseBlock:
+    """A call that the model asks for. `input` is the one truth about its arguments.
+
+    In a finished message `raw` is None unless the arguments could not be read: then `input` is empty, `raw` holds
+    the model's text and `input_error` says what is wrong with it. In a stream's fragment `raw` is the piece of
+    argument text that has just come.
+    """
+
+    id: str
+    name: str
+    input: Mapping[str, object] = EMPTY
+    raw: str | None = None
+    input_error: str | None = None
+    metadata: Mapping[str, object] = EMPTY
+    type: Literal["tool_use"] = "tool_use"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "input", freeze(self.input))
+        object.__setattr__(self, "metadata", freeze(self.metadata))
+
+    def with_input(self, input: Mapping[str, object]) -> ToolUseBlock:
+        """The same call with these arguments, read and whole."""
+        return replace(self, input=freeze(input), raw=None, input_error=None)
+
+
+class ToolResultKind(StrEnum):
+    """Why a result is an error."""
+
+    NOT_FOUND = "not_found"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    REJECTED = "rejected"
+
+
+OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock, Discriminator("type")]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock:
+    """What a call gave. `kind` is None for a success and says why otherwise."""
+
+    id: str
+    name: str
+    output: tuple[OutputBlock, ...] = ()
+    kind: ToolResultKind | None = None
+    metadata: Mapping[str, object] = EMPTY
+    type: Literal["tool_result"] = "tool_result"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", tuple(self.output))
+        object.__setattr__(self, "metadata", freeze(self.metadata))
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the call failed."""
+        return self.kind is not None
+
+    @property
+    def text(self) -> str:
+        """The text parts of the output, joined by newlines."""
+        return "\n".join(block.text for block in self.output if isinstance(block, TextBlock))
+
+    @classmethod
+    def error(cls, call: ToolUseBlock, kind: ToolResultKind, text: str) -> ToolResultBlock:
+        """The error result of `call`; the one spelling that a model sees is `Error: <text>`."""
+        return cls(call.id, call.name, (TextBlock(f"Error: {text}"),), kind)
+
+    @classmethod
+    def of(cls, call: ToolUseBlock, output: str | OutputBlock | Iterable[OutputBlock]) -> ToolResultBlock:
+        """The result of `call` with this output."""
+        return cls(call.id, call.name, output_blocks(output))
+
+
+ContentBlock = Annotated[
+    TextBlock | ThinkingBlock | ImageBlock | AudioBlock | VideoBlock | ToolUseBlock | ToolResultBlock,
+    Discriminator("type"),
+]
+
+BLOCK_TYPES = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock, ToolUseBlock, ToolResultBlock)
+OUTPUT_TYPES = (TextBlock, ImageBlock, AudioBlock, VideoBlock)
+
+
+def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[OutputBlock, ...]:
+    """Text, a block or blocks as a tuple of blocks."""
+    if isinstance(output, str):
+        return (TextBlock(output),)
+    if isinstance(output, OUTPUT_TYPES):
+        return (output,)
+    return tuple(output)
+

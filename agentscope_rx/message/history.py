@@ -1,0 +1,81 @@
+"""The laws of a history: an O(1) view of messages, which calls are open, and how they are closed.
+
+A call is *open* while no later message holds a result with its id. After any end of a run every call of an agent has
+exactly one result, but for the last assistant message of a run that stopped on purpose: its open calls are *pending*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import overload
+
+from agentscope_rx.message.block import ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.message.msg import Msg, MsgRole
+
+
+class History(Sequence[Msg]):
+    """The first `length` messages of an append-only list, as a read-only sequence: made in O(1), it never changes.
+
+    Its owner may append to the list but must start a new one to change or remove what is in it.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Msg] | None = None, length: int | None = None) -> None:
+        self._messages = messages if messages is not None else []
+        self._length = len(self._messages) if length is None else length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Msg: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Msg]: ...
+    def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
+        if isinstance(index, slice):
+            return [self._messages[i] for i in range(*index.indices(self._length))]
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError("history index out of range")
+        return self._messages[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str):
+            return NotImplemented
+        items: Sequence[object] = other  # pyright: ignore[reportUnknownVariableType]
+        return len(items) == self._length and all(a == b for a, b in zip(self, items, strict=True))
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'History'")
+
+    def __repr__(self) -> str:
+        return f"History({self._length} messages)"
+
+
+def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:
+    """The calls without result in the last assistant message of the agent `name`, in call order.
+
+    Peers' messages are looked past: what another agent says or calls is not this agent's work.
+    """
+    answered: set[str] = set()
+    for index in range(len(history) - 1, -1, -1):
+        message = history[index]
+        if message.role is MsgRole.ASSISTANT and message.name == name:
+            return tuple(call for call in message.tool_calls if call.id not in answered)
+        answered.update(result.id for result in message.tool_results)
+    return ()
+
+
+_CLOSING_TEXT = {
+    ToolResultKind.INTERRUPTED: "The tool call was interrupted before it finished; its effect is unknown.",
+    ToolResultKind.FAILED: "The run ended before the tool call finished; its effect is unknown.",
+}
+
+
+def closing_results(
+    calls: Iterable[ToolUseBlock], kind: ToolResultKind = ToolResultKind.INTERRUPTED, text: str | None = None
+) -> tuple[ToolResultBlock, ...]:
+    """One machine-readable error result for each open call."""
+    return tuple(ToolResultBlock.error(call, kind, text or _CLOSING_TEXT.get(kind, kind.value)) for call in calls)

@@ -1,0 +1,190 @@
+"""`Msg`: the one unit that user, agent, tools and memory exchange. A frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TypeVar
+from uuid import uuid4
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import Self, TypedDict, Unpack
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.message.block import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.message.frozen import EMPTY, freeze
+from agentscope_rx.message.usage import ChatUsage
+
+B = TypeVar("B")
+
+
+class MsgRole(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+class GenerateReason(StrEnum):
+    """Why a reply ended where it did."""
+
+    MODEL_STOP = "model_stop"
+    TOOL_CALLS = "tool_calls"
+    STRUCTURED_OUTPUT = "structured_output"
+    TOOL_SUSPENDED = "tool_suspended"
+    REASONING_STOP_REQUESTED = "reasoning_stop_requested"
+    ACTING_STOP_REQUESTED = "acting_stop_requested"
+    INTERRUPTED = "interrupted"
+    MAX_ITERATIONS = "max_iterations"
+
+
+class MsgFields(TypedDict, total=False):
+    """What `Msg.replace` and the role constructors take."""
+
+    name: str
+    content: str | ContentBlock | Iterable[ContentBlock]
+    role: MsgRole | str
+    id: str
+    metadata: Mapping[str, object]
+    timestamp: str
+    generate_reason: GenerateReason
+    usage: ChatUsage | None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Msg:
+    """A message: who (`name`, `role`), what (`content` blocks), and its own `id`.
+
+    `content` may be given as a str, a block or blocks; it is kept as a tuple of blocks. Equality is by value.
+    `usage` is what the message cost (summed over the run on a final message), `timestamp` UTC in ISO 8601.
+    """
+
+    name: str
+    content: tuple[ContentBlock, ...]
+    role: MsgRole = MsgRole.USER
+    id: str = ""
+    metadata: Mapping[str, object] = EMPTY
+    timestamp: str = ""
+    generate_reason: GenerateReason = GenerateReason.MODEL_STOP
+    usage: ChatUsage | None = None
+
+    def __init__(
+        self,
+        name: str,
+        content: str | ContentBlock | Iterable[ContentBlock],
+        role: MsgRole | str = MsgRole.USER,
+        *,
+        id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        timestamp: str | None = None,
+        generate_reason: GenerateReason = GenerateReason.MODEL_STOP,
+        usage: ChatUsage | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "name", name)
+        put(self, "content", _blocks(content))
+        put(self, "role", role if type(role) is MsgRole else _role(role))
+        put(self, "id", id or uuid4().hex)
+        put(self, "metadata", freeze(metadata))
+        put(self, "timestamp", timestamp or datetime.now(UTC).isoformat(timespec="milliseconds"))
+        put(self, "generate_reason", generate_reason)
+        put(self, "usage", usage)
+
+    def __post_init__(self) -> None:
+        # the JSON codec fills the slots itself and then comes here
+        object.__setattr__(self, "metadata", freeze(self.metadata))
+
+    @classmethod
+    def user(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "user") -> Msg:
+        """What a user says."""
+        return cls(name, content, MsgRole.USER)
+
+    @classmethod
+    def assistant(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "assistant") -> Msg:
+        """What an agent says."""
+        return cls(name, content, MsgRole.ASSISTANT)
+
+    @classmethod
+    def system(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "system") -> Msg:
+        """An instruction that stands before a conversation."""
+        return cls(name, content, MsgRole.SYSTEM)
+
+    @classmethod
+    def tool(cls, results: ToolResultBlock | Iterable[ToolResultBlock], name: str = "tool") -> Msg:
+        """Results of tool calls."""
+        return cls(name, results, MsgRole.TOOL)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by newlines; '' if there are none."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def tool_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls in this message, in order."""
+        return tuple(block for block in self.content if type(block) is ToolUseBlock)
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The results in this message, in order."""
+        return tuple(block for block in self.content if type(block) is ToolResultBlock)
+
+    def blocks(self, kind: type[B]) -> tuple[B, ...]:
+        """All blocks of one class, in order."""
+        return tuple(block for block in self.content if isinstance(block, kind))
+
+    def replace(self, **changes: Unpack[MsgFields]) -> Msg:
+        """A copy with these fields changed; the id stays unless given."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)} | changes
+        return Msg(**values)
+
+    def to_json(self) -> str:
+        """One JSON object; `Msg.from_json` gives an equal message back."""
+        return _adapter().dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The message that `to_json` wrote; `InvalidInputError` names what does not fit."""
+        try:
+            return _adapter().validate_json(text)  # pyright: ignore[reportReturnType]
+        except ValidationError as error:
+            raise InvalidInputError(f"This is not a message: {error}") from error
+
+
+_ADAPTER: list[TypeAdapter[Msg]] = []
+
+
+def _adapter() -> TypeAdapter[Msg]:
+    # built on first use: it costs more than importing the module
+    if not _ADAPTER:
+        _ADAPTER.append(TypeAdapter(Msg))
+    return _ADAPTER[0]
+
+
+def _role(role: str) -> MsgRole:
+    try:
+        return MsgRole(role)
+    except ValueError:
+        raise InvalidInputError(
+            f"{role!r} is not a role; use one of {', '.join(r.value for r in MsgRole)}. "
+            "(The order of Msg's arguments is name, content, role.)"
+        ) from None
+
+
+def _blocks(content: str | ContentBlock | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
+    if isinstance(content, str):
+        return (TextBlock(content),)
+    if isinstance(content, BLOCK_TYPES):
+        return (content,)
+    try:
+        blocks = tuple(content)
+    except TypeError:
+        raise InvalidInputError(f"Message content must be text or blocks, not {type(content).__name__}.") from None
+    for block in blocks:
+        if not isinstance(block, BLOCK_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"Message content must be text or blocks, found {type(block).__name__}: {block!r:.80}")
+    return blocks

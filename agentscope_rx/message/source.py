@@ -1,0 +1,58 @@
+"""Where the bytes of an image, audio or video come from: a URL or base64 data."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Discriminator
+
+from agentscope_rx.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True)
+class URLSource:
+    """A web address, a `file:` URL or a local path."""
+
+    url: str
+    type: Literal["url"] = "url"
+
+    def __post_init__(self) -> None:
+        if not self.url:
+            raise InvalidInputError("URLSource needs a url.")
+
+
+@dataclass(frozen=True, slots=True)
+class Base64Source:
+    """Data in base64 with its media type, such as `image/png`."""
+
+    media_type: str
+    data: str
+    type: Literal["base64"] = "base64"
+
+    def __post_init__(self) -> None:
+        if not self.media_type or not self.data:
+            raise InvalidInputError("Base64Source needs a media_type (such as 'image/png') and data.")
+
+    @classmethod
+    def of(cls, data: bytes, media_type: str) -> Base64Source:
+        """The source that holds these bytes."""
+        return cls(media_type, base64.b64encode(data).decode("ascii"))
+
+    @classmethod
+    def of_file(cls, path: str | Path, media_type: str) -> Base64Source:
+        """The source that holds this file's bytes, read now."""
+        return cls.of(Path(path).read_bytes(), media_type)
+
+    def decode(self) -> bytes:
+        """The bytes; `InvalidInputError` if the data is not base64."""
+        try:
+            return base64.b64decode(self.data, validate=True)
+        except binascii.Error as error:
+            raise InvalidInputError(f"The data of this {self.media_type} source is not base64: {error}") from error
+
+
+Source = Annotated[URLSource | Base64Source, Discriminator("type")]

@@ -1,0 +1,86 @@
+"""The port to a model: messages, tools and options in, a Flow of increments out.
+
+A provider implements `do_stream`, one attempt. `stream` puts the deadlines and the retries around it, in that order:
+
+    defer(do_stream) |> timeout(first, idle, total) |> retry(policy)
+
+so each attempt has its own clock, is really made anew, and is announced in-band by a `RetryNotice`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from agentscope_rx.errors import ConfigurationError, ModelTimeoutError
+from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.model.response import ChatResponse, RetryNotice
+from agentscope_rx.reactive import Flow, defer, retry, timeout
+from agentscope_rx.reactive.retry import Attempt
+
+
+class ChatModel(ABC):
+    """A chat model. Subclass it and implement `do_stream`; users and agents call `stream`."""
+
+    provider: str = "custom"
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        options: GenerateOptions | None = None,
+        execution_config: ExecutionConfig | None = None,
+    ) -> None:
+        if not model_name or not model_name.strip():
+            raise ConfigurationError(f"{type(self).__name__} needs a model name.")
+        self.model_name = model_name
+        self.options = options or GenerateOptions()
+        self.execution_config = execution_config
+
+    @abstractmethod
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """One attempt: a cold Flow of increments, without retry or deadline.
+
+        Signals: increments; then completion when the answer is whole, or one `ModelError`.
+        Cancels: the request; its response is closed.
+        """
+
+    def stream(
+        self,
+        messages: Sequence[Msg],
+        tools: Sequence[ToolSchema] = (),
+        options: GenerateOptions | None = None,
+    ) -> Flow[ChatResponse]:
+        """Ask the model: a cold Flow; each subscription is one request, with the deadlines and retries configured.
+
+        Signals: increments, and a chunk with `retry` before each further attempt; then completion, or one
+        `ModelError`. Retries only happen while no content has been emitted.
+        Cancels: the request in progress, or the wait before the next one.
+        """
+        merged = (options or self.options).over(self.options)
+        config = merged.execution_config or ExecutionConfig()
+        config = config.over(self.execution_config).over(MODEL_DEFAULTS)
+        attempt: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
+        bounded = attempt.pipe(
+            timeout(
+                first=config.limit("first_chunk_timeout"),
+                idle=config.limit("idle_timeout"),
+                total=config.limit("timeout"),
+                error=self._late,
+            )
+        )
+        policy = config.policy()
+        return bounded if config.max_attempts == 1 else bounded.pipe(retry(policy, notice=_notice))
+
+    def _late(self, which: str, limit: float) -> Exception:
+        return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_name!r})"
+
+
+def _notice(attempt: Attempt) -> ChatResponse:
+    return ChatResponse(retry=RetryNotice(attempt.number, attempt.delay, attempt.error, attempt.discarded))

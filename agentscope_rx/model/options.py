@@ -1,0 +1,198 @@
+"""What a caller may ask of a model or tool call: sampling, tools, connection, and how long and how often to try.
+
+Every field of `GenerateOptions` and `ExecutionConfig` may be left out; `a.over(b)` takes a's where given, else b's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from typing import Final, Literal
+
+from tenacity import RetryCallState
+from tenacity.stop import stop_after_attempt, stop_base
+from tenacity.wait import wait_base, wait_exponential
+from typing_extensions import Self
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.message.frozen import EMPTY, freeze
+from agentscope_rx.reactive.retry import RetryPolicy, jittered
+
+
+class Unset(Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""Not given: take the default. (None, where it is allowed, is a choice of its own: no limit.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model sees it: `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    strict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether the model may, must or must not call a tool, or which one it must call."""
+
+    mode: Literal["auto", "none", "required", "specific"] = "auto"
+    tool: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.mode == "specific") != bool(self.tool and self.tool.strip()):
+            raise ConfigurationError("ToolChoice names a tool if, and only if, its mode is 'specific'.")
+
+    @classmethod
+    def specific(cls, tool: str) -> ToolChoice:
+        """The model must call this tool."""
+        return cls("specific", tool)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """What the error says of itself in `retryable`; OS-level I/O errors and timeouts are, anything else is not."""
+    answer = getattr(error, "retryable", None)
+    if isinstance(answer, bool):
+        return answer
+    return isinstance(error, (TimeoutError, ConnectionError))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionConfig:
+    """How long one attempt may take, and how often and when to try again. Seconds throughout; None is no limit.
+
+    `timeout` bounds one attempt as a whole, `first_chunk_timeout` the wait for its first chunk, `idle_timeout` the
+    silence between chunks. The waits between attempts are `initial_backoff`, times `backoff_multiplier` each, at
+    most `max_backoff`, +-50 % jitter, and never less than what the provider's Retry-After asks for. `wait`, `stop`
+    take tenacity objects instead, if given. `retry_on` says which errors are worth another attempt.
+    """
+
+    timeout: float | None | Unset = UNSET
+    first_chunk_timeout: float | None | Unset = UNSET
+    idle_timeout: float | None | Unset = UNSET
+    max_attempts: int | Unset = UNSET
+    initial_backoff: float | Unset = UNSET
+    max_backoff: float | Unset = UNSET
+    backoff_multiplier: float | Unset = UNSET
+    retry_on: Callable[[BaseException], bool] | Unset = UNSET
+    wait: wait_base | Unset = UNSET
+    stop: stop_base | Unset = UNSET
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "first_chunk_timeout", "idle_timeout"):
+            value: float | None | Unset = getattr(self, name)
+            if value is not UNSET and value is not None and value <= 0:
+                raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {value}.")
+        if self.max_attempts is not UNSET and self.max_attempts < 1:
+            raise ConfigurationError(f"max_attempts counts the first try and must be >= 1, not {self.max_attempts}.")
+        if self.backoff_multiplier is not UNSET and self.backoff_multiplier < 1:
+            raise ConfigurationError(f"backoff_multiplier must be >= 1.0, not {self.backoff_multiplier}.")
+        for name in ("initial_backoff", "max_backoff"):
+            delay: float | Unset = getattr(self, name)
+            if delay is not UNSET and delay < 0:
+                raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay}.")
+
+    def over(self, other: ExecutionConfig | None) -> Self:
+        """This config, with what it leaves out taken from `other`."""
+        if other is None:
+            return self
+        given = {f.name: getattr(other, f.name) for f in fields(self) if getattr(self, f.name) is UNSET}
+        return replace(self, **given)
+
+    def limit(self, name: Literal["timeout", "first_chunk_timeout", "idle_timeout"]) -> float | None:
+        """The seconds of one deadline; None if there is none."""
+        value: float | None | Unset = getattr(self, name)
+        return None if value is UNSET else value
+
+    def policy(self) -> RetryPolicy:
+        """The retry policy that this config describes."""
+        attempts = 1 if self.max_attempts is UNSET else self.max_attempts
+        wait = self.wait
+        if wait is UNSET:
+            wait = jittered(
+                wait_exponential(
+                    multiplier=2.0 if self.initial_backoff is UNSET else self.initial_backoff,
+                    max=30.0 if self.max_backoff is UNSET else self.max_backoff,
+                    exp_base=2.0 if self.backoff_multiplier is UNSET else self.backoff_multiplier,
+                )
+            )
+        retry_on = is_retryable if self.retry_on is UNSET else self.retry_on
+
+        def retry(state: RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome else None
+            return error is not None and retry_on(error)
+
+        return RetryPolicy(
+            stop=stop_after_attempt(attempts) if self.stop is UNSET else self.stop, wait=wait, retry=retry
+        )
+
+
+MODEL_DEFAULTS: Final = ExecutionConfig(
+    timeout=300.0, max_attempts=3, initial_backoff=2.0, max_backoff=30.0, backoff_multiplier=2.0
+)
+"""5 minutes an attempt, 3 attempts, 2 s to 30 s between them."""
+
+TOOL_DEFAULTS: Final = ExecutionConfig(
+    timeout=300.0, max_attempts=1, initial_backoff=2.0, max_backoff=30.0, backoff_multiplier=2.0
+)
+"""5 minutes and a single attempt: a tool's effect may not bear repeating."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """What to ask of one model call; a field left None is the provider's default.
+
+    `additional_body_params`, `_headers` and `_query_params` go to the wire as they are. An option that a provider
+    does not know is a `ConfigurationError`, never dropped.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop: Sequence[str] | None = None
+    thinking_budget: int | None = None
+    reasoning_effort: str | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: Mapping[str, object] | None = None
+    stream: bool | None = None
+    execution_config: ExecutionConfig | None = None
+    additional_headers: Mapping[str, str] = EMPTY  # pyright: ignore[reportAssignmentType]
+    additional_body_params: Mapping[str, object] = EMPTY
+    additional_query_params: Mapping[str, str] = EMPTY  # pyright: ignore[reportAssignmentType]
+
+    def __post_init__(self) -> None:
+        for name in ("additional_headers", "additional_body_params", "additional_query_params"):
+            object.__setattr__(self, name, freeze(getattr(self, name)))
+
+    def over(self, other: GenerateOptions | None) -> GenerateOptions:
+        """These options, with what they leave out taken from `other`; the maps and execution configs are united."""
+        if other is None or other is self:
+            return self
+        merged: dict[str, object] = {}
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
+            if f.name.startswith("additional_"):
+                merged[f.name] = {**theirs, **mine}
+            elif f.name == "execution_config":
+                merged[f.name] = mine.over(theirs) if mine is not None else theirs
+            else:
+                merged[f.name] = theirs if mine is None else mine
+        return GenerateOptions(**merged)  # pyright: ignore[reportArgumentType]
+

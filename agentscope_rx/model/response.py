@@ -1,0 +1,69 @@
+"""What a model's stream carries: increments. Nothing in a chunk repeats what an earlier chunk said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agentscope_rx.message.block import AudioBlock, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, VideoBlock
+from agentscope_rx.message.frozen import EMPTY
+from agentscope_rx.message.usage import ChatUsage
+
+
+class FinishReason(StrEnum):
+    """Why the model stopped, in one vocabulary for all providers."""
+
+    STOP = "stop"
+    TOOL_CALLS = "tool_calls"
+    LENGTH = "length"
+    CONTENT_FILTER = "content_filter"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseDelta:
+    """A piece of a tool call. Pieces with one `index` are one call; `id` and `name` come with any of them, once.
+
+    `arguments` is the next piece of the arguments' JSON text.
+    """
+
+    index: int
+    id: str | None = None
+    name: str | None = None
+    arguments: str = ""
+    metadata: Mapping[str, object] = EMPTY
+
+
+ChunkBlock = TextBlock | ThinkingBlock | ToolUseDelta | ToolUseBlock | ImageBlock | AudioBlock | VideoBlock
+"""A text or thinking block is the next piece of the open block of its kind; the others but `ToolUseDelta` are whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryNotice:
+    """An attempt failed and another will follow after `delay` seconds.
+
+    If `discarded`, the chunks of the failed attempt were shown already and are void.
+    """
+
+    attempt: int
+    delay: float
+    error: Exception
+    discarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChatResponse:
+    """One increment of an answer: new content, or facts about the answer as they become known.
+
+    `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.
+    A chunk with `retry` has no content: see `RetryNotice`.
+    """
+
+    content: tuple[ChunkBlock, ...] = ()
+    usage: ChatUsage | None = None
+    finish_reason: FinishReason | None = None
+    raw_finish_reason: str | None = None
+    id: str | None = None
+    metadata: Mapping[str, object] = EMPTY
+    retry: RetryNotice | None = None

@@ -1,0 +1,74 @@
+"""A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators."""
+
+from agentscope_rx.reactive.bridge import FlowIterator
+from agentscope_rx.reactive.catch import catch
+from agentscope_rx.reactive.channel import ChannelStatistics, Overflow
+from agentscope_rx.reactive.demand import Demand
+from agentscope_rx.reactive.dropped import on_dropped
+from agentscope_rx.reactive.flat_map import concat, concat_map, flat_map, flat_map_kind
+from agentscope_rx.reactive.flow import Flow, flow
+from agentscope_rx.reactive.merge_ordered import merge_ordered
+from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
+from agentscope_rx.reactive.recurse import Tail, recurse, tail
+from agentscope_rx.reactive.retry import Attempt, RetryPolicy, jittered, retry
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.signal import Signal
+from agentscope_rx.reactive.sources import (
+    SourceCancelledError,
+    defer,
+    empty,
+    fail,
+    from_async_iterable,
+    from_call,
+    from_iterable,
+    just,
+    never,
+    timer,
+)
+from agentscope_rx.reactive.stop_on import stop_on
+from agentscope_rx.reactive.timeout import timeout
+from agentscope_rx.reactive.using import Ending, using
+from agentscope_rx.reactive.workers import WORKERS, WorkerStatistics
+
+__all__ = [
+    "WORKERS",
+    "Attempt",
+    "ChannelStatistics",
+    "Demand",
+    "Ending",
+    "Flow",
+    "FlowIterator",
+    "Overflow",
+    "RetryPolicy",
+    "Scope",
+    "Signal",
+    "SourceCancelledError",
+    "Tail",
+    "WorkerStatistics",
+    "catch",
+    "concat",
+    "concat_map",
+    "defer",
+    "empty",
+    "fail",
+    "flat_map",
+    "flat_map_kind",
+    "flow",
+    "from_async_iterable",
+    "from_call",
+    "from_iterable",
+    "iterate_on_worker",
+    "jittered",
+    "just",
+    "merge_ordered",
+    "never",
+    "on_dropped",
+    "on_worker",
+    "recurse",
+    "retry",
+    "stop_on",
+    "tail",
+    "timeout",
+    "timer",
+    "using",
+]

@@ -1,0 +1,169 @@
+"""The places where Flows and plain Python touch: `run()`, `await`, `async for`, `async with`.
+
+An iterator is a handle that holds the channel while the channel never holds it: when the loop that pulls is left, by
+`break` or by an exception, the handle dies and its finalizer disposes the run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Future, TimeoutError
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from reactivex.internal.exceptions import SequenceContainsNoElementsError
+
+from agentscope_rx.errors import RunInsideLoopError
+from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Channel, ChannelStatistics, Overflow
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.runtime import library_loop, running_loop
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.subscription import Subscription
+
+T = TypeVar("T")
+
+CLOSING_SECONDS = 10.0
+"""How long `run()` waits, after Ctrl-C, for the clean-up of the run."""
+
+
+class FlowIterator(AsyncIterator[T], Generic[T]):
+    """Pulls a flow through a bounded channel. The run starts at the first pull and is disposed with the handle."""
+
+    __slots__ = ("__weakref__", "_channel", "_options", "_source")
+
+    def __init__(
+        self, source: Flow[T], capacity: int = DEFAULT_CAPACITY, overflow: Overflow = Overflow.WAIT
+    ) -> None:
+        self._source: Flow[T] | None = source
+        self._options = (capacity, overflow)
+        self._channel: Channel[T] | None = None
+
+    def __aiter__(self) -> FlowIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """The next value. Whatever it raises, the run has ended or is disposed."""
+        if self._channel is None:
+            source, self._source = self._source, None
+            if source is None:
+                raise StopAsyncIteration
+            self._channel = Channel(*self._options)
+            self._channel.open(source)
+        try:
+            return await self._channel.pull()
+        except BaseException:
+            self._channel.dispose()
+            raise
+
+    async def aclose(self) -> None:
+        """Dispose the run and wait for its clean-up: afterwards nothing of it is left."""
+        self._source = None
+        if self._channel is not None:
+            self._channel.dispose()
+            idle: asyncio.Future[None] = self._channel.scope.loop.create_future()
+            forget = self._channel.scope.work.when_idle(lambda: idle.done() or idle.set_result(None))
+            try:
+                await idle
+            finally:
+                forget()
+
+    def statistics(self) -> ChannelStatistics:
+        """What has passed through the iterator's buffer and what waits in it."""
+        if self._channel is None:
+            return ChannelStatistics(0, self._options[0], 0, 0, 0, False)
+        return self._channel.statistics()
+
+    def __del__(self) -> None:
+        if self._channel is not None:
+            self._channel.dispose()
+
+
+_entered: WeakKeyDictionary[asyncio.Task[object], list[tuple[object, FlowIterator[object]]]] = WeakKeyDictionary()
+
+
+def enter(source: Flow[T]) -> FlowIterator[T]:
+    """Begin an `async with` over a flow; one flow object may be entered by many tasks, and more than once."""
+    iterator = FlowIterator(source)
+    task = asyncio.current_task()
+    assert task is not None
+    _entered.setdefault(task, []).append((source, iterator))  # pyright: ignore[reportArgumentType]
+    return iterator
+
+
+async def leave(source: Flow[object]) -> None:
+    """End the innermost `async with` of this task over this flow."""
+    task = asyncio.current_task()
+    assert task is not None
+    stack = _entered[task]
+    index = next(i for i in range(len(stack) - 1, -1, -1) if stack[i][0] is source)
+    _, iterator = stack.pop(index)
+    await iterator.aclose()
+
+
+class _Last(Generic[T]):
+    """Keeps the last value of a run and settles a future with it."""
+
+    __slots__ = ("_future", "_has", "_value")
+
+    def __init__(self, future: asyncio.Future[T] | Future[T]) -> None:
+        self._future = future
+        self._has = False
+
+    def on_next(self, value: T) -> None:
+        self._value = value
+        self._has = True
+
+    def on_error(self, error: Exception) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    def on_completed(self) -> None:
+        if self._future.done():
+            return
+        if self._has:
+            self._future.set_result(self._value)
+        else:
+            self._future.set_exception(SequenceContainsNoElementsError())
+
+
+async def last_value(source: Flow[T]) -> T:
+    """The last value of one run; a cancellation disposes the run and goes on as it came."""
+    scope = Scope.here()
+    future: asyncio.Future[T] = scope.loop.create_future()
+    last = _Last(future)
+    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed)
+    subscription.start(source)
+    try:
+        return await future
+    finally:
+        subscription.dispose()
+
+
+def run_flow(source: Flow[T]) -> T:
+    """The last value of one run on the library's loop; blocks the calling thread."""
+    if running_loop() is not None:
+        raise RunInsideLoopError
+    future: Future[T] = Future()
+    last = _Last(future)
+    scope = Scope.here()
+    assert scope.loop is library_loop()
+    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed)
+    subscription.start(source)
+    try:
+        return future.result()
+    except BaseException:
+        if not future.done():
+            subscription.dispose()
+            _wait_idle(scope)
+        raise
+
+
+def _wait_idle(scope: Scope) -> None:
+    closed: Future[None] = Future()
+    scope.call_from_thread(lambda: scope.work.when_idle(lambda: closed.set_result(None)))
+    try:
+        closed.result(CLOSING_SECONDS)
+    except TimeoutError:
+        # the clean-up goes on, on the library's loop; the user has waited long enough
+        return

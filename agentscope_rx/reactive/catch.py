@@ -1,0 +1,76 @@
+"""`catch`: go on with another Flow where the source failed.
+
+    source    --a--b--X
+    result    --a--b--c--d--|      where function(X) emits c, d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from reactivex import Observable, abc
+
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+
+def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[Observable[T]], Flow[T]]:
+    """Emits the source's values and, if it fails, those of `function(error)` instead of the error.
+
+    An exception of `function` itself is the result's error; what its Flow signals is not caught again.
+    Cancels: whichever of the two is in progress.
+    """
+
+    def operator(source: Observable[T]) -> Flow[T]:
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            catcher = _Catch(sink, scope, function)
+            sink.on_subscribe(catcher)
+            if not catcher.disposed:
+                attach(source, catcher, scope)
+
+        return Flow(connect)
+
+    return operator
+
+
+class _Catch(Generic[T]):
+    __slots__ = ("_caught", "_function", "_scope", "_sink", "_upstream", "disposed", "on_completed", "on_next")
+
+    def __init__(
+        self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]
+    ) -> None:
+        self._sink = sink
+        self._scope = scope
+        self._function = function
+        self._caught = False
+        self._upstream: Upstream | None = None
+        self.disposed = False
+        self.on_next = sink.on_next
+        self.on_completed = sink.on_completed
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self.disposed:
+            upstream.dispose()
+
+    def on_error(self, error: Exception) -> None:
+        if self._caught:
+            self._sink.on_error(error)
+            return
+        self._caught = True
+        try:
+            other = self._function(error)
+        except Exception as failure:
+            self._sink.on_error(failure)
+            return
+        if not self.disposed:
+            attach(other, self, self._scope)
+
+    def dispose(self) -> None:
+        self.disposed = True
+        if self._upstream is not None:
+            self._upstream.dispose()

@@ -1,0 +1,190 @@
+"""`flat_map`, `concat_map`, `flat_map_kind`, `concat`: one value becomes a Flow.
+
+    flat_map(f)              --a-----b-----|          all inner flows at once, as the stock operator
+                             --a1-b1-a2-b2-|
+    concat_map(f)            one inner flow at a time, in the order of the values
+    flat_map_kind(K, f)      concat_map for the values of class K; every other value passes at once
+    concat(x, y)             y after x
+
+A function is not called, and an inner flow not started, after disposal.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from reactivex import Observable, abc
+
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.sources import from_iterable
+
+A = TypeVar("A")
+B = TypeVar("B")
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+def flat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observable[A]], Flow[B]]:
+    """Merges what `function(value)` emits for every value; the first error ends all.
+
+    Signals: the inner values as they come; completion when the source and all inner flows have completed.
+    Cancels: the source and every inner flow.
+    """
+    return _flat_map(function, None, 0)
+
+
+def concat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observable[A]], Flow[B]]:
+    """Emits what `function(value)` emits for each value in turn; the next begins when the one before has completed."""
+    return _flat_map(function, None, 1)
+
+
+def flat_map_kind(
+    kind: type[K], function: Callable[[K], abc.ObservableBase[T]]
+) -> Callable[[Observable[T | K]], Flow[T]]:
+    """Replaces each value of class `kind`, in order, by what `function(value)` emits; other values pass at once."""
+    return _flat_map(function, kind, 1)  # pyright: ignore[reportReturnType, reportArgumentType]
+
+
+def concat(*sources: abc.ObservableBase[T]) -> Flow[T]:
+    """Emits each source after the one before has completed."""
+    return from_iterable(sources).pipe(concat_map(_itself))
+
+
+def _itself(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
+    return source
+
+
+def _flat_map(
+    function: Callable[[A], abc.ObservableBase[B]], kind: type[A] | None, limit: int
+) -> Callable[[Observable[A]], Flow[B]]:
+    def operator(source: Observable[A]) -> Flow[B]:
+        return Flow(lambda sink, scope: attach(source, _FlatMap(sink, scope, function, kind, limit), scope))
+
+    return operator
+
+
+class _FlatMap(Generic[A, B]):
+    """Attaches an inner flow for each value, at most `limit` at once (0: no limit); the rest wait in order."""
+
+    __slots__ = (
+        "_active",
+        "_draining",
+        "_function",
+        "_kind",
+        "_limit",
+        "_outer_done",
+        "_scope",
+        "_upstream",
+        "_waiting",
+        "disposed",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[B],
+        scope: Scope,
+        function: Callable[[A], abc.ObservableBase[B]],
+        kind: type[A] | None,
+        limit: int,
+    ) -> None:
+        self.sink = sink
+        self._scope = scope
+        self._function = function
+        self._kind = kind
+        self._limit = limit
+        self._upstream: Upstream | None = None
+        self._active: set[_Inner[A, B]] = set()
+        self._waiting: deque[A] = deque()
+        self._outer_done = False
+        self._draining = False
+        self.disposed = False
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self.sink.on_subscribe(self)
+
+    def on_next(self, value: A) -> None:
+        kind = self._kind
+        if kind is not None and not isinstance(value, kind):
+            self.sink.on_next(value)
+        elif self._limit and (len(self._active) >= self._limit or self._draining):
+            self._waiting.append(value)
+        else:
+            self._open(value)
+
+    def on_error(self, error: Exception) -> None:
+        self.dispose()
+        self.sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._outer_done = True
+        if not self._active and not self._waiting and not self._draining:
+            self.sink.on_completed()
+
+    def dispose(self) -> None:
+        if self.disposed:
+            return
+        self.disposed = True
+        self._waiting.clear()
+        if self._upstream is not None:
+            self._upstream.dispose()
+        for inner in tuple(self._active):
+            inner.stop()
+
+    def _open(self, value: A) -> None:
+        try:
+            source = self._function(value)
+        except Exception as error:
+            self.on_error(error)
+            return
+        if not self.disposed:
+            inner = _Inner(self)
+            self._active.add(inner)
+            attach(source, inner, self._scope)
+
+    def inner_completed(self, inner: _Inner[A, B]) -> None:
+        self._active.discard(inner)
+        if self.disposed or self._draining:
+            return
+        # a loop, so that synchronous inner flows do not nest
+        self._draining = True
+        while self._waiting and not self.disposed and len(self._active) < self._limit:
+            self._open(self._waiting.popleft())
+        self._draining = False
+        if self._outer_done and not self._active and not self.disposed:
+            self.sink.on_completed()
+
+    def inner_failed(self, inner: _Inner[A, B], error: Exception) -> None:
+        self._active.discard(inner)
+        if not self.disposed:
+            self.on_error(error)
+
+
+class _Inner(Generic[A, B]):
+    __slots__ = ("_parent", "_upstream", "on_next")
+
+    def __init__(self, parent: _FlatMap[A, B]) -> None:
+        self._parent = parent
+        self._upstream: Upstream | None = None
+        # the downstream sink's own method: an inner value costs no call here
+        self.on_next = parent.sink.on_next
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self._parent.disposed:
+            upstream.dispose()
+
+    def on_error(self, error: Exception) -> None:
+        self._parent.inner_failed(self, error)
+
+    def on_completed(self) -> None:
+        self._parent.inner_completed(self)
+
+    def stop(self) -> None:
+        if self._upstream is not None:
+            self._upstream.dispose()

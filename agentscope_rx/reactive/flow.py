@@ -1,0 +1,148 @@
+"""`Flow`: the Observable that every stage returns. Cold: nothing happens before subscription, all stops at disposal.
+
+| you write                          | you get                                                                |
+|------------------------------------|------------------------------------------------------------------------|
+| `flow.subscribe(...)`              | signals on the running loop, or on the library's; a disposable         |
+| `await flow`                       | the last value; cancelling the awaiting task disposes                  |
+| `flow.run()`                       | the same for a script without a loop: blocks                           |
+| `async for x in flow`              | pulled, with back-pressure; leaving the loop disposes                  |
+| `async with flow as values`        | the same, and the end waits for the clean-up                           |
+| `flow.pipe(ops...)`                | a Flow again, behind kernel and stock operators alike                  |
+| `flow.as_task()`                   | an asyncio task for the last value                                     |
+
+A Flow is attached by kernel operators through `_attach`, by everybody else through `subscribe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from functools import reduce
+from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar, cast, overload
+
+from reactivex import Observable, abc
+
+from agentscope_rx.reactive.observer import Sink, attach
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.subscription import Subscription
+
+if TYPE_CHECKING:
+    from agentscope_rx.reactive.bridge import FlowIterator
+
+T = TypeVar("T", covariant=True)
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+E = TypeVar("E")
+
+Operator = Callable[[Observable[A]], Observable[B]]
+"""What `pipe` takes: a kernel operator, a stock one, or your own."""
+
+
+class Flow(Observable[T]):
+    """A cold Observable that can also be awaited, iterated and run.
+
+    `attach(sink, scope)` is what one subscription does; see `observer` for the laws it keeps.
+    """
+
+    def __init__(self, attach: Callable[[Sink[T], Scope], None]) -> None:
+        # Observable.__init__ would make a lock for every stage of every turn; see `lock`.
+        self._attach = attach
+
+    @property
+    def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The lock that some stock operators expect on their source, made when first asked for."""
+        return self.__dict__.setdefault("_lock", threading.RLock())
+
+    def subscribe(
+        self,
+        on_next: abc.ObserverBase[T] | abc.OnNext[T] | None = None,
+        on_error: abc.OnError | None = None,
+        on_completed: abc.OnCompleted | None = None,
+        *,
+        scheduler: abc.SchedulerBase | None = None,
+    ) -> abc.DisposableBase:
+        """Start one run and hand its signals to an observer or to callbacks.
+
+        Signals arrive serially on one loop thread: the running loop's if there is one here, else the library's. An
+        exception of a callback is the subscriber's own: it disposes the run and goes to the dropped-error hook, as
+        does an error nobody subscribed to. Dispose of what is returned from any thread.
+        """
+        scope = scheduler if isinstance(scheduler, Scope) else Scope.here()
+        subscription: Subscription[T] = Subscription(scope, on_next, on_error, on_completed)
+        subscription.start(self)
+        return subscription
+
+    @overload
+    def pipe(self) -> Flow[T]: ...  # pyright: ignore[reportInconsistentOverload]
+    @overload
+    def pipe(self, o1: Operator[T, A], /) -> Flow[A]: ...
+    @overload
+    def pipe(self, o1: Operator[T, A], o2: Operator[A, B], /) -> Flow[B]: ...
+    @overload
+    def pipe(self, o1: Operator[T, A], o2: Operator[A, B], o3: Operator[B, C], /) -> Flow[C]: ...
+    @overload
+    def pipe(self, o1: Operator[T, A], o2: Operator[A, B], o3: Operator[B, C], o4: Operator[C, D], /) -> Flow[D]: ...
+    @overload
+    def pipe(
+        self,
+        o1: Operator[T, A],
+        o2: Operator[A, B],
+        o3: Operator[B, C],
+        o4: Operator[C, D],
+        o5: Operator[D, E],
+        /,
+        *more: Callable[[Observable[E]], Observable[E]],
+    ) -> Flow[E]: ...
+    def pipe(self, *operators: Callable[[Observable[object]], Observable[object]]) -> Flow[object]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Apply operators from left to right; the result is a Flow, so that `await` and `async for` stay."""
+        piped = reduce(lambda source, operator: operator(source), operators, cast("Observable[object]", self))
+        return flow(piped) if isinstance(piped, Observable) else piped  # pyright: ignore[reportUnnecessaryIsInstance]
+
+    def run(self, scheduler: abc.SchedulerBase | None = None) -> T:
+        """Run to the end on the library's loop and return the last value; blocks this thread.
+
+        Raises the flow's error, `SequenceContainsNoElementsError` if there was no value, and `RunInsideLoopError` on
+        the thread of a running loop. Ctrl-C disposes the run and waits for its clean-up.
+        """
+        from agentscope_rx.reactive.bridge import run_flow
+
+        return run_flow(self)
+
+    def __await__(self) -> Generator[object, None, T]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        from agentscope_rx.reactive.bridge import last_value
+
+        return last_value(self).__await__()
+
+    def as_task(self, *, name: str | None = None) -> asyncio.Task[T]:
+        """An asyncio task for the last value, on the running loop; cancelling it disposes the run."""
+        from agentscope_rx.reactive.bridge import last_value
+
+        return asyncio.get_running_loop().create_task(last_value(self), name=name)
+
+    def __aiter__(self) -> FlowIterator[T]:
+        from agentscope_rx.reactive.bridge import FlowIterator
+
+        return FlowIterator(self)
+
+    async def __aenter__(self) -> FlowIterator[T]:
+        from agentscope_rx.reactive.bridge import enter
+
+        return enter(self)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from agentscope_rx.reactive.bridge import leave
+
+        await leave(self)
+
+
+def flow(source: Observable[A]) -> Flow[A]:
+    """Any Observable as a Flow: gives `await`, `async for` and `run()` to what stock operators return."""
+    if isinstance(source, Flow):
+        return cast("Flow[A]", source)
+    return Flow(lambda sink, scope: attach(source, sink, scope))

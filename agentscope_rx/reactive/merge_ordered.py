@@ -1,0 +1,170 @@
+"""`merge_ordered`: run several flows at once, at most n, and emit their results in the order of the flows.
+
+    a        --p-----A|
+    b        -q--B|
+    result   -qp-----AB|       p, q are live (they pass at once), A and B are results (in order)
+
+A flow that has its turn passes straight through; the results of the others wait for theirs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from reactivex import abc
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+
+def merge_ordered(
+    sources: Sequence[abc.ObservableBase[T]],
+    *,
+    max_concurrency: int = 16,
+    live: Callable[[T], bool] | None = None,
+) -> Flow[T]:
+    """Emits results in the order of `sources`, runs at most `max_concurrency` of them at once.
+
+    Signals: values for which `live(value)` holds, as they come; all others in order; the first error, which disposes
+    the rest; completion when all have completed.
+    Cancels: the flows in progress; those not begun never begin.
+    """
+    if max_concurrency < 1:
+        raise ConfigurationError(f"max_concurrency must be at least 1, not {max_concurrency}.")
+    return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live).start())
+
+
+class _Merge(Generic[T]):
+    __slots__ = (
+        "_active",
+        "_disposed",
+        "_limit",
+        "_live",
+        "_running",
+        "_scope",
+        "_sources",
+        "_starting",
+        "_turn",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        sources: Sequence[abc.ObservableBase[T]],
+        limit: int,
+        live: Callable[[T], bool] | None,
+    ) -> None:
+        self.sink = sink
+        self._scope = scope
+        self._sources = sources
+        self._limit = limit
+        self._live = live
+        self._running: deque[_Lane[T]] = deque()
+        self._turn = 0
+        self._active = 0
+        self._starting = False
+        self._disposed = False
+
+    def start(self) -> None:
+        self.sink.on_subscribe(self)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Start what may start and pass the turn on; a loop, so that synchronous sources do not nest."""
+        if self._starting:
+            return
+        self._starting = True
+        started = self._turn + len(self._running)
+        while not self._disposed:
+            if self._running and self._running[0].completed:
+                self._running.popleft()
+                self._turn += 1
+                if self._running:
+                    self._running[0].flush(self.sink)
+            elif started < len(self._sources) and self._active < self._limit:
+                source = self._sources[started]
+                started += 1
+                self._active += 1
+                lane = _Lane(self)
+                self._running.append(lane)
+                attach(source, lane, self._scope)
+            else:
+                break
+        self._starting = False
+        if not self._disposed and not self._running and started == len(self._sources):
+            self._disposed = True
+            self.sink.on_completed()
+
+    def lane_next(self, lane: _Lane[T], value: T) -> None:
+        if self._disposed:
+            return
+        if self._running[0] is lane or (self._live is not None and self._live(value)):
+            self.sink.on_next(value)
+        else:
+            lane.held.append(value)
+
+    def lane_completed(self, lane: _Lane[T]) -> None:
+        if not self._disposed:
+            self._active -= 1
+            self._advance()
+
+    def lane_failed(self, error: Exception) -> None:
+        if not self._disposed:
+            self.dispose()
+            self.sink.on_error(error)
+
+    @property
+    def disposed(self) -> bool:
+        return self._disposed
+
+    def dispose(self) -> None:
+        if not self._disposed:
+            self._disposed = True
+            for lane in self._running:
+                lane.stop()
+
+
+class _Lane(Generic[T]):
+    """One of the flows, and its results while it has not its turn."""
+
+    __slots__ = ("_parent", "_upstream", "completed", "held")
+
+    def __init__(self, parent: _Merge[T]) -> None:
+        self._parent = parent
+        self._upstream: Upstream | None = None
+        self.completed = False
+        self.held: list[T] = []
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self._parent.disposed:
+            upstream.dispose()
+
+    def on_next(self, value: T) -> None:
+        self._parent.lane_next(self, value)
+
+    def on_error(self, error: Exception) -> None:
+        self._parent.lane_failed(error)
+
+    def on_completed(self) -> None:
+        self.completed = True
+        self._parent.lane_completed(self)
+
+    def flush(self, sink: Sink[T]) -> None:
+        held, self.held = self.held, []
+        for value in held:
+            if self._parent.disposed:
+                return
+            sink.on_next(value)
+
+    def stop(self) -> None:
+        if not self.completed and self._upstream is not None:
+            self._upstream.dispose()

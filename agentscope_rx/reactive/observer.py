@@ -1,0 +1,127 @@
+"""How kernel operators hold on to each other: sinks, disposables and `attach`.
+
+    source --attach(source, sink, scope)--> sink.on_subscribe(upstream)     exactly once, before any other signal
+                                            sink.on_next(value)*            serial, on the scope's loop
+                                            sink.on_error(e) | sink.on_completed()     at most one, and nothing after
+
+A sink is attached directly: no wrapper, no lock, no trampoline between two kernel operators. Foreign Observables (stock
+operators, a user's) are attached through their public `subscribe`, their signals hopped to the loop if need be.
+
+Laws that every source keeps: it hands over its disposable before its first signal, looks at it before each signal, and
+signals outside the `try` that maps its own errors. Disposal is idempotent and travels up at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from reactivex import Observable, abc
+
+if TYPE_CHECKING:
+    from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+T_in = TypeVar("T_in", contravariant=True)
+
+
+class Upstream(Protocol):
+    """What a sink is given to stop its source with."""
+
+    def dispose(self) -> None: ...
+
+
+class Sink(Protocol[T_in]):
+    """What a source signals to."""
+
+    def on_subscribe(self, upstream: Upstream) -> None: ...
+    def on_next(self, value: T_in) -> None: ...
+    def on_error(self, error: Exception) -> None: ...
+    def on_completed(self) -> None: ...
+
+
+class Cancelled(abc.DisposableBase):
+    """A disposable that is no more than a flag for its source to look at."""
+
+    __slots__ = ("disposed",)
+
+    def __init__(self) -> None:
+        self.disposed = False
+
+    def dispose(self) -> None:
+        self.disposed = True
+
+
+def attach(source: abc.ObservableBase[T], sink: Sink[T], scope: Scope) -> None:
+    """Connect a source to a sink, in this scope, on the scope's loop thread."""
+    connect = getattr(source, "_attach", None)
+    if connect is not None:
+        connect(sink, scope)
+    elif isinstance(source, Observable) or hasattr(source, "subscribe"):
+        _Foreign(sink, scope).start(source)
+    else:
+        sink.on_subscribe(Cancelled())
+        sink.on_error(TypeError(f"An Observable was expected here, not {type(source).__name__}: {source!r:.80}"))
+
+
+class _Foreign(Generic[T]):
+    """The seam to an Observable that is not ours: keeps our laws on this side of it, whatever it does on the other."""
+
+    __slots__ = ("_disposed", "_done", "_scope", "_sink", "_subscription")
+
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
+        self._sink = sink
+        self._scope = scope
+        self._disposed = False
+        self._done = False
+        self._subscription: abc.DisposableBase | None = None
+
+    def start(self, source: abc.ObservableBase[T]) -> None:
+        self._sink.on_subscribe(self)
+        if self._disposed:
+            return
+        try:
+            subscription = source.subscribe(self.on_next, self.on_error, self.on_completed, scheduler=self._scope)
+        except Exception as error:
+            self.on_error(error)
+            return
+        self._subscription = subscription
+        if self._disposed:
+            subscription.dispose()
+
+    def dispose(self) -> None:
+        self._disposed = True
+        if self._subscription is not None:
+            self._subscription.dispose()
+
+    def on_next(self, value: T) -> None:
+        if asyncio._get_running_loop() is not self._scope.loop:
+            self._scope.call_from_thread(self._next, value)
+        else:
+            self._next(value)
+
+    def on_error(self, error: Exception) -> None:
+        if asyncio._get_running_loop() is not self._scope.loop:
+            self._scope.call_from_thread(self._error, error)
+        else:
+            self._error(error)
+
+    def on_completed(self) -> None:
+        if asyncio._get_running_loop() is not self._scope.loop:
+            self._scope.call_from_thread(self._completed)
+        else:
+            self._completed()
+
+    def _next(self, value: T) -> None:
+        if not (self._disposed or self._done):
+            self._sink.on_next(value)
+
+    def _error(self, error: Exception) -> None:
+        if not (self._disposed or self._done):
+            self._done = True
+            self._sink.on_error(error)
+
+    def _completed(self) -> None:
+        if not (self._disposed or self._done):
+            self._done = True
+            self._sink.on_completed()

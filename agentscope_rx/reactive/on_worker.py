@@ -1,0 +1,172 @@
+"""Blocking functions and generators as sources: they run on worker threads, their signals on the loop.
+
+Disposal cannot stop a thread: a job that has begun is abandoned, its late result dropped and counted (see `workers`).
+A generator is advanced one item at a time, only while there is demand, and closed on a worker when it is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.workers import WORKERS, Job
+
+T = TypeVar("T")
+
+_END = object()
+
+
+def on_worker(call: Callable[[], T], executor: Executor | None = None) -> Flow[T]:
+    """Emits the result of one blocking call, made on a worker thread in a copy of the subscriber's context.
+
+    Signals: its result and completion, or its exception.
+    Cancels: nothing if the call has begun; its late result is dropped.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        source = _Blocking(sink, scope, executor)
+        sink.on_subscribe(source)
+        if not source.disposed:
+            source.submit(call, source.emit_once)
+
+    return Flow(connect)
+
+
+def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None = None) -> Flow[T]:
+    """Emits the items of a blocking iterable, each fetched on a worker thread; a generator's return value, unless it
+    is None, is emitted last.
+
+    Signals: the items and completion, or its exception.
+    Cancels: the fetch to come; a generator's `finally` blocks run on a worker.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        source = _BlockingItems(sink, scope, executor)
+        sink.on_subscribe(source)
+        if not source.disposed:
+            source.start(make)
+
+    return Flow(connect)
+
+
+class _Blocking(Generic[T]):
+    __slots__ = ("_context", "_executor", "_job", "_scope", "_sink", "disposed")
+
+    def __init__(self, sink: Sink[T], scope: Scope, executor: Executor | None) -> None:
+        self._sink = sink
+        self._scope = scope
+        self._executor = executor
+        self._context = scope.context.copy()
+        self._job: Job | None = None
+        self.disposed = False
+
+    def submit(self, call: Callable[[], T], then: Callable[[object, BaseException | None], None]) -> None:
+        def done(value: object, error: BaseException | None) -> None:
+            self._scope.call_from_thread(then, value, error)
+
+        try:
+            self._job = WORKERS.submit(self._context, call, done, self._executor)
+        except RuntimeError as error:
+            # an executor that has been shut down
+            self._sink.on_error(error)
+
+    def emit_once(self, value: T, error: BaseException | None) -> None:
+        if self.disposed:
+            return
+        if error is not None:
+            self._sink.on_error(_as_exception(error))
+            return
+        self._sink.on_next(value)
+        if not self.disposed:
+            self._sink.on_completed()
+
+    def dispose(self) -> None:
+        if not self.disposed:
+            self.disposed = True
+            if self._job is not None:
+                self._job.abandon()
+
+
+class _BlockingItems(_Blocking[T]):
+    __slots__ = ("_iterator", "_returned")
+
+    def start(self, make: Callable[[], Iterable[T]]) -> None:
+        self._iterator: Iterator[T] | None = None
+        self._returned: T | None = None
+
+        def first() -> T:
+            self._iterator = iter(make())
+            if self.disposed:
+                self._close()
+                return _END  # pyright: ignore[reportReturnType]
+            return self._fetch()
+
+        self.submit(first, self._emit)
+
+    def _fetch(self) -> T:
+        """One item, on a worker thread."""
+        assert self._iterator is not None
+        try:
+            return next(self._iterator)
+        except StopIteration as stop:
+            self._returned = stop.value
+            return _END  # pyright: ignore[reportReturnType]
+        finally:
+            if self.disposed:
+                self._close()
+
+    def _emit(self, value: T, error: BaseException | None) -> None:
+        if self.disposed:
+            return
+        if error is not None:
+            self._sink.on_error(_as_exception(error))
+            return
+        if value is _END:
+            if self._returned is not None:
+                self._sink.on_next(self._returned)
+            if not self.disposed:
+                self._sink.on_completed()
+            return
+        self._job = None
+        self._sink.on_next(value)
+        if not self.disposed:
+            demand = self._scope.demand
+            if demand is None or demand.ready:
+                self._advance()
+            else:
+                demand.when_ready(self._advance)
+
+    def _advance(self) -> None:
+        if not self.disposed:
+            self.submit(self._fetch, self._emit)
+
+    def dispose(self) -> None:
+        if self.disposed:
+            return
+        self.disposed = True
+        if self._job is not None:
+            # a fetch is under way (it closes the iterator when it is back) or has not begun
+            if not self._job.abandon() and self._iterator is not None:
+                self._close_on_worker()
+        elif self._iterator is not None:
+            self._close_on_worker()
+
+    def _close_on_worker(self) -> None:
+        WORKERS.submit(self._context, self._close, lambda value, error: None, self._executor)
+
+    def _close(self) -> None:
+        if isinstance(self._iterator, Generator):
+            try:
+                self._iterator.close()
+            except Exception as error:
+                report_dropped(error, "closing a generator")
+
+
+def _as_exception(error: BaseException) -> Exception:
+    # SystemExit and the like must not pass for the end of the thread's run, nor stop the loop
+    return error if isinstance(error, Exception) else RuntimeError(f"A worker's call raised {error!r}")

@@ -1,0 +1,111 @@
+"""`recurse`: run stages one after the other, each naming the next, at constant depth.
+
+    stage 1  --e1--e2--tail(stage 2)|
+    stage 2                          --e3--tail(stage 3)|
+    stage 3                                             --e4--|
+    recurse  --e1--e2----------------e3-----------------e4--|
+
+It is flat_map's tail-call form: the next stage is built and attached after the one that named it has completed, in a
+loop, so that neither the stack nor any reference to an earlier stage grows with the number of stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from reactivex import abc
+
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+
+class Tail(Generic[T]):
+    """The next stage, not begun: emitted by a stage among its values, it takes effect when that stage completes."""
+
+    __slots__ = ("build",)
+
+    def __init__(self, build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> None:
+        self.build = build
+
+
+def tail(build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Tail[T]:
+    """What a stage emits to name the stage after it; `build` is called once this one has completed."""
+    return Tail(build)
+
+
+def recurse(first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Flow[T]:
+    """Emits the values of a stage, then those of the stage it named, and so on; completes with the first that names none.
+
+    Signals: every value that is not a `Tail`; the first error of any stage, or of building one. Of several tails in
+    one stage the last counts.
+    Cancels: the stage in progress; no further stage is built.
+    """
+    return Flow(lambda sink, scope: _Recurse(sink, scope).start(first))
+
+
+class _Recurse(Generic[T]):
+    __slots__ = ("_advancing", "_disposed", "_next", "_scope", "_sink", "_stage_done", "_upstream")
+
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
+        self._sink = sink
+        self._scope = scope
+        self._next: Callable[[], abc.ObservableBase[T | Tail[T]]] | None = None
+        self._upstream: Upstream | None = None
+        self._stage_done = False
+        self._advancing = False
+        self._disposed = False
+
+    def start(self, first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> None:
+        self._sink.on_subscribe(self)
+        self._next = first
+        self._advance()
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self._disposed:
+            upstream.dispose()
+
+    def on_next(self, value: T | Tail[T]) -> None:
+        if type(value) is Tail:
+            self._next = value.build
+        else:
+            self._sink.on_next(value)  # pyright: ignore[reportArgumentType]
+
+    def on_error(self, error: Exception) -> None:
+        self._next = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._stage_done = True
+        if self._next is None:
+            self._sink.on_completed()
+        elif not self._advancing:
+            self._advance()
+
+    def dispose(self) -> None:
+        if not self._disposed:
+            self._disposed = True
+            self._next = None
+            if self._upstream is not None:
+                self._upstream.dispose()
+
+    def _advance(self) -> None:
+        """Attach the next stage, and the ones after it for as long as each completes while it is being attached."""
+        self._advancing = True
+        self._stage_done = True
+        while self._stage_done and self._next is not None and not self._disposed:
+            build, self._next = self._next, None
+            self._stage_done = False
+            self._upstream = None
+            try:
+                stage = build()
+            except Exception as error:
+                self._sink.on_error(error)
+                break
+            if not self._disposed:
+                attach(stage, self, self._scope)
+        self._advancing = False

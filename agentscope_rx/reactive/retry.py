@@ -1,0 +1,194 @@
+"""`retry`: subscribe again after a failure, as a tenacity policy says, waiting by the loop's clock.
+
+    attempt 1   --X                              notice, then the wait, then a new subscription
+    attempt 2        --a--b|
+    result      --n----a--b|
+
+The source must be made anew by each subscription (all sources here are). What has been emitted cannot be taken back:
+once an attempt has emitted, its error is final unless the policy `discards`, and then the notice says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
+
+from reactivex import Observable
+from tenacity import AsyncRetrying, RetryCallState
+from tenacity.stop import stop_after_attempt, stop_base
+from tenacity.wait import wait_base, wait_none
+
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """When to try again: tenacity's `stop`, `wait` and `retry`, asked with a state filled from the loop's clock.
+
+    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. An error's own
+    `retry_after` (seconds) makes the wait at least as long. `discards`: try again although values were emitted.
+    """
+
+    stop: stop_base | Callable[[RetryCallState], bool] = stop_after_attempt(1)
+    wait: wait_base | Callable[[RetryCallState], float] = wait_none()
+    retry: Callable[[RetryCallState], bool] = lambda state: True
+    discards: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A failed attempt that will be followed by another after `delay` seconds; `discarded` if it had emitted."""
+
+    number: int
+    delay: float
+    error: Exception
+    discarded: bool
+
+
+class jittered(wait_base):  # noqa: N801 - named as tenacity names its waits
+    """Another wait, times a random factor of 1 +- `spread`; `source` gives numbers in [0, 1)."""
+
+    def __init__(
+        self, wait: wait_base, spread: float = 0.5, source: Callable[[], float] = random.random
+    ) -> None:
+        self.wait = wait
+        self.spread = spread
+        self.source = source
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        return self.wait(retry_state) * (1 + self.spread * (2 * self.source() - 1))
+
+
+def retry(
+    policy: RetryPolicy, *, notice: Callable[[Attempt], T] | None = None
+) -> Callable[[Observable[T]], Flow[T]]:
+    """Subscribes again after an error for which the policy wants it, and emits `notice(attempt)` before each wait.
+
+    Signals: the values of the attempts; the last attempt's own error, with a note that tells of the ones before.
+    Cancels: the attempt in progress, or the wait.
+    """
+
+    def operator(source: Observable[T]) -> Flow[T]:
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            retrying = _Retry(sink, scope, source, policy, notice)
+            sink.on_subscribe(retrying)
+            retrying.attempt()
+
+        return Flow(connect)
+
+    return operator
+
+
+class _Retry(Generic[T]):
+    __slots__ = (
+        "_disposed",
+        "_emitted",
+        "_errors",
+        "_notice",
+        "_policy",
+        "_scope",
+        "_sink",
+        "_source",
+        "_started",
+        "_timer",
+        "_upstream",
+        "_waited",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        source: Observable[T],
+        policy: RetryPolicy,
+        notice: Callable[[Attempt], T] | None,
+    ) -> None:
+        self._sink = sink
+        self._scope = scope
+        self._source = source
+        self._policy = policy
+        self._notice = notice
+        self._upstream: Upstream | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._emitted = False
+        self._disposed = False
+        self._errors: list[Exception] = []
+        self._started = scope.loop.time()
+        self._waited = 0.0
+
+    def attempt(self) -> None:
+        if not self._disposed:
+            self._emitted = False
+            attach(self._source, self, self._scope)
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self._disposed:
+            upstream.dispose()
+
+    def on_next(self, value: T) -> None:
+        self._emitted = True
+        self._sink.on_next(value)
+
+    def on_completed(self) -> None:
+        self._sink.on_completed()
+
+    def on_error(self, error: Exception) -> None:
+        self._errors.append(error)
+        try:
+            delay = self._decide(error)
+        except Exception as failure:
+            # a policy that raises; its cause is the error it was asked about
+            failure.__cause__ = error
+            self._sink.on_error(failure)
+            return
+        if delay is None:
+            self._give_up(error)
+            return
+        self._waited += delay
+        if self._notice is not None:
+            self._sink.on_next(self._notice(Attempt(len(self._errors), delay, error, self._emitted)))
+        if not self._disposed:
+            # through the loop also without delay: an attempt that fails at once must not nest in the one before
+            self._timer = self._scope.call_later(delay, self.attempt)
+
+    def dispose(self) -> None:
+        self._disposed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._upstream is not None:
+            self._upstream.dispose()
+
+    def _decide(self, error: Exception) -> float | None:
+        """Seconds until the next attempt, or None to give up."""
+        if self._emitted and not self._policy.discards:
+            return None
+        # tenacity's state is made for its own loop: filled here from the loop's clock instead of the wall's
+        state = RetryCallState(cast("AsyncRetrying", None), None, (), {})
+        state.start_time = self._started
+        state.attempt_number = len(self._errors)
+        state.idle_for = self._waited
+        state.set_exception((type(error), error, error.__traceback__))
+        state.outcome_timestamp = self._scope.loop.time()
+        if not self._policy.retry(state):
+            return None
+        delay = max(0.0, float(self._policy.wait(state)))
+        asked = getattr(error, "retry_after", None)
+        if isinstance(asked, (int, float)):
+            delay = max(delay, float(asked))
+        state.upcoming_sleep = delay
+        return None if self._policy.stop(state) else delay
+
+    def _give_up(self, error: Exception) -> None:
+        earlier = self._errors[:-1]
+        if earlier:
+            told = "; ".join(f"{type(e).__name__}: {e}" for e in earlier)
+            error.add_note(f"Attempt {len(self._errors)} of {len(self._errors)}. Before: {told}")
+        self._sink.on_error(error)

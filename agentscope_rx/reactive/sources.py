@@ -1,0 +1,259 @@
+"""Sources: where values come from. Cold: each subscription calls the function anew.
+
+| source                       | emits                                                 | disposal                        |
+|------------------------------|-------------------------------------------------------|---------------------------------|
+| `just(a, b)`, `from_iterable`| the values, at once                                   | no further value                |
+| `empty`, `never`, `fail`     | nothing; nothing, ever; an error                      |                                 |
+| `defer(make)`                | what the Observable made at subscription emits        | that Observable                 |
+| `from_call(fn)`              | the result of one awaitable                           | cancels its task                |
+| `from_async_iterable(make)`  | its items, as fast as there is demand                 | cancels its task, closes it     |
+| `timer(seconds)`             | 0 after a delay of the loop's clock                   | drops the timer                 |
+
+Blocking functions: see `on_worker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from typing import Generic, TypeVar
+
+from reactivex import abc
+
+from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Cancelled, Sink, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+
+class SourceCancelledError(AgentScopeError):
+    """A source's task was cancelled by someone else than its subscriber, such as a loop that shuts down."""
+
+
+def just(*values: T) -> Flow[T]:
+    """Emits the values, synchronously, and completes."""
+    return from_iterable(values)
+
+
+def from_iterable(values: Iterable[T]) -> Flow[T]:
+    """Emits the items of a fresh iterator, synchronously, and completes; looks for disposal before each."""
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        flag = Cancelled()
+        sink.on_subscribe(flag)
+        if flag.disposed:
+            return
+        iterator = iter(values)
+        while True:
+            try:
+                value = next(iterator)
+            except StopIteration:
+                break
+            except Exception as error:
+                sink.on_error(error)
+                return
+            sink.on_next(value)
+            if flag.disposed:
+                return
+        sink.on_completed()
+
+    return Flow(connect)
+
+
+def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
+    """Completes at once."""
+    return from_iterable(())
+
+
+def never() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
+    """Signals nothing until it is disposed."""
+    return Flow(lambda sink, scope: sink.on_subscribe(Cancelled()))
+
+
+def fail(error: Exception) -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
+    """Signals the error at once."""
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        flag = Cancelled()
+        sink.on_subscribe(flag)
+        if not flag.disposed:
+            sink.on_error(error)
+
+    return Flow(connect)
+
+
+def defer(make: Callable[[], abc.ObservableBase[T]]) -> Flow[T]:
+    """Emits what the Observable emits that `make` gives at each subscription; an exception of `make` is its error."""
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        try:
+            source = make()
+        except Exception as error:
+            attach(fail(error), sink, scope)
+            return
+        attach(source, sink, scope)
+
+    return Flow(connect)
+
+
+def timer(seconds: float) -> Flow[int]:
+    """Emits 0 and completes after so many seconds of the loop's clock."""
+
+    def connect(sink: Sink[int], scope: Scope) -> None:
+        flag = _Timer()
+        sink.on_subscribe(flag)
+        if flag.disposed:
+            return
+
+        def ring() -> None:
+            if not flag.disposed:
+                sink.on_next(0)
+            if not flag.disposed:
+                sink.on_completed()
+
+        flag.handle = scope.call_later(seconds, ring)
+
+    return Flow(connect)
+
+
+class _Timer(Cancelled):
+    __slots__ = ("handle",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handle: asyncio.TimerHandle | None = None
+
+    def dispose(self) -> None:
+        self.disposed = True
+        if self.handle is not None:
+            self.handle.cancel()
+
+
+def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
+    """Emits the result of one call of a coroutine function, awaited as a task on the loop.
+
+    Signals: its result and completion, or its exception.
+    Cancels: the task; its `finally` blocks run and count as work under way.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        source = _Call(sink)
+        sink.on_subscribe(source)
+        if not source.disposed:
+            source.task = scope.spawn(source.drive(call))
+
+    return Flow(connect)
+
+
+def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
+    """Emits the items of a fresh async iterable, reading on only while there is demand.
+
+    Signals: its items and completion, or its exception; both after it has been closed.
+    Cancels: the read in progress; the iterable is closed and its `finally` blocks count as work under way.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        source = _Reader(sink, scope)
+        sink.on_subscribe(source)
+        if not source.disposed:
+            source.task = scope.spawn(source.drive(make))
+
+    return Flow(connect)
+
+
+class _TaskSource(Generic[T]):
+    """A source that lives in a task. Its own signals run in that task too, so disposal from there must not cancel it."""
+
+    __slots__ = ("_signalling", "_sink", "disposed", "task")
+
+    def __init__(self, sink: Sink[T]) -> None:
+        self._sink = sink
+        self._signalling = False
+        self.disposed = False
+        self.task: asyncio.Task[None] | None = None
+
+    def dispose(self) -> None:
+        if not self.disposed:
+            self.disposed = True
+            if self.task is not None and not self._signalling:
+                self.task.cancel()
+
+    def _finish(self, error: BaseException | None) -> None:
+        """The terminal signal; nothing is cancelled from here on."""
+        if self.disposed:
+            if error is not None and not isinstance(error, asyncio.CancelledError):
+                report_dropped(error, "a disposed source")
+            return
+        self._signalling = True
+        if error is None:
+            self._sink.on_completed()
+        elif isinstance(error, Exception):
+            self._sink.on_error(error)
+        else:
+            self._sink.on_error(SourceCancelledError(f"A source was cancelled from outside: {error!r}"))
+            raise error
+
+
+class _Call(_TaskSource[T]):
+    __slots__ = ()
+
+    async def drive(self, call: Callable[[], Awaitable[T]]) -> None:
+        try:
+            value = await call()
+        except BaseException as error:
+            self._finish(error)
+            if self.disposed and isinstance(error, asyncio.CancelledError):
+                raise
+            if not isinstance(error, (Exception, asyncio.CancelledError)):
+                raise
+            return
+        if not self.disposed:
+            self._signalling = True
+            self._sink.on_next(value)
+            self._finish(None)
+
+
+class _Reader(_TaskSource[T]):
+    __slots__ = ("_scope",)
+
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
+        super().__init__(sink)
+        self._scope = scope
+
+    async def drive(self, make: Callable[[], AsyncIterable[T]]) -> None:
+        iterator: AsyncIterator[T] | None = None
+        failure: BaseException | None = None
+        demand = self._scope.demand
+        on_next = self._sink.on_next
+        try:
+            while not self.disposed:
+                try:
+                    if iterator is None:
+                        iterator = aiter(make())
+                    if demand is not None and not demand.ready:
+                        await demand.wait()
+                    value = await anext(iterator)
+                except StopAsyncIteration:
+                    break
+                except BaseException as error:
+                    failure = error
+                    break
+                # outside of that `try`: what a sink raises is not this source's error
+                self._signalling = True
+                on_next(value)
+                self._signalling = False
+        finally:
+            # from here on disposal is only noted: a close that has begun is not cut short
+            self._signalling = True
+            close = getattr(iterator, "aclose", None)
+            if close is not None:
+                try:
+                    await close()
+                except Exception as error:
+                    failure = failure or error
+        self._finish(failure)
+        if self.disposed and isinstance(failure, asyncio.CancelledError):
+            raise failure

@@ -1,0 +1,105 @@
+"""`stop_on`: end a stream normally when a signal fires.
+
+    source   --a--b--c--d--
+    signal   --------!
+    result   --a--b--|         the source is disposed at once; with `grace`, its clean-up is waited for, bounded
+
+The signal is listened to before the source starts: if it has fired already, the source is never attached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from reactivex import Observable
+
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.signal import Signal
+
+T = TypeVar("T")
+
+
+def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], Flow[T]]:
+    """Ends the stream when the signal fires, with completion and not with an error.
+
+    Signals: the source's, until the signal; then completion: at once, or, with `grace`, when the source's cancelled
+    tasks have run their `finally` blocks, but no later than `grace` seconds on.
+    Cancels: the source.
+    """
+
+    def operator(source: Observable[T]) -> Flow[T]:
+        return Flow(lambda sink, scope: _StopOn(sink, scope, signal, grace).start(source))
+
+    return operator
+
+
+class _StopOn(Generic[T]):
+    __slots__ = ("_done", "_forget", "_grace", "_scope", "_signal", "_sink", "_timer", "_upstream", "on_next")
+
+    def __init__(self, sink: Sink[T], scope: Scope, signal: Signal, grace: float) -> None:
+        self._sink = sink
+        self._scope = scope.child() if grace else scope
+        self._signal = signal
+        self._grace = grace
+        self._upstream: Upstream | None = None
+        self._forget: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._done = False
+        self.on_next = sink.on_next
+
+    def start(self, source: Observable[T]) -> None:
+        self._sink.on_subscribe(self)
+        if self._done:
+            return
+        if self._signal.fired:
+            self._done = True
+            self._sink.on_completed()
+            return
+        self._forget = self._signal.listen(self._stop)
+        attach(source, self, self._scope)
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self._done:
+            upstream.dispose()
+
+    def on_error(self, error: Exception) -> None:
+        self._finish()
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._finish()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        self._finish()
+        if self._upstream is not None:
+            self._upstream.dispose()
+
+    def _stop(self) -> None:
+        self._done = True
+        if self._upstream is not None:
+            self._upstream.dispose()
+        if not self._grace or self._scope.work.count == 0:
+            self._end()
+            return
+        forget_work = self._scope.work.when_idle(self._end)
+        self._forget = forget_work
+        self._timer = self._scope.call_later(self._grace, self._end)
+
+    def _end(self) -> None:
+        self._finish()
+        self._sink.on_completed()
+
+    def _finish(self) -> None:
+        self._done = True
+        if self._forget is not None:
+            self._forget()
+            self._forget = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,144 @@
+"""The boundary between a flow and its subscriber: keeps the grammar, and keeps the subscriber's exceptions out.
+
+`dispose()` may be called from any thread: on the loop's own no signal comes after it returns, from another none after
+the one in progress. The work upstream is stopped on the loop's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from reactivex import abc
+
+from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.observer import Upstream, attach
+from agentscope_rx.reactive.runtime import is_library_loop
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+_log = logging.getLogger("agentscope_rx")
+SLOW_CALLBACK_SECONDS = 0.1
+
+
+class Subscription(abc.DisposableBase, Generic[T]):
+    """One subscriber of one run."""
+
+    __slots__ = ("_completed", "_error", "_next", "_stopped", "_upstream", "scope")
+
+    def __init__(
+        self,
+        scope: Scope,
+        on_next: abc.ObserverBase[T] | abc.OnNext[T] | None,
+        on_error: abc.OnError | None,
+        on_completed: abc.OnCompleted | None,
+    ) -> None:
+        if isinstance(on_next, abc.ObserverBase) or callable(getattr(on_next, "on_next", None)):
+            observer = cast("abc.ObserverBase[T]", on_next)
+            on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
+        if on_next is not None and is_library_loop(scope.loop):
+            on_next = _watched(on_next)
+        self.scope = scope
+        self._next: abc.OnNext[T] | None = on_next
+        self._error = on_error
+        self._completed = on_completed
+        self._stopped = False
+        self._upstream: Upstream | None = None
+
+    def start(self, source: abc.ObservableBase[T]) -> None:
+        """Attach to the source: now if this is the loop's thread, else as soon as the loop gets to it."""
+        if self.scope.is_here():
+            self._attach(source)
+        else:
+            self.scope.call_from_thread(self._attach, source)
+
+    def _attach(self, source: abc.ObservableBase[T]) -> None:
+        if self._stopped:
+            return
+        try:
+            attach(source, self, self.scope)
+        except Exception as error:
+            # an operator that fails to start; a subscriber's own exceptions never get here
+            self._stop_upstream()
+            self.on_error(error)
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self._stopped:
+            upstream.dispose()
+
+    def on_next(self, value: T) -> None:
+        if self._stopped or self._next is None:
+            return
+        try:
+            self._next(value)
+        except BaseException as error:
+            self._subscriber_failed(error)
+
+    def on_error(self, error: Exception) -> None:
+        if self._stopped:
+            report_dropped(error, "a disposed run")
+            return
+        self._stopped = True
+        if self._error is None:
+            report_dropped(error, "a run without on_error")
+            return
+        try:
+            self._error(error)
+        except BaseException as failure:
+            self._subscriber_failed(failure)
+
+    def on_completed(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._completed is None:
+            return
+        try:
+            self._completed()
+        except BaseException as error:
+            self._subscriber_failed(error)
+
+    def dispose(self) -> None:
+        """Stop the run: no signal follows. Idempotent, from any thread."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self.scope.is_here():
+            self._stop_upstream()
+        else:
+            self.scope.call_from_thread(self._stop_upstream)
+
+    def _stop_upstream(self) -> None:
+        if self._upstream is not None:
+            self._upstream.dispose()
+
+    def _subscriber_failed(self, error: BaseException) -> None:
+        self._stopped = True
+        self._stop_upstream()
+        if not isinstance(error, Exception):
+            raise error
+        report_dropped(error, "a subscriber's callback")
+
+
+def _watched(on_next: Callable[[T], object]) -> Callable[[T], None]:
+    """The callback, warned of once if it blocks the library's loop: every other run there waits for it."""
+    warned = False
+
+    def watched(value: T) -> None:
+        nonlocal warned
+        start = time.perf_counter()
+        on_next(value)
+        taken = time.perf_counter() - start
+        if taken > SLOW_CALLBACK_SECONDS and not warned:
+            warned = True
+            _log.warning(
+                "A subscriber's callback blocked the library's event loop for %.2f s; other runs waited. "
+                "Move slow work to ops.observe_on(...) or to an async subscriber.",
+                taken,
+            )
+
+    return watched

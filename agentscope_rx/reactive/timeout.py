@@ -1,0 +1,172 @@
+"""`timeout`: three deadlines on one stream, by the loop's clock.
+
+    first   from subscription to the first value           idle   from the first value on, between values and to the end
+    total   from subscription to the end
+
+The first and idle clocks stand still while the consumer withholds demand: a slow reader is not a silent source. The
+total does not. Cheap for busy streams: a value only notes the time, and a timer that rings early winds itself again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from reactivex import Observable
+
+from agentscope_rx.errors import ConfigurationError, DeadlineError
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+
+
+def timeout(
+    *,
+    first: float | None = None,
+    idle: float | None = None,
+    total: float | None = None,
+    error: Callable[[str, float], Exception] = DeadlineError,
+) -> Callable[[Observable[T]], Flow[T]]:
+    """Fails with `error(which, limit)` when a deadline (in seconds) passes; the source is disposed first.
+
+    Signals: the source's, or the deadline's error.
+    Cancels: the source and the timers.
+    """
+    for name, limit in (("first", first), ("idle", idle), ("total", total)):
+        if limit is not None and limit <= 0:
+            raise ConfigurationError(f"timeout: {name} must be more than 0 seconds, not {limit}.")
+
+    def operator(source: Observable[T]) -> Flow[T]:
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            if first is None and idle is None and total is None:
+                attach(source, sink, scope)
+                return
+            deadlines = _Timeout(sink, scope, first, idle, total, error)
+            sink.on_subscribe(deadlines)
+            if not deadlines.done:
+                deadlines.start(source)
+
+        return Flow(connect)
+
+    return operator
+
+
+class _Timeout(Generic[T]):
+    __slots__ = (
+        "_error",
+        "_first",
+        "_idle",
+        "_last",
+        "_pace_timer",
+        "_scope",
+        "_seen",
+        "_sink",
+        "_total",
+        "_total_timer",
+        "_upstream",
+        "_withheld",
+        "done",
+        "on_next",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        first: float | None,
+        idle: float | None,
+        total: float | None,
+        error: Callable[[str, float], Exception],
+    ) -> None:
+        self._sink = sink
+        self._scope = scope
+        self._first = first
+        self._idle = idle
+        self._total = total
+        self._error = error
+        self._upstream: Upstream | None = None
+        self._pace_timer: asyncio.TimerHandle | None = None
+        self._total_timer: asyncio.TimerHandle | None = None
+        self._seen = False
+        self._last = 0.0
+        self._withheld = 0.0
+        self.done = False
+        # with a total deadline alone, values pass without a call here
+        self.on_next = sink.on_next if first is None and idle is None else self._timed_next
+
+    def start(self, source: Observable[T]) -> None:
+        if self._total is not None:
+            self._total_timer = self._scope.call_later(self._total, self._total_passed)
+        self._note_time()
+        limit = self._first
+        if limit is not None:
+            self._pace_timer = self._scope.call_later(limit, self._pace_passed)
+        attach(source, self, self._scope)
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self.done:
+            upstream.dispose()
+
+    def _timed_next(self, value: T) -> None:
+        self._note_time()
+        if not self._seen:
+            self._seen = True
+            if self._pace_timer is not None:
+                self._pace_timer.cancel()
+                self._pace_timer = None
+            if self._idle is not None:
+                self._pace_timer = self._scope.call_later(self._idle, self._pace_passed)
+        self._sink.on_next(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._stop_timers()
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._stop_timers()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        self._stop_timers()
+        if self._upstream is not None:
+            self._upstream.dispose()
+
+    def _note_time(self) -> None:
+        self._last = self._scope.loop.time()
+        demand = self._scope.demand
+        if demand is not None:
+            self._withheld = demand.withheld()
+
+    def _stop_timers(self) -> None:
+        self.done = True
+        if self._pace_timer is not None:
+            self._pace_timer.cancel()
+        if self._total_timer is not None:
+            self._total_timer.cancel()
+
+    def _pace_passed(self) -> None:
+        if self.done:
+            return
+        limit = self._idle if self._seen else self._first
+        assert limit is not None
+        demand = self._scope.demand
+        withheld = 0.0 if demand is None else demand.withheld() - self._withheld
+        remaining = limit - (self._scope.loop.time() - self._last - withheld)
+        if remaining <= 1e-9:
+            self._expire("idle" if self._seen else "first", limit)
+        elif demand is not None and not demand.ready:
+            demand.when_ready(self._pace_passed)
+        else:
+            self._pace_timer = self._scope.call_later(remaining, self._pace_passed)
+
+    def _total_passed(self) -> None:
+        if not self.done and self._total is not None:
+            self._expire("total", self._total)
+
+    def _expire(self, which: str, limit: float) -> None:
+        self.dispose()
+        self._sink.on_error(self._error(which, limit))

@@ -1,0 +1,252 @@
+"""`using`: hold a resource for as long as a stream lasts, and release it exactly once, *before* the last signal.
+
+    acquire -> resource -> use(resource) ... terminal signal
+                                              eager=True:  release(resource), then the signal
+                                              eager=False: the signal, then release(resource)
+                           dispose()          the source's clean-up runs out, then release(resource)
+
+(The stock operator releases after `on_completed`: a subscriber that asks for the resource again from there finds it
+held.) A failing release never replaces the signal: it goes to the dropped-error hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from reactivex import abc
+
+from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+CLEAN_UP_SECONDS = 30.0
+"""How long a release waits for what was cancelled to end before it goes ahead."""
+
+
+class Ending(StrEnum):
+    """How a use ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DISPOSED = "disposed"
+
+
+class CleanUpTimeoutError(AgentScopeError):
+    """Cancelled work did not end in time; the resource was released without it."""
+
+
+def using(
+    acquire: Callable[[], abc.ObservableBase[R]],
+    use: Callable[[R], abc.ObservableBase[T]],
+    release: Callable[[R, Ending], abc.ObservableBase[object] | None],
+    *,
+    eager: bool = True,
+    clean_up_seconds: float = CLEAN_UP_SECONDS,
+) -> Flow[T]:
+    """Acquires at subscription, emits what `use` emits, releases exactly once however it ends.
+
+    `acquire` gives an Observable of one resource, so that acquiring may wait. `release` may give an Observable: it is
+    waited for before the terminal signal (eager), and runs to its end after a disposal too. After a failure or a
+    disposal it begins when the cancelled sources of `use` have ended, `clean_up_seconds` later at the latest.
+
+    Signals: what `use` signals; the error of `acquire`.
+    Cancels: the acquisition or the use; then it releases, as work under way in the subscriber's scope.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        holder = _Using(sink, scope, use, release, eager, clean_up_seconds)
+        sink.on_subscribe(holder)
+        if holder.disposed:
+            return
+        try:
+            resource = acquire()
+        except Exception as error:
+            sink.on_error(error)
+            return
+        attach(resource, _Acquiring(holder), scope)
+
+    return Flow(connect)
+
+
+class _Using(Generic[R, T]):
+    __slots__ = (
+        "_clean_up_seconds",
+        "_eager",
+        "_held",
+        "_inner",
+        "_release",
+        "_resource",
+        "_scope",
+        "_use",
+        "disposed",
+        "on_next",
+        "sink",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        use: Callable[[R], abc.ObservableBase[T]],
+        release: Callable[[R, Ending], abc.ObservableBase[object] | None],
+        eager: bool,
+        clean_up_seconds: float,
+    ) -> None:
+        self.sink = sink
+        self._scope = scope
+        self._inner = scope.child()
+        self._use = use
+        self._release = release
+        self._eager = eager
+        self._clean_up_seconds = clean_up_seconds
+        self._held = False
+        self.upstream: Upstream | None = None
+        self.disposed = False
+        self.on_next = sink.on_next
+
+    def acquired(self, resource: R) -> None:
+        self._resource = resource
+        self._held = True
+        if self.disposed:
+            self._let_go(Ending.DISPOSED, _nothing)
+
+    def begin(self) -> None:
+        if not self._held:
+            self.sink.on_error(RuntimeError("using: acquire() completed without a resource"))
+            return
+        if self.disposed:
+            return
+        try:
+            source = self._use(self._resource)
+        except Exception as error:
+            self.on_error(error)
+            return
+        if not self.disposed:
+            attach(source, self, self._inner)
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+        if self.disposed:
+            upstream.dispose()
+
+    def on_completed(self) -> None:
+        self._end(Ending.COMPLETED, self.sink.on_completed)
+
+    def on_error(self, error: Exception) -> None:
+        # parallel sources were cancelled by this error: their `finally` blocks may still use the resource
+        self._when_idle(lambda: self._end(Ending.FAILED, lambda: self.sink.on_error(error)))
+
+    def dispose(self) -> None:
+        if self.disposed:
+            return
+        self.disposed = True
+        if self.upstream is not None:
+            self.upstream.dispose()
+        if self._held:
+            self._scope.work.begin()
+            self._when_idle(lambda: self._let_go(Ending.DISPOSED, self._scope.work.end))
+
+    def _end(self, ending: Ending, signal: Callable[[], None]) -> None:
+        if not self._held:
+            return
+
+        def unless_disposed() -> None:
+            if not self.disposed:
+                signal()
+
+        if self._eager:
+            self._let_go(ending, unless_disposed)
+        else:
+            unless_disposed()
+            self._let_go(ending, _nothing)
+
+    def _let_go(self, ending: Ending, then: Callable[[], None]) -> None:
+        """Release once; whatever happens, `then` is called once."""
+        if not self._held:
+            then()
+            return
+        self._held = False
+        try:
+            releasing = self._release(self._resource, ending)
+        except Exception as error:
+            report_dropped(error, "releasing a resource")
+            releasing = None
+        if releasing is None:
+            then()
+        else:
+            # attached without a way to dispose of it: a release that has begun runs to its end
+            self._scope.work.begin()
+            attach(releasing, _Releasing(self._scope, then), self._scope)
+
+    def _when_idle(self, call: Callable[[], None]) -> None:
+        work = self._inner.work
+        if work.count == 0:
+            call()
+            return
+        timer: list[asyncio.TimerHandle] = []
+
+        def idle() -> None:
+            timer[0].cancel()
+            call()
+
+        def late() -> None:
+            forget()
+            report_dropped(
+                CleanUpTimeoutError(f"{work.count} cancelled sources did not end in {self._clean_up_seconds:g} s"),
+                "releasing a resource",
+            )
+            call()
+
+        timer.append(self._scope.call_later(self._clean_up_seconds, late))
+        forget = work.when_idle(idle)
+
+
+class _Acquiring(Generic[R]):
+    __slots__ = ("_holder",)
+
+    def __init__(self, holder: _Using[R, object]) -> None:
+        self._holder = holder
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._holder.on_subscribe(upstream)
+
+    def on_next(self, value: R) -> None:
+        self._holder.acquired(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._holder.sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._holder.begin()
+
+
+class _Releasing:
+    __slots__ = ("_scope", "_then")
+
+    def __init__(self, scope: Scope, then: Callable[[], None]) -> None:
+        self._scope = scope
+        self._then = then
+
+    def on_subscribe(self, upstream: Upstream) -> None: ...
+
+    def on_next(self, value: object) -> None: ...
+
+    def on_error(self, error: Exception) -> None:
+        report_dropped(error, "releasing a resource")
+        self.on_completed()
+
+    def on_completed(self) -> None:
+        self._scope.work.end()
+        self._then()
+
+
+def _nothing() -> None: ...

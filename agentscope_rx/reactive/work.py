@@ -1,0 +1,59 @@
+"""What is under way: a count of tasks and clean-ups, so that an end can be waited for.
+
+A source's task counts from its start until its last `finally` block has run, which may be long after it was disposed.
+Work in a child scope counts in its parents too. All of it happens on one loop thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentscope_rx.reactive.dropped import report_dropped
+
+
+class Work:
+    """Counts what is under way in a scope and tells when nothing is."""
+
+    __slots__ = ("_parent", "_waiting", "count")
+
+    def __init__(self, parent: Work | None = None) -> None:
+        self._parent = parent
+        self.count = 0
+        self._waiting: list[Callable[[], object]] = []
+
+    def begin(self) -> None:
+        """One more is under way."""
+        work: Work | None = self
+        while work is not None:
+            work.count += 1
+            work = work._parent
+
+    def end(self) -> None:
+        """One has ended; those who wait for nothing being under way are called when it was the last."""
+        work: Work | None = self
+        while work is not None:
+            work.count -= 1
+            if work.count == 0 and work._waiting:
+                work._call()
+            work = work._parent
+
+    def when_idle(self, call: Callable[[], object]) -> Callable[[], None]:
+        """Call once nothing is under way, at once if so; returns a function that takes the wish back."""
+        if self.count == 0:
+            call()
+        else:
+            self._waiting.append(call)
+
+        def forget() -> None:
+            if call in self._waiting:
+                self._waiting.remove(call)
+
+        return forget
+
+    def _call(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            try:
+                call()
+            except Exception as error:
+                report_dropped(error, "a clean-up")
