@@ -1,0 +1,95 @@
+"""agentscope_rx: a ReAct agent engine in which everything that takes time is an Observable.
+
+    from agentscope_rx import ReActAgent, tool
+    from agentscope_rx.model import OpenAIChatModel
+
+    agent = ReActAgent("Friday", OpenAIChatModel("gpt-5-mini"), "You are helpful.", tools=[...])
+    agent.call("hi").run()                # a script; `await agent.call("hi")` in a coroutine
+    agent.stream("hi").subscribe(print)   # every event of the run; `async for` pulls them
+
+Models are in `agentscope_rx.model`, events in `agentscope_rx.event`, `Flow` and operators in `agentscope_rx.reactive`,
+helpers for tests in `agentscope_rx.testing`.
+"""
+
+from importlib.metadata import version
+
+from agentscope_rx.agent import Agent, InterruptSource, ReActAgent, Run, Tracer
+from agentscope_rx.errors import (
+    AgentBusyError,
+    AgentScopeError,
+    ConfigurationError,
+    HookError,
+    InvalidInputError,
+    ModelError,
+    ToolError,
+)
+from agentscope_rx.event import StreamOptions, fold
+from agentscope_rx.hook import DROP, Hook, hook, hook_operator
+from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.message import (
+    AudioBlock,
+    Base64Source,
+    ChatUsage,
+    GenerateReason,
+    ImageBlock,
+    Msg,
+    MsgRole,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+    URLSource,
+    VideoBlock,
+)
+from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
+from agentscope_rx.reactive import Flow, flow
+from agentscope_rx.tool import Tool, Toolkit, tool
+
+__version__ = version("agentscope-rx")
+
+__all__ = [
+    "DROP",
+    "Agent",
+    "AgentBusyError",
+    "AgentScopeError",
+    "AudioBlock",
+    "Base64Source",
+    "ChatUsage",
+    "ConfigurationError",
+    "ExecutionConfig",
+    "Flow",
+    "GenerateOptions",
+    "GenerateReason",
+    "Hook",
+    "HookError",
+    "ImageBlock",
+    "InMemoryMemory",
+    "InterruptSource",
+    "InvalidInputError",
+    "Memory",
+    "ModelError",
+    "Msg",
+    "MsgRole",
+    "ReActAgent",
+    "Run",
+    "StreamOptions",
+    "TextBlock",
+    "ThinkingBlock",
+    "Tool",
+    "ToolChoice",
+    "ToolError",
+    "ToolResultBlock",
+    "ToolResultKind",
+    "ToolUseBlock",
+    "Toolkit",
+    "Tracer",
+    "URLSource",
+    "VideoBlock",
+    "__version__",
+    "flow",
+    "fold",
+    "hook",
+    "hook_operator",
+    "tool",
+]

@@ -12,7 +12,7 @@ from agentscope_rx.message.block import (
     ToolUseBlock,
     VideoBlock,
 )
-from agentscope_rx.message.history import History, closing_results, open_calls
+from agentscope_rx.message.history import History, Joined, closing_results, open_calls
 from agentscope_rx.message.msg import GenerateReason, Msg, MsgRole
 from agentscope_rx.message.source import Base64Source, Source, URLSource
 from agentscope_rx.message.usage import ChatUsage
@@ -25,6 +25,7 @@ __all__ = [
     "GenerateReason",
     "History",
     "ImageBlock",
+    "Joined",
     "Msg",
     "MsgRole",
     "OutputBlock",

@@ -6,7 +6,8 @@ exactly one result, but for the last assistant message of a run that stopped on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import overload
 
 from agentscope_rx.message.block import ToolResultBlock, ToolResultKind, ToolUseBlock
@@ -41,6 +42,10 @@ class History(Sequence[Msg]):
             raise IndexError("history index out of range")
         return self._messages[index]
 
+    def __iter__(self) -> Iterator[Msg]:
+        # the list may be appended to meanwhile: not beyond what this view saw
+        return islice(self._messages, self._length)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str):
             return NotImplemented
@@ -52,6 +57,40 @@ class History(Sequence[Msg]):
 
     def __repr__(self) -> str:
         return f"History({self._length} messages)"
+
+
+class Joined(Sequence[Msg]):
+    """Several sequences of messages as one, without copying them."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, *parts: Sequence[Msg]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return chain.from_iterable(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> Msg: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Msg]: ...
+    def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if index < 0:
+            index += len(self)
+        if index >= 0:
+            for part in self._parts:
+                if index < len(part):
+                    return part[index]
+                index -= len(part)
+        raise IndexError("index out of range")
+
+    def __repr__(self) -> str:
+        return f"Joined({len(self)} messages)"
 
 
 def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:

@@ -1,17 +1,22 @@
 """A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators."""
 
+from agentscope_rx.reactive.and_then import and_then
 from agentscope_rx.reactive.bridge import FlowIterator
 from agentscope_rx.reactive.catch import catch
 from agentscope_rx.reactive.channel import ChannelStatistics, Overflow
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import on_dropped
+from agentscope_rx.reactive.ensure import ensure
+from agentscope_rx.reactive.expand import expand
 from agentscope_rx.reactive.flat_map import concat, concat_map, flat_map, flat_map_kind
 from agentscope_rx.reactive.flow import Flow, flow
+from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
 from agentscope_rx.reactive.recurse import Tail, recurse, tail
 from agentscope_rx.reactive.retry import Attempt, RetryPolicy, jittered, retry
 from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.shielded import shielded
 from agentscope_rx.reactive.signal import Signal
 from agentscope_rx.reactive.sources import (
     SourceCancelledError,
@@ -26,6 +31,7 @@ from agentscope_rx.reactive.sources import (
     timer,
 )
 from agentscope_rx.reactive.stop_on import stop_on
+from agentscope_rx.reactive.through import through
 from agentscope_rx.reactive.timeout import timeout
 from agentscope_rx.reactive.using import Ending, using
 from agentscope_rx.reactive.workers import WORKERS, WorkerStatistics
@@ -45,11 +51,14 @@ __all__ = [
     "SourceCancelledError",
     "Tail",
     "WorkerStatistics",
+    "and_then",
     "catch",
     "concat",
     "concat_map",
     "defer",
     "empty",
+    "ensure",
+    "expand",
     "fail",
     "flat_map",
     "flat_map_kind",
@@ -60,14 +69,17 @@ __all__ = [
     "iterate_on_worker",
     "jittered",
     "just",
+    "map_flow",
     "merge_ordered",
     "never",
     "on_dropped",
     "on_worker",
     "recurse",
     "retry",
+    "shielded",
     "stop_on",
     "tail",
+    "through",
     "timeout",
     "timer",
     "using",

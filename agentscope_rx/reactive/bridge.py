@@ -16,10 +16,11 @@ from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from agentscope_rx.errors import RunInsideLoopError
 from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Channel, ChannelStatistics, Overflow
+from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.runtime import library_loop, running_loop
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.subscription import Subscription
+from agentscope_rx.reactive.subscription import Subscription, raisable
 
 T = TypeVar("T")
 
@@ -32,9 +33,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
 
     __slots__ = ("__weakref__", "_channel", "_options", "_source")
 
-    def __init__(
-        self, source: Flow[T], capacity: int = DEFAULT_CAPACITY, overflow: Overflow = Overflow.WAIT
-    ) -> None:
+    def __init__(self, source: Flow[T], capacity: int = DEFAULT_CAPACITY, overflow: Overflow = Overflow.WAIT) -> None:
         self._source: Flow[T] | None = source
         self._options = (capacity, overflow)
         self._channel: Channel[T] | None = None
@@ -116,7 +115,7 @@ class _Last(Generic[T]):
 
     def on_error(self, error: Exception) -> None:
         if not self._future.done():
-            self._future.set_exception(error)
+            self._future.set_exception(raisable(error))
 
     def on_completed(self) -> None:
         if self._future.done():
@@ -136,6 +135,10 @@ async def last_value(source: Flow[T]) -> T:
     subscription.start(source)
     try:
         return await future
+    except asyncio.CancelledError:
+        if future.done() and not future.cancelled() and (lost := future.exception()) is not None:
+            report_dropped(lost, "an await that was cancelled")
+        raise
     finally:
         subscription.dispose()
 

@@ -1,7 +1,7 @@
 """`catch`: go on with another Flow where the source failed.
 
-    source    --a--b--X
-    result    --a--b--c--d--|      where function(X) emits c, d
+source    --a--b--X
+result    --a--b--c--d--|      where function(X) emits c, d
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from reactivex import Observable, abc
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.sources import SourceCancelledError
 
 T = TypeVar("T")
 
@@ -40,9 +41,7 @@ def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[O
 class _Catch(Generic[T]):
     __slots__ = ("_caught", "_function", "_scope", "_sink", "_upstream", "disposed", "on_completed", "on_next")
 
-    def __init__(
-        self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]
-    ) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]) -> None:
         self._sink = sink
         self._scope = scope
         self._function = function
@@ -58,7 +57,8 @@ class _Catch(Generic[T]):
             upstream.dispose()
 
     def on_error(self, error: Exception) -> None:
-        if self._caught:
+        if self._caught or isinstance(error, SourceCancelledError):
+            # a loop that shuts down is not answered with more work
             self._sink.on_error(error)
             return
         self._caught = True

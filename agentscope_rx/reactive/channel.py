@@ -23,7 +23,7 @@ from agentscope_rx.errors import ChannelFullError, ConfigurationError
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.subscription import Subscription
+from agentscope_rx.reactive.subscription import Subscription, raisable
 
 T = TypeVar("T")
 
@@ -90,6 +90,8 @@ class Channel(Generic[T]):
 
     async def pull(self) -> T:
         """The next item; `StopAsyncIteration` at the end, the source's error if it failed. Loses nothing if cancelled."""
+        if self._waiter is not None:
+            raise RuntimeError("A flow's iterator was asked for a second item before it had given the first.")
         while not self._items:
             if self._ended:
                 error, self._error = self._error, None
@@ -117,7 +119,14 @@ class Channel(Generic[T]):
             error, self._error = self._error, None
             report_dropped(error, "a stream left before its error was read")
         if self.scope.is_here():
-            self._wake()
+            self._let_go()
+        else:
+            self.scope.call_from_thread(self._let_go)
+
+    def _let_go(self) -> None:
+        # what outlives the run (a shielded write) must not wait for demand that will never come
+        self.demand.resume()
+        self._wake()
 
     def statistics(self) -> ChannelStatistics:
         """What has passed and what waits."""
@@ -143,7 +152,7 @@ class Channel(Generic[T]):
         self._wake()
 
     def _fail(self, error: Exception) -> None:
-        self._error = error
+        self._error = raisable(error)
         self._complete()
 
     def _complete(self) -> None:

@@ -53,5 +53,5 @@ class Demand:
         """Return once demand is there."""
         while not self.ready:
             woken: asyncio.Future[None] = self._loop.create_future()
-            self._waiters.append(lambda: woken.done() or woken.set_result(None))
+            self._waiters.append(lambda woken=woken: woken.done() or woken.set_result(None))
             await woken

@@ -62,18 +62,17 @@ def _flat_map(
     function: Callable[[A], abc.ObservableBase[B]], kind: type[A] | None, limit: int
 ) -> Callable[[Observable[A]], Flow[B]]:
     def operator(source: Observable[A]) -> Flow[B]:
-        return Flow(lambda sink, scope: attach(source, _FlatMap(sink, scope, function, kind, limit), scope))
+        return Flow(lambda sink, scope: attach(source, FlatMapSink(sink, scope, function, kind, limit), scope))
 
     return operator
 
 
-class _FlatMap(Generic[A, B]):
+class FlatMapSink(Generic[A, B]):
     """Attaches an inner flow for each value, at most `limit` at once (0: no limit); the rest wait in order."""
 
     __slots__ = (
         "_active",
         "_draining",
-        "_function",
         "_kind",
         "_limit",
         "_outer_done",
@@ -81,6 +80,7 @@ class _FlatMap(Generic[A, B]):
         "_upstream",
         "_waiting",
         "disposed",
+        "function",
         "sink",
     )
 
@@ -94,7 +94,7 @@ class _FlatMap(Generic[A, B]):
     ) -> None:
         self.sink = sink
         self._scope = scope
-        self._function = function
+        self.function = function
         self._kind = kind
         self._limit = limit
         self._upstream: Upstream | None = None
@@ -115,7 +115,7 @@ class _FlatMap(Generic[A, B]):
         elif self._limit and (len(self._active) >= self._limit or self._draining):
             self._waiting.append(value)
         else:
-            self._open(value)
+            self.open(value)
 
     def on_error(self, error: Exception) -> None:
         self.dispose()
@@ -136,16 +136,21 @@ class _FlatMap(Generic[A, B]):
         for inner in tuple(self._active):
             inner.stop()
 
-    def _open(self, value: A) -> None:
+    def open(self, value: A) -> None:
+        """Begin with the value; it is its turn."""
         try:
-            source = self._function(value)
+            source = self.function(value)
         except Exception as error:
             self.on_error(error)
             return
         if not self.disposed:
-            inner = _Inner(self)
-            self._active.add(inner)
-            attach(source, inner, self._scope)
+            self.open_inner(source)
+
+    def open_inner(self, source: abc.ObservableBase[B]) -> None:
+        """Attach an inner flow."""
+        inner = _Inner(self)
+        self._active.add(inner)
+        attach(source, inner, self._scope)
 
     def inner_completed(self, inner: _Inner[A, B]) -> None:
         self._active.discard(inner)
@@ -154,7 +159,7 @@ class _FlatMap(Generic[A, B]):
         # a loop, so that synchronous inner flows do not nest
         self._draining = True
         while self._waiting and not self.disposed and len(self._active) < self._limit:
-            self._open(self._waiting.popleft())
+            self.open(self._waiting.popleft())
         self._draining = False
         if self._outer_done and not self._active and not self.disposed:
             self.sink.on_completed()
@@ -168,7 +173,7 @@ class _FlatMap(Generic[A, B]):
 class _Inner(Generic[A, B]):
     __slots__ = ("_parent", "_upstream", "on_next")
 
-    def __init__(self, parent: _FlatMap[A, B]) -> None:
+    def __init__(self, parent: FlatMapSink[A, B]) -> None:
         self._parent = parent
         self._upstream: Upstream | None = None
         # the downstream sink's own method: an inner value costs no call here

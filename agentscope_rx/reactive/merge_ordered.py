@@ -106,10 +106,16 @@ class _Merge(Generic[T]):
     def lane_next(self, lane: _Lane[T], value: T) -> None:
         if self._disposed:
             return
-        if self._running[0] is lane or (self._live is not None and self._live(value)):
-            self.sink.on_next(value)
-        else:
-            lane.held.append(value)
+        if self._running[0] is not lane or lane.held:
+            try:
+                live = self._live is not None and self._live(value)
+            except Exception as error:
+                self.lane_failed(error)
+                return
+            if not live:
+                lane.held.append(value)
+                return
+        self.sink.on_next(value)
 
     def lane_completed(self, lane: _Lane[T]) -> None:
         if not self._disposed:
@@ -141,7 +147,7 @@ class _Lane(Generic[T]):
         self._parent = parent
         self._upstream: Upstream | None = None
         self.completed = False
-        self.held: list[T] = []
+        self.held: deque[T] = deque()
 
     def on_subscribe(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -159,11 +165,11 @@ class _Lane(Generic[T]):
         self._parent.lane_completed(self)
 
     def flush(self, sink: Sink[T]) -> None:
-        held, self.held = self.held, []
-        for value in held:
-            if self._parent.disposed:
-                return
+        while self.held and not self._parent.disposed:
+            # left among the held while it is emitted: what comes meanwhile goes behind them
+            value = self.held[0]
             sink.on_next(value)
+            self.held.popleft()
 
     def stop(self) -> None:
         if not self.completed and self._upstream is not None:

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from reactivex import Observable, abc
 
+from agentscope_rx.reactive.dropped import report_dropped
+
 if TYPE_CHECKING:
     from agentscope_rx.reactive.scope import Scope
 
@@ -67,13 +69,15 @@ def attach(source: abc.ObservableBase[T], sink: Sink[T], scope: Scope) -> None:
 class _Foreign(Generic[T]):
     """The seam to an Observable that is not ours: keeps our laws on this side of it, whatever it does on the other."""
 
-    __slots__ = ("_disposed", "_done", "_scope", "_sink", "_subscription")
+    __slots__ = ("_disposed", "_done", "_hops", "_scope", "_sink", "_subscription")
 
     def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._sink = sink
         self._scope = scope
         self._disposed = False
         self._done = False
+        # once a signal has come from another thread, later ones queue behind it, wherever they come from
+        self._hops = False
         self._subscription: abc.DisposableBase | None = None
 
     def start(self, source: abc.ObservableBase[T]) -> None:
@@ -87,27 +91,34 @@ class _Foreign(Generic[T]):
             return
         self._subscription = subscription
         if self._disposed:
-            subscription.dispose()
+            self.dispose()
 
     def dispose(self) -> None:
         self._disposed = True
         if self._subscription is not None:
-            self._subscription.dispose()
+            try:
+                self._subscription.dispose()
+            except Exception as error:
+                # must not keep the rest of the run from being disposed
+                report_dropped(error, "disposing a source")
 
     def on_next(self, value: T) -> None:
-        if asyncio._get_running_loop() is not self._scope.loop:
+        if self._hops or asyncio._get_running_loop() is not self._scope.loop:
+            self._hops = True
             self._scope.call_from_thread(self._next, value)
         else:
             self._next(value)
 
     def on_error(self, error: Exception) -> None:
-        if asyncio._get_running_loop() is not self._scope.loop:
+        if self._hops or asyncio._get_running_loop() is not self._scope.loop:
+            self._hops = True
             self._scope.call_from_thread(self._error, error)
         else:
             self._error(error)
 
     def on_completed(self) -> None:
-        if asyncio._get_running_loop() is not self._scope.loop:
+        if self._hops or asyncio._get_running_loop() is not self._scope.loop:
+            self._hops = True
             self._scope.call_from_thread(self._completed)
         else:
             self._completed()

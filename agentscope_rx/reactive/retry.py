@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
@@ -24,6 +25,7 @@ from tenacity.wait import wait_base, wait_none
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.sources import SourceCancelledError
 
 T = TypeVar("T")
 
@@ -55,9 +57,7 @@ class Attempt:
 class jittered(wait_base):  # noqa: N801 - named as tenacity names its waits
     """Another wait, times a random factor of 1 +- `spread`; `source` gives numbers in [0, 1)."""
 
-    def __init__(
-        self, wait: wait_base, spread: float = 0.5, source: Callable[[], float] = random.random
-    ) -> None:
+    def __init__(self, wait: wait_base, spread: float = 0.5, source: Callable[[], float] = random.random) -> None:
         self.wait = wait
         self.spread = spread
         self.source = source
@@ -66,9 +66,7 @@ class jittered(wait_base):  # noqa: N801 - named as tenacity names its waits
         return self.wait(retry_state) * (1 + self.spread * (2 * self.source() - 1))
 
 
-def retry(
-    policy: RetryPolicy, *, notice: Callable[[Attempt], T] | None = None
-) -> Callable[[Observable[T]], Flow[T]]:
+def retry(policy: RetryPolicy, *, notice: Callable[[Attempt], T] | None = None) -> Callable[[Observable[T]], Flow[T]]:
     """Subscribes again after an error for which the policy wants it, and emits `notice(attempt)` before each wait.
 
     Signals: the values of the attempts; the last attempt's own error, with a note that tells of the ones before.
@@ -90,7 +88,7 @@ class _Retry(Generic[T]):
     __slots__ = (
         "_disposed",
         "_emitted",
-        "_errors",
+        "_failures",
         "_notice",
         "_policy",
         "_scope",
@@ -98,6 +96,7 @@ class _Retry(Generic[T]):
         "_source",
         "_started",
         "_timer",
+        "_told",
         "_upstream",
         "_waited",
     )
@@ -119,7 +118,9 @@ class _Retry(Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
         self._disposed = False
-        self._errors: list[Exception] = []
+        self._failures = 0
+        # texts, the latest few: an error would hold its frames for as long as the trying goes on
+        self._told: deque[str] = deque(maxlen=5)
         self._started = scope.loop.time()
         self._waited = 0.0
 
@@ -141,7 +142,7 @@ class _Retry(Generic[T]):
         self._sink.on_completed()
 
     def on_error(self, error: Exception) -> None:
-        self._errors.append(error)
+        self._failures += 1
         try:
             delay = self._decide(error)
         except Exception as failure:
@@ -152,9 +153,16 @@ class _Retry(Generic[T]):
         if delay is None:
             self._give_up(error)
             return
+        self._told.append(f"{type(error).__name__}: {error}")
         self._waited += delay
         if self._notice is not None:
-            self._sink.on_next(self._notice(Attempt(len(self._errors), delay, error, self._emitted)))
+            try:
+                told = self._notice(Attempt(self._failures, delay, error, self._emitted))
+            except Exception as failure:
+                failure.__cause__ = error
+                self._sink.on_error(failure)
+                return
+            self._sink.on_next(told)
         if not self._disposed:
             # through the loop also without delay: an attempt that fails at once must not nest in the one before
             self._timer = self._scope.call_later(delay, self.attempt)
@@ -168,12 +176,12 @@ class _Retry(Generic[T]):
 
     def _decide(self, error: Exception) -> float | None:
         """Seconds until the next attempt, or None to give up."""
-        if self._emitted and not self._policy.discards:
+        if (self._emitted and not self._policy.discards) or isinstance(error, SourceCancelledError):
             return None
         # tenacity's state is made for its own loop: filled here from the loop's clock instead of the wall's
         state = RetryCallState(cast("AsyncRetrying", None), None, (), {})
         state.start_time = self._started
-        state.attempt_number = len(self._errors)
+        state.attempt_number = self._failures
         state.idle_for = self._waited
         state.set_exception((type(error), error, error.__traceback__))
         state.outcome_timestamp = self._scope.loop.time()
@@ -187,8 +195,6 @@ class _Retry(Generic[T]):
         return None if self._policy.stop(state) else delay
 
     def _give_up(self, error: Exception) -> None:
-        earlier = self._errors[:-1]
-        if earlier:
-            told = "; ".join(f"{type(e).__name__}: {e}" for e in earlier)
-            error.add_note(f"Attempt {len(self._errors)} of {len(self._errors)}. Before: {told}")
+        if self._told:
+            error.add_note(f"Attempt {self._failures} of {self._failures}. Before: {'; '.join(self._told)}")
         self._sink.on_error(error)

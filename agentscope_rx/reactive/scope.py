@@ -13,10 +13,10 @@ from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from reactivex import abc
+from reactivex import abc, typing
 from reactivex.disposable import Disposable
 from reactivex.scheduler import CurrentThreadScheduler
-from reactivex.scheduler.scheduler import Scheduler
+from reactivex.scheduler.periodicscheduler import PeriodicScheduler
 
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import report_dropped
@@ -28,7 +28,7 @@ TState = TypeVar("TState")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Scope(Scheduler):
+class Scope(PeriodicScheduler):
     """One subscription's surroundings; `child()` shares all but the count of work, which it passes on to its parent.
 
     All methods but `call_from_thread` and those of the scheduler are for the loop's own thread.
@@ -99,7 +99,7 @@ class Scope(Scheduler):
         return CurrentThreadScheduler.singleton().schedule(action, state)
 
     def schedule_relative(
-        self, duetime: abc.RelativeTime, action: abc.ScheduledAction[TState], state: TState | None = None
+        self, duetime: typing.RelativeTime, action: abc.ScheduledAction[TState], state: TState | None = None
     ) -> abc.DisposableBase:
         """Run after `duetime` by the loop's clock, on the loop's thread."""
         seconds = max(0.0, self.to_seconds(duetime))
@@ -135,7 +135,7 @@ class Scope(Scheduler):
         return Disposable(dispose)
 
     def schedule_absolute(
-        self, duetime: abc.AbsoluteTime, action: abc.ScheduledAction[TState], state: TState | None = None
+        self, duetime: typing.AbsoluteTime, action: abc.ScheduledAction[TState], state: TState | None = None
     ) -> abc.DisposableBase:
         """Run when `now` reaches `duetime`."""
         return self.schedule_relative(self.to_datetime(duetime) - self.now, action, state)

@@ -14,13 +14,18 @@ class Signal:
         self.fired = False
         self._listeners: list[Callable[[], object]] = []
 
-    def fire(self) -> None:
-        """Let it happen; later calls do nothing."""
+    def fire(self, later: Callable[[Callable[[], None]], object] | None = None) -> None:
+        """Let it happen; further calls do nothing.
+
+        `fired` is true at once. With `later` (such as `loop.call_soon`) the listeners are called through it: for one
+        who fires from inside a signal of the very stream that listens, so that signals do not overlap.
+        """
         if not self.fired:
             self.fired = True
-            listeners, self._listeners = self._listeners, []
-            for listener in listeners:
-                listener()
+            if later is None:
+                self._call()
+            else:
+                later(self._call)
 
     def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call `listener` when it happens; returns a function that stops listening."""
@@ -34,3 +39,8 @@ class Signal:
                 self._listeners.remove(listener)
 
         return forget
+
+    def _call(self) -> None:
+        listeners, self._listeners = self._listeners, []
+        for listener in listeners:
+            listener()

@@ -15,7 +15,7 @@ Blocking functions: see `on_worker`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from reactivex import abc
@@ -46,9 +46,11 @@ def from_iterable(values: Iterable[T]) -> Flow[T]:
         sink.on_subscribe(flag)
         if flag.disposed:
             return
-        iterator = iter(values)
+        iterator: Iterator[T] | None = None
         while True:
             try:
+                if iterator is None:
+                    iterator = iter(values)
                 value = next(iterator)
             except StopIteration:
                 break
@@ -143,7 +145,7 @@ def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
         source = _Call(sink)
         sink.on_subscribe(source)
         if not source.disposed:
-            source.task = scope.spawn(source.drive(call))
+            source.start(scope, source.drive(call))
 
     return Flow(connect)
 
@@ -159,7 +161,7 @@ def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
         source = _Reader(sink, scope)
         sink.on_subscribe(source)
         if not source.disposed:
-            source.task = scope.spawn(source.drive(make))
+            source.start(scope, source.drive(make))
 
     return Flow(connect)
 
@@ -175,23 +177,42 @@ class _TaskSource(Generic[T]):
         self.disposed = False
         self.task: asyncio.Task[None] | None = None
 
+    def start(self, scope: Scope, coroutine: Coroutine[object, None, None]) -> None:
+        self.task = scope.spawn(coroutine)
+        self.task.add_done_callback(self._never_began)
+
+    def _never_began(self, task: asyncio.Task[None]) -> None:
+        # a task that is cancelled before its first step (by a loop that shuts down at once) runs not a line of ours
+        if not (self._signalling or self.disposed):
+            self._signalling = True
+            self._sink.on_error(SourceCancelledError("A source was cancelled from outside before it began."))
+
     def dispose(self) -> None:
         if not self.disposed:
             self.disposed = True
             if self.task is not None and not self._signalling:
                 self.task.cancel()
 
+    def _cancelled_from_outside(self) -> bool:
+        return self.task is None or self.task.cancelling() > 0
+
     def _finish(self, error: BaseException | None) -> None:
-        """The terminal signal; nothing is cancelled from here on."""
+        """The terminal signal; nothing is cancelled from here on. A cancellation goes on as it came."""
         if self.disposed:
-            if error is not None and not isinstance(error, asyncio.CancelledError):
+            if isinstance(error, Exception):
                 report_dropped(error, "a disposed source")
+            elif error is not None:
+                raise error
             return
         self._signalling = True
         if error is None:
             self._sink.on_completed()
         elif isinstance(error, Exception):
             self._sink.on_error(error)
+        elif isinstance(error, asyncio.CancelledError) and not self._cancelled_from_outside():
+            failure = RuntimeError("A source awaited something that was cancelled.")
+            failure.__cause__ = error
+            self._sink.on_error(failure)
         else:
             self._sink.on_error(SourceCancelledError(f"A source was cancelled from outside: {error!r}"))
             raise error
@@ -204,16 +225,14 @@ class _Call(_TaskSource[T]):
         try:
             value = await call()
         except BaseException as error:
-            self._finish(error)
-            if self.disposed and isinstance(error, asyncio.CancelledError):
-                raise
-            if not isinstance(error, (Exception, asyncio.CancelledError)):
-                raise
+            failure = error
+        else:
+            if not self.disposed:
+                self._signalling = True
+                self._sink.on_next(value)
+                self._finish(None)
             return
-        if not self.disposed:
-            self._signalling = True
-            self._sink.on_next(value)
-            self._finish(None)
+        self._finish(failure)
 
 
 class _Reader(_TaskSource[T]):
@@ -232,7 +251,7 @@ class _Reader(_TaskSource[T]):
             while not self.disposed:
                 try:
                     if iterator is None:
-                        iterator = aiter(make())
+                        iterator = _begun(make)
                     if demand is not None and not demand.ready:
                         await demand.wait()
                     value = await anext(iterator)
@@ -254,6 +273,14 @@ class _Reader(_TaskSource[T]):
                     await close()
                 except Exception as error:
                     failure = failure or error
+                except BaseException as error:
+                    failure = error
         self._finish(failure)
-        if self.disposed and isinstance(failure, asyncio.CancelledError):
-            raise failure
+
+
+def _begun(make: Callable[[], AsyncIterable[T]]) -> AsyncIterator[T]:
+    try:
+        return aiter(make())
+    except StopAsyncIteration as error:
+        # would pass for the end of the items
+        raise RuntimeError("An async iterable raised StopAsyncIteration as it was made.") from error

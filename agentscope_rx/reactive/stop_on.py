@@ -38,7 +38,7 @@ def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], 
 
 
 class _StopOn(Generic[T]):
-    __slots__ = ("_done", "_forget", "_grace", "_scope", "_signal", "_sink", "_timer", "_upstream", "on_next")
+    __slots__ = ("_done", "_forget", "_grace", "_scope", "_signal", "_sink", "_timer", "_upstream")
 
     def __init__(self, sink: Sink[T], scope: Scope, signal: Signal, grace: float) -> None:
         self._sink = sink
@@ -49,7 +49,6 @@ class _StopOn(Generic[T]):
         self._forget: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._done = False
-        self.on_next = sink.on_next
 
     def start(self, source: Observable[T]) -> None:
         self._sink.on_subscribe(self)
@@ -67,6 +66,13 @@ class _StopOn(Generic[T]):
         if self._done:
             upstream.dispose()
 
+    def on_next(self, value: T) -> None:
+        # a source that never waits gives the loop no chance to call the listeners: ask
+        if self._signal.fired:
+            self._stop()
+        else:
+            self._sink.on_next(value)
+
     def on_error(self, error: Exception) -> None:
         self._finish()
         self._sink.on_error(error)
@@ -81,6 +87,8 @@ class _StopOn(Generic[T]):
             self._upstream.dispose()
 
     def _stop(self) -> None:
+        if self._done:
+            return
         self._done = True
         if self._upstream is not None:
             self._upstream.dispose()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 from reactivex import abc
+from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.observer import Upstream, attach
@@ -50,10 +51,14 @@ class Subscription(abc.DisposableBase, Generic[T]):
 
     def start(self, source: abc.ObservableBase[T]) -> None:
         """Attach to the source: now if this is the loop's thread, else as soon as the loop gets to it."""
-        if self.scope.is_here():
+        if not self.scope.is_here():
+            self.scope.call_from_thread(self._attach, source)
+        elif CurrentThreadScheduler.singleton().schedule_required():
             self._attach(source)
         else:
-            self.scope.call_from_thread(self._attach, source)
+            # A stock operator subscribes to us: its own sources, too, begin only once it holds their disposable, so
+            # that its `take(1)` can stop a source that emits while it is being attached.
+            CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach(source))
 
     def _attach(self, source: abc.ObservableBase[T]) -> None:
         if self._stopped:
@@ -122,6 +127,15 @@ class Subscription(abc.DisposableBase, Generic[T]):
         if not isinstance(error, Exception):
             raise error
         report_dropped(error, "a subscriber's callback")
+
+
+def raisable(error: Exception) -> Exception:
+    """The error, in a shape that a coroutine can raise without its being taken for the end of an iteration."""
+    if isinstance(error, (StopIteration, StopAsyncIteration)):
+        wrapped = RuntimeError(f"A flow failed with {error!r}")
+        wrapped.__cause__ = error
+        return wrapped
+    return error
 
 
 def _watched(on_next: Callable[[T], object]) -> Callable[[T], None]:

@@ -159,9 +159,15 @@ class _Timeout(Generic[T]):
         if remaining <= 1e-9:
             self._expire("idle" if self._seen else "first", limit)
         elif demand is not None and not demand.ready:
-            demand.when_ready(self._pace_passed)
+            self._pace_timer = None
+            demand.when_ready(self._resumed)
         else:
             self._pace_timer = self._scope.call_later(remaining, self._pace_passed)
+
+    def _resumed(self) -> None:
+        # a value that came meanwhile has wound the clock already
+        if self._pace_timer is None and (self._idle if self._seen else self._first) is not None:
+            self._pace_passed()
 
     def _total_passed(self) -> None:
         if not self.done and self._total is not None:
@@ -169,4 +175,8 @@ class _Timeout(Generic[T]):
 
     def _expire(self, which: str, limit: float) -> None:
         self.dispose()
-        self._sink.on_error(self._error(which, limit))
+        try:
+            error = self._error(which, limit)
+        except Exception as failure:
+            error = failure
+        self._sink.on_error(error)

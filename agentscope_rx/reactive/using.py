@@ -49,20 +49,22 @@ def using(
     release: Callable[[R, Ending], abc.ObservableBase[object] | None],
     *,
     eager: bool = True,
+    leaving: Callable[[R], object] | None = None,
     clean_up_seconds: float = CLEAN_UP_SECONDS,
 ) -> Flow[T]:
     """Acquires at subscription, emits what `use` emits, releases exactly once however it ends.
 
-    `acquire` gives an Observable of one resource, so that acquiring may wait. `release` may give an Observable: it is
+    `acquire` gives an Observable of one resource (further ones are not looked at), so that acquiring may wait. `release` may give an Observable: it is
     waited for before the terminal signal (eager), and runs to its end after a disposal too. After a failure or a
-    disposal it begins when the cancelled sources of `use` have ended, `clean_up_seconds` later at the latest.
+    disposal it begins when the cancelled sources of `use` have ended, `clean_up_seconds` later at the latest;
+    `leaving` is called at once when a disposal begins.
 
     Signals: what `use` signals; the error of `acquire`.
     Cancels: the acquisition or the use; then it releases, as work under way in the subscriber's scope.
     """
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        holder = _Using(sink, scope, use, release, eager, clean_up_seconds)
+        holder = _Using(sink, scope, use, release, eager, leaving, clean_up_seconds)
         sink.on_subscribe(holder)
         if holder.disposed:
             return
@@ -82,6 +84,7 @@ class _Using(Generic[R, T]):
         "_eager",
         "_held",
         "_inner",
+        "_leaving",
         "_release",
         "_resource",
         "_scope",
@@ -99,6 +102,7 @@ class _Using(Generic[R, T]):
         use: Callable[[R], abc.ObservableBase[T]],
         release: Callable[[R, Ending], abc.ObservableBase[object] | None],
         eager: bool,
+        leaving: Callable[[R], object] | None,
         clean_up_seconds: float,
     ) -> None:
         self.sink = sink
@@ -107,6 +111,7 @@ class _Using(Generic[R, T]):
         self._use = use
         self._release = release
         self._eager = eager
+        self._leaving = leaving
         self._clean_up_seconds = clean_up_seconds
         self._held = False
         self.upstream: Upstream | None = None
@@ -114,16 +119,26 @@ class _Using(Generic[R, T]):
         self.on_next = sink.on_next
 
     def acquired(self, resource: R) -> None:
+        if self._held:
+            # one resource, one release; whoever gives more has to close it
+            return
         self._resource = resource
         self._held = True
         if self.disposed:
             self._let_go(Ending.DISPOSED, _nothing)
 
+    def not_acquired(self, error: Exception) -> None:
+        """The acquisition failed, maybe after it had given the resource."""
+        if self._held:
+            self.on_error(error)
+        else:
+            self.sink.on_error(error)
+
     def begin(self) -> None:
+        if self.disposed:
+            return
         if not self._held:
             self.sink.on_error(RuntimeError("using: acquire() completed without a resource"))
-            return
-        if self.disposed:
             return
         try:
             source = self._use(self._resource)
@@ -143,25 +158,34 @@ class _Using(Generic[R, T]):
 
     def on_error(self, error: Exception) -> None:
         # parallel sources were cancelled by this error: their `finally` blocks may still use the resource
-        self._when_idle(lambda: self._end(Ending.FAILED, lambda: self.sink.on_error(error)))
+        self._when_idle(lambda: self._end(Ending.FAILED, lambda: self.sink.on_error(error), error))
 
     def dispose(self) -> None:
         if self.disposed:
             return
         self.disposed = True
+        if self._held and self._leaving is not None:
+            try:
+                self._leaving(self._resource)
+            except Exception as error:
+                report_dropped(error, "leaving a resource")
         if self.upstream is not None:
             self.upstream.dispose()
         if self._held:
             self._scope.work.begin()
             self._when_idle(lambda: self._let_go(Ending.DISPOSED, self._scope.work.end))
 
-    def _end(self, ending: Ending, signal: Callable[[], None]) -> None:
+    def _end(self, ending: Ending, signal: Callable[[], None], error: Exception | None = None) -> None:
         if not self._held:
+            if error is not None:
+                report_dropped(error, "a disposed run")
             return
 
         def unless_disposed() -> None:
             if not self.disposed:
                 signal()
+            elif error is not None:
+                report_dropped(error, "a disposed run")
 
         if self._eager:
             self._let_go(ending, unless_disposed)
@@ -183,9 +207,11 @@ class _Using(Generic[R, T]):
         if releasing is None:
             then()
         else:
-            # attached without a way to dispose of it: a release that has begun runs to its end
+            # attached without a way to dispose of it, nor to withhold demand: a release that has begun runs to its end
             self._scope.work.begin()
-            attach(releasing, _Releasing(self._scope, then), self._scope)
+            scope = self._scope.child()
+            scope.demand = None
+            attach(releasing, _Releasing(self._scope, then), scope)
 
     def _when_idle(self, call: Callable[[], None]) -> None:
         work = self._inner.work
@@ -223,7 +249,7 @@ class _Acquiring(Generic[R]):
         self._holder.acquired(value)
 
     def on_error(self, error: Exception) -> None:
-        self._holder.sink.on_error(error)
+        self._holder.not_acquired(error)
 
     def on_completed(self) -> None:
         self._holder.begin()

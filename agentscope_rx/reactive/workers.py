@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from contextvars import Context
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ class WorkerStatistics(NamedTuple):
 class Job:
     """One blocking call; `done(value, error)` is called on its thread unless it was abandoned before it ended."""
 
-    __slots__ = ("_abandoned", "_call", "_context", "_done", "_pool", "_started")
+    __slots__ = ("_abandoned", "_call", "_context", "_done", "_ended", "_pool", "_started")
 
     def __init__(
         self,
@@ -45,13 +45,15 @@ class Job:
         self._done = done
         self._started = False
         self._abandoned = False
+        self._ended = False
 
     def abandon(self) -> bool:
         """Forget the job: it will not start, or its result will be dropped. True if it runs on."""
         with self._pool.lock:
-            if self._abandoned:
+            if self._abandoned or self._ended:
                 return False
             self._abandoned = True
+            self._pool.outstanding -= 1
             if self._started:
                 self._pool.abandoned += 1
             return self._started
@@ -75,8 +77,25 @@ class Job:
                 self._pool.abandoned -= 1
                 return
             # from here on a late abandon() must not count a job that has ended
-            self._abandoned = True
-        self._done(value, failure)
+            self._ended = True
+        self._settle(value, failure)
+
+    def refused(self, future: Future[None]) -> None:
+        """The caller's executor is through with the job: make sure that its outcome was told, whatever it did."""
+        with self._pool.lock:
+            if self._started or self._abandoned:
+                return
+            self._ended = True
+        failure = None if future.cancelled() else future.exception()
+        self._settle(None, failure or RuntimeError("The executor dropped the job before it began."))
+
+    def _settle(self, value: object, failure: BaseException | None) -> None:
+        try:
+            self._done(value, failure)
+        finally:
+            # after the outcome was told: who sees no outstanding job has heard of all of them
+            with self._pool.lock:
+                self._pool.outstanding -= 1
 
 
 class WorkerPool:
@@ -86,6 +105,8 @@ class WorkerPool:
         self.lock = threading.Lock()
         self.abandoned = 0
         self.running = 0
+        # jobs whose outcome somebody waits for, on threads of this pool and on callers' executors
+        self.outstanding = 0
         self._max = max_workers
         self._queue: deque[Job] = deque()
         self._wake = threading.Condition(self.lock)
@@ -102,9 +123,16 @@ class WorkerPool:
         """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done`."""
         job = Job(self, context, call, done)
         if executor is not None:
-            executor.submit(job.run)
+            with self.lock:
+                self.outstanding += 1
+            try:
+                executor.submit(job.run).add_done_callback(job.refused)
+            except BaseException:
+                job.abandon()
+                raise
             return job
         with self.lock:
+            self.outstanding += 1
             self._queue.append(job)
             if self._idle >= len(self._queue):
                 self._wake.notify()

@@ -1,0 +1,1 @@
+"""The reasoning and acting agent, stage by stage."""

@@ -1,0 +1,99 @@
+"""One question to the model: chunk events as they come, then the gathered answer.
+
+    model.stream |> stop_on(interrupt) |> expand(pieces as chunk events) |> chunk hooks      then Gathered
+
+The answer is gathered upstream of the hooks: what they do to chunks changes what is shown, never the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+from uuid import uuid4
+
+from reactivex import Observable
+
+from agentscope_rx.agent.run import Run
+from agentscope_rx.errors import EmptyResponseError
+from agentscope_rx.event import ChunkEvent, Event, PreReasoningEvent, RetryEvent
+from agentscope_rx.message import GenerateReason, Joined, Msg, MsgRole, TextBlock, ThinkingBlock
+from agentscope_rx.model.gather import Gather
+from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.model.response import ChatResponse, RetryNotice
+from agentscope_rx.reactive import Flow, concat, defer, expand, just, stop_on, through
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.react.react_agent import ReActAgent
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The whole answer; None if it was interrupted before any content."""
+
+    message: Msg | None
+    gather: Gather
+
+
+def model_round(
+    agent: ReActAgent,
+    run: Run,
+    pre: PreReasoningEvent,
+    tools: Sequence[ToolSchema],
+    kind: type[ChunkEvent],
+) -> Flow[Event | Gathered]:
+    """Ask the model what the event says.
+
+    Signals: chunk events of `kind` and `RetryEvent`s, then one `Gathered`; a `ModelError`.
+    Cancels: the model call. An interruption ends it normally, with what has come so far.
+    """
+    gather = Gather()
+    message_id = uuid4().hex
+    iteration = run.iteration
+
+    def shown(response: ChatResponse) -> Iterator[Event]:
+        if response.retry is not None:
+            if response.retry.discarded:
+                gather.reset()
+            yield retry_event(response.retry)
+        for delta, view, count in gather.feed(response):
+            yield kind(iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
+
+    def gathered() -> Flow[Event | Gathered]:
+        return just(Gathered(_message(agent, run, gather, message_id), gather))
+
+    prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
+    asked = agent.model.stream(prompt, tools, pre.options)
+    traced = agent.tracer.trace_model(asked, agent=agent.name, run_id=run.id, model=agent.model.model_name)
+    events: Flow[Event] = traced.pipe(stop_on(run.interrupt), expand(shown))
+    operator = agent.hooks.chunks(kind)
+    if operator is not None:
+        events = events.pipe(through(cast("type[Event]", kind), operator))
+    return concat(cast("Observable[Event | Gathered]", events), defer(gathered))
+
+
+def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Msg | None:
+    """The answer as a message, counted; `EmptyResponseError` if there is nothing in it."""
+    run.model_calls += 1
+    if gather.usage is not None:
+        run.usage = run.usage + gather.usage
+    content = gather.blocks(complete=not run.interrupted)
+    if all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content):
+        if not run.interrupted:
+            raise EmptyResponseError(model=agent.model.model_name, finish_reason=gather.raw_finish_reason)
+        if not content:
+            return None
+    message = Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage)
+    return message.replace(generate_reason=GenerateReason.TOOL_CALLS) if message.tool_calls else message
+
+
+def retry_event(notice: RetryNotice) -> RetryEvent:
+    """The event of a model attempt that failed and will be followed by another."""
+    return RetryEvent(
+        stage="model",
+        attempt=notice.attempt,
+        delay=notice.delay,
+        error_type=type(notice.error).__name__,
+        error_text=str(notice.error),
+        discarded=notice.discarded,
+    )

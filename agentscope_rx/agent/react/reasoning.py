@@ -1,0 +1,122 @@
+"""The reasoning stage: one model round as events, then a tail.
+
+    PreReasoning |> hooks |> model_round |> PostReasoning |> hooks |> remember |> decide
+
+    tail(acting) | tail(reasoning) | tail(interrupted) | tail(summarizing) | Done(message)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from agentscope_rx.agent.agent import Stage
+from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
+from agentscope_rx.agent.react.model_round import Gathered, model_round
+from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.message import GenerateReason
+from agentscope_rx.reactive import Tail, and_then, concat, concat_map, flat_map_kind, just, tail
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.react.react_agent import ReActAgent
+
+_REASONS = {
+    Decision.FINISH: GenerateReason.MODEL_STOP,
+    Decision.STOP: GenerateReason.REASONING_STOP_REQUESTED,
+    Decision.INTERRUPT: GenerateReason.INTERRUPTED,
+}
+
+
+def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
+    """Ask the model, remember its answer, name what follows. `sent_back`: a hook wants this round, limit or not.
+
+    Signals: PreReasoning, chunks, PostReasoning, then a tail or the reply; the model's or a hook's error.
+    Cancels: whatever of it is in progress.
+    """
+    decision = before_reasoning(
+        interrupted=run.interrupted,
+        iteration=run.iteration,
+        max_iters=agent.max_iters,
+        gotos=run.goto_count,
+        sent_back=sent_back,
+    )
+    if decision is Decision.INTERRUPT:
+        return just(tail(lambda: agent.interrupted(run)))
+    if decision is Decision.SUMMARIZE:
+        return just(tail(lambda: agent.summarizing(run)))
+
+    def ask(pre: PreReasoningEvent) -> Stage:
+        round_ = model_round(agent, run, pre, agent.toolkit.schemas(), ReasoningChunkEvent)
+        answered = round_.pipe(flat_map_kind(Gathered, lambda gathered: _answered(agent, run, pre, gathered)))
+        return cast("Stage", concat(just(cast("Event", pre)), answered))
+
+    return run.history().pipe(
+        concat_map(
+            lambda history: agent.hooks.fire(
+                PreReasoningEvent(
+                    iteration=run.iteration,
+                    model_name=agent.model.model_name,
+                    system_message=run.system_message,
+                    messages=history,
+                    history=history,
+                    options=agent.generate_options,
+                )
+            )
+        ),
+        concat_map(ask),
+    )
+
+
+def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
+    if gathered.message is None:
+        return just(tail(lambda: agent.interrupted(run)))
+    event = PostReasoningEvent(
+        iteration=run.iteration,
+        message=gathered.message,
+        usage=gathered.gather.usage,
+        finish_reason=gathered.gather.finish_reason,
+        interrupted=run.interrupted,
+        history=pre.history,
+    )
+    return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
+
+
+def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
+    """Remember what the hooks left of the answer, and go where it leads."""
+    calls = post.message.tool_calls
+    decision = after_reasoning(
+        interrupted=run.interrupted,
+        stop=post.stop_requested,
+        goto=post.goto_messages is not None,
+        calls=len(calls),
+    )
+    reason = _REASONS.get(decision)
+    if reason is not None:
+        message = run.final(post.message, reason)
+        if message is not post.message:
+            post = post.replace(message=message)
+    message = post.message
+    if decision is Decision.STOP:
+        run.pending = bool(calls)
+    extra = (post.goto_messages or ()) if decision is Decision.GOTO else ()
+    if decision is not Decision.GOTO and post.goto_messages is not None:
+        post = post.replace(goto_messages=None)
+
+    def go() -> Stage:
+        return just(cast("Event | Done | Tail[Event | Done]", post), _next(agent, run, decision, post))
+
+    return run.remember((message, *extra)).pipe(and_then(go))
+
+
+def _next(
+    agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent
+) -> Done | Tail[Event | Done]:
+    if decision is Decision.INTERRUPT:
+        return tail(lambda: agent.interrupted(run))
+    if decision is Decision.ACT:
+        return tail(lambda: agent.acting(run, post.message.tool_calls))
+    if decision is Decision.GOTO:
+        run.iteration += 1
+        run.goto_count += 1
+        return tail(lambda: agent.reasoning(run, sent_back=True))
+    return Done(post.message)

@@ -1,0 +1,83 @@
+"""The last word, when the iterations are used up: one more question, without tools.
+
+    open calls get error results |> PreSummary |> hooks |> model_round |> PostSummary |> hooks |> remember |> Done
+
+A summary that fails fails the run, as any model call does; an empty one is an `EmptyResponseError`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from agentscope_rx.agent.agent import Stage
+from agentscope_rx.agent.react.model_round import Gathered, model_round
+from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.errors import EmptyResponseError
+from agentscope_rx.event import Event, PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
+from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.reactive import Flow, Tail, and_then, concat, concat_map, flat_map_kind, just, tail
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.react.react_agent import ReActAgent
+
+SUMMARY_REQUEST = (
+    "You have used all {n} rounds without giving a final answer. Answer now, in plain text and without calling tools: "
+    "summarize what you have found out and what is still open."
+)
+
+
+def summarizing(agent: ReActAgent, run: Run) -> Stage:
+    """Ask for a last word and make it the reply.
+
+    Signals: PreSummary, chunks, PostSummary, then the reply with reason MAX_ITERATIONS; the model's or a hook's error.
+    Cancels: whatever of it is in progress.
+    """
+    limit = agent.max_iters
+    request = Msg.user(SUMMARY_REQUEST.format(n=limit))
+
+    def ask(pre: PreSummaryEvent) -> Flow[Event | Done | Tail[Event | Done]]:
+        answered = model_round(agent, run, pre, (), SummaryChunkEvent).pipe(
+            flat_map_kind(Gathered, lambda gathered: _answered(agent, run, gathered))
+        )
+        return cast("Stage", concat(just(cast("Event", pre)), answered))
+
+    asked = run.history().pipe(
+        concat_map(
+            lambda history: agent.hooks.fire(
+                PreSummaryEvent(
+                    iteration=run.iteration,
+                    max_iterations=limit,
+                    model_name=agent.model.model_name,
+                    system_message=run.system_message,
+                    messages=history,
+                    history=history,
+                    hints=(request,),
+                    options=agent.generate_options,
+                )
+            )
+        ),
+        concat_map(ask),
+    )
+    closing = run.close_open(ToolResultKind.REJECTED, f"The limit of {limit} rounds was reached before this call ran.")
+    return cast("Stage", concat(cast("Stage", closing), asked))
+
+
+def _answered(agent: ReActAgent, run: Run, gathered: Gathered) -> Stage:
+    if gathered.message is None:
+        return just(tail(lambda: agent.interrupted(run)))
+    # no tool was offered: a call here could never be answered
+    words = tuple(block for block in gathered.message.content if not isinstance(block, ToolUseBlock))
+    if not words:
+        raise EmptyResponseError(model=agent.model.model_name, finish_reason=gathered.gather.raw_finish_reason)
+    reason = GenerateReason.INTERRUPTED if run.interrupted else GenerateReason.MAX_ITERATIONS
+    message = run.final(gathered.message.replace(content=words), reason)
+    event = PostSummaryEvent(message=message, usage=gathered.gather.usage, interrupted=run.interrupted)
+    return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
+
+
+def _settle(agent: ReActAgent, run: Run, post: PostSummaryEvent) -> Stage:
+    def go() -> Stage:
+        end = tail(lambda: agent.interrupted(run)) if run.interrupted else Done(post.message)
+        return just(cast("Event | Done | Tail[Event | Done]", post), end)
+
+    return run.remember((post.message,)).pipe(and_then(go))

@@ -1,0 +1,45 @@
+"""What a run says: its events, in order, and what they fold to."""
+
+from agentscope_rx.event.event import Event, EventSource, event_from_dict, event_from_json
+from agentscope_rx.event.fold import Folded, fold
+from agentscope_rx.event.kinds import (
+    ActingChunkEvent,
+    ChunkEvent,
+    ErrorEvent,
+    PostActingEvent,
+    PostCallEvent,
+    PostReasoningEvent,
+    PostSummaryEvent,
+    PreActingEvent,
+    PreCallEvent,
+    PreReasoningEvent,
+    PreSummaryEvent,
+    ReasoningChunkEvent,
+    RetryEvent,
+    SummaryChunkEvent,
+)
+from agentscope_rx.event.options import StreamOptions
+
+__all__ = [
+    "ActingChunkEvent",
+    "ChunkEvent",
+    "ErrorEvent",
+    "Event",
+    "EventSource",
+    "Folded",
+    "PostActingEvent",
+    "PostCallEvent",
+    "PostReasoningEvent",
+    "PostSummaryEvent",
+    "PreActingEvent",
+    "PreCallEvent",
+    "PreReasoningEvent",
+    "PreSummaryEvent",
+    "ReasoningChunkEvent",
+    "RetryEvent",
+    "StreamOptions",
+    "SummaryChunkEvent",
+    "event_from_dict",
+    "event_from_json",
+    "fold",
+]

@@ -1,0 +1,34 @@
+"""`StreamOptions`: which kinds of events a stream shows, and chunks as increments or accumulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.event.event import Event
+from agentscope_rx.event.kinds import ChunkEvent, ErrorEvent, PostCallEvent
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What to show of a run. The last event (PostCallEvent, ErrorEvent) is always shown.
+
+    `kinds`: only events of these classes (subclasses included); None is all. `incremental=False`: chunks carry their
+    whole block so far, in `snapshot`, instead of the new piece in `delta`.
+    """
+
+    kinds: tuple[type[Event], ...] | None = None
+    incremental: bool = True
+
+    def __post_init__(self) -> None:
+        for kind in self.kinds or ():
+            if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"StreamOptions.kinds takes classes of events, not {kind!r}.")
+
+    def shown(self, event: Event) -> Event | None:
+        """The event as this stream shows it, or None if it does not."""
+        if self.kinds is not None and not isinstance(event, (*self.kinds, PostCallEvent, ErrorEvent)):
+            return None
+        if not self.incremental and isinstance(event, ChunkEvent):
+            return replace(event, snapshot=event.accumulated, delta=None)
+        return event

@@ -1,0 +1,210 @@
+"""Sorted hooks -> for each kind of event one operator, compiled once when an agent is built.
+
+    no hook             nothing: the event itself
+    plain functions     one loop of calls
+    a coroutine or an Observable as an answer: the rest of the fold continues behind it
+
+Laws, checked here: exactly one event out for each Pre or Post event in, of the same class and about the same call; a
+stop that one hook asked for no later hook takes back; observers of ErrorEvent cannot change or stop anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from inspect import isawaitable
+from typing import TypeVar, cast
+
+from reactivex import Observable, abc
+from reactivex import operators as ops
+
+from agentscope_rx.errors import ConfigurationError, HookError
+from agentscope_rx.event import ChunkEvent, ErrorEvent, Event, PostActingEvent, PostReasoningEvent, PreActingEvent
+from agentscope_rx.event.kinds import ActingChunkEvent
+from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_call, just, map_flow
+from agentscope_rx.reactive.dropped import report_dropped
+
+E = TypeVar("E", bound=Event)
+
+Operator = Callable[[Observable[Event]], Observable[Event]]
+
+
+class Hooks:
+    """An agent's hooks, sorted and compiled."""
+
+    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+        given = list(hooks)
+        for hook in given:
+            if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(
+                    f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent)."
+                )
+        self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
+        self._steps: dict[type[Event], tuple[Hook, ...]] = {}
+        self._operators: dict[type[Event], Operator | None] = {}
+
+    def _for(self, kind: type[Event]) -> tuple[Hook, ...]:
+        steps = self._steps.get(kind)
+        if steps is None:
+            steps = tuple(h for h in self.all if h.kinds is None or issubclass(kind, h.kinds))
+            self._steps[kind] = steps
+        return steps
+
+    def fire(self, event: E) -> Flow[E]:
+        """The event after all its hooks.
+
+        Signals: one event, then completion; a `HookError`, or what a hook raised.
+        Cancels: the hook in progress; the ones after it are not called.
+        """
+        steps = self._for(type(event))
+        return defer(lambda: _fold(event, steps, 0)) if steps else just(event)
+
+    def observe(self, event: ErrorEvent) -> Flow[ErrorEvent]:
+        """Show an error to all hooks, one after the other; a failing observer is reported and passed over."""
+
+        def one(hook: Hook) -> Flow[Event]:
+            def failed(error: Exception) -> Flow[Event]:
+                report_dropped(error, f"hook {hook.name} on ErrorEvent")
+                return empty()
+
+            return defer(lambda: _lift(hook.on_event(event))).pipe(catch(failed))
+
+        steps = [hook for hook in self._for(ErrorEvent) if not isinstance(hook, OperatorHook)]
+        if not steps:
+            return just(event)
+        seen: Flow[Event] = flow(just(*steps).pipe(concat_map(one), ops.ignore_elements()))
+        return cast("Flow[ErrorEvent]", flow(ops.concat(just(cast("Event", event)))(seen)))
+
+    def chunks(self, kind: type[Event]) -> Operator | None:
+        """The operator over the chunks of one kind; None if there is nothing to do."""
+        if kind not in self._operators:
+            self._operators[kind] = _compile_chunks(kind, self._for(kind))
+        return self._operators[kind]
+
+
+def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
+    """Call the hooks from `index` on; go on behind the first that answers later."""
+    while index < len(steps):
+        hook = steps[index]
+        answer = hook.on_event(event)
+        index += 1
+        if answer is None:
+            continue
+        if isinstance(answer, Event):
+            event = _checked(hook, event, answer)
+            continue
+        before, rest = event, index
+        return _one(hook, before, _lift(answer)).pipe(
+            concat_map(lambda later: _fold(_checked(hook, before, later), steps, rest))
+        )
+    return just(event)
+
+
+def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
+    """Exactly one event out of an asynchronous answer; none at all, or two, is an error that names the hook."""
+
+    def only(found: list[Event]) -> Event:
+        if len(found) != 1:
+            raise HookError(
+                f"answered with {len(found)} events where exactly one is needed", hook=hook.name, event=event.type
+            )
+        return found[0]
+
+    return answers.pipe(ops.take(2), ops.to_list(), ops.map(only))
+
+
+class _Unchanged(Event):
+    """An asynchronous answer of None."""
+
+
+_UNCHANGED = _Unchanged()
+
+
+def _lift(answer: Answer) -> Flow[Event]:
+    """Any answer as a Flow of events; dropped and unchanged are told apart."""
+    if answer is None:
+        return just(_UNCHANGED)
+    if answer is DROP:
+        return empty()
+    if isinstance(answer, Event):
+        return just(answer)
+    if isinstance(answer, abc.ObservableBase):
+        return flow(cast("Observable[Event]", answer))
+    if isawaitable(answer):
+
+        async def wait() -> Answer:
+            return await answer
+
+        return from_call(wait).pipe(concat_map(_lift))
+    return just(cast("Event", answer))
+
+
+def _checked(hook: Hook, before: E, after: Event) -> E:
+    """What a hook may answer for one event; a stop asked for earlier stays asked for."""
+    if after is _UNCHANGED:
+        return before
+    if type(after) is not type(before):
+        raise HookError(
+            f"must answer with a {type(before).__name__} (or None for unchanged), not {type(after).__name__}",
+            hook=hook.name,
+            event=before.type,
+        )
+    if isinstance(before, (PreActingEvent, PostActingEvent)):
+        _check_call(hook, before, cast("PreActingEvent | PostActingEvent", after))
+    if (
+        isinstance(before, (PostReasoningEvent, PostActingEvent))
+        and before.stop_requested
+        and not cast("PostReasoningEvent | PostActingEvent", after).stop_requested
+    ):
+        after = after.replace(stop_requested=True)
+    return cast("E", after)
+
+
+def _check_call(
+    hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent
+) -> None:
+    expected = before.tool_use.id
+    found = [after.tool_use.id]
+    if isinstance(after, PostActingEvent):
+        found += [result.id for result in after.message.tool_results] or [""]
+    if any(id != expected for id in found):
+        raise HookError(f"must keep the call's id {expected!r}, not {found}", hook=hook.name, event=before.type)
+
+
+def _compile_chunks(kind: type[Event], steps: Sequence[Hook]) -> Operator | None:
+    if not steps:
+        return None
+    if not issubclass(kind, (ChunkEvent, ActingChunkEvent)):
+        raise ConfigurationError(f"{kind.__name__} is not a chunk event.")
+    operators = [step.operator if isinstance(step, OperatorHook) else map_flow(_chunk_step(step)) for step in steps]
+
+    def compiled(chunks: Observable[Event]) -> Observable[Event]:
+        result = chunks
+        for operator in operators:
+            result = operator(result)
+        return map_flow(_same_class(kind))(result)
+
+    return compiled
+
+
+def _chunk_step(hook: Hook) -> Callable[[Event], Event | Observable[Event]]:
+    def step(event: Event) -> Event | Observable[Event]:
+        answer = hook.on_event(event)
+        if answer is None:
+            return event
+        if isinstance(answer, Event):
+            return answer
+        return _lift(answer).pipe(ops.map(lambda shown: event if shown is _UNCHANGED else shown))
+
+    return step
+
+
+def _same_class(kind: type[Event]) -> Callable[[Event], Event]:
+    def check(event: Event) -> Event:
+        if type(event) is not kind:
+            raise HookError(
+                f"chunks must stay {kind.__name__}, found {type(event).__name__}", hook="(chunk hook)", event=kind.type
+            )
+        return event
+
+    return check

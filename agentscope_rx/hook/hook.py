@@ -1,0 +1,125 @@
+"""Hooks: what observes and changes the events of a run on their way.
+
+Three forms, one mechanism:
+
+    class Audit(Hook):                      # one object for all kinds of events, or those in `kinds`
+        priority = 900
+        def on_event(self, event): ...
+
+    @hook(PreReasoningEvent, priority=10)   # one function for one kind
+    def remind(event): return event.with_hint("Answer briefly.")
+
+    hook_operator(ReasoningChunkEvent, ops.sample(0.1))     # an operator over the stream of one chunk kind
+
+A hook answers with the event, a changed copy, or None for "unchanged"; or, if it needs time, with an awaitable or an
+Observable of it. A chunk hook may also answer `DROP`, or an Observable of any number of chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from reactivex import Observable, abc
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.event import ChunkEvent, Event
+from agentscope_rx.event.kinds import ActingChunkEvent
+
+if TYPE_CHECKING:
+    from agentscope_rx.tool import Tool
+
+E = TypeVar("E", bound=Event)
+
+
+class Drop(Enum):
+    """The type of `DROP`."""
+
+    DROP = "drop"
+
+
+DROP: Final = Drop.DROP
+"""A chunk hook's answer: do not show this chunk."""
+
+Answer = Event | Drop | None | Awaitable[Event | Drop | None] | abc.ObservableBase[Event]
+"""What a hook may answer."""
+
+DEFAULT_PRIORITY = 100
+
+
+class Hook:
+    """Sees the events of a run, in ascending `priority` (ties: order of registration), and may change them.
+
+    `kinds` limits it to events of these classes; None is all of them.
+    """
+
+    priority: int = DEFAULT_PRIORITY
+    kinds: tuple[type[Event], ...] | None = None
+
+    def on_event(self, event: Event) -> Answer:
+        """Answer with the event, a changed copy, None (unchanged), or an awaitable or Observable of it."""
+        return None
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Tools that this hook brings to the agent it is given to."""
+        return ()
+
+    @property
+    def name(self) -> str:
+        """How errors name this hook."""
+        return type(self).__name__
+
+
+class FunctionHook(Hook, Generic[E]):
+    """One function for one kind of event; made by `@hook`."""
+
+    def __init__(self, function: Callable[[E], Answer], kind: type[E], priority: int) -> None:
+        self.function = function
+        self.kinds = (kind,)
+        self.priority = priority
+        self.__doc__ = function.__doc__
+        # the function itself is called, not a method around it
+        self.on_event = cast("Callable[[Event], Answer]", function)
+
+    def __call__(self, event: E) -> Answer:
+        return self.function(event)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+class OperatorHook(Hook):
+    """An operator over the stream of one chunk kind; made by `hook_operator`."""
+
+    def __init__(self, kind: type[Event], operator: Callable[[Observable[Event]], Observable[Event]], priority: int):
+        self.kinds = (kind,)
+        self.operator = operator
+        self.priority = priority
+
+    @property
+    def name(self) -> str:
+        return f"operator on {self.kinds[0].__name__}" if self.kinds else "operator"
+
+
+def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY) -> Callable[[Callable[[E], Answer]], FunctionHook[E]]:
+    """Make a function the hook of one kind of event (subclasses included)."""
+    if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
+    return lambda function: FunctionHook(function, kind, priority)
+
+
+def hook_operator(
+    kind: type[E], operator: Callable[[Observable[E]], Observable[E]], *, priority: int = DEFAULT_PRIORITY
+) -> OperatorHook:
+    """Put an operator (stock or your own) over the chunks of one kind, as they are shown.
+
+    It sees the chunks of one stage at a time and is completed, hence flushed, before the stage's Post event.
+    """
+    if not issubclass(kind, (ChunkEvent, ActingChunkEvent)):
+        raise ConfigurationError(
+            f"hook_operator works on chunk events, not on {kind.__name__}: exactly one event must come out for each "
+            "of those. Use @hook(...)."
+        )
+    return OperatorHook(kind, cast("Callable[[Observable[Event]], Observable[Event]]", operator), priority)

@@ -1,0 +1,6 @@
+"""Memories: the port and the one that lives in this process."""
+
+from agentscope_rx.memory.in_memory import InMemoryMemory
+from agentscope_rx.memory.memory import Memory
+
+__all__ = ["InMemoryMemory", "Memory"]

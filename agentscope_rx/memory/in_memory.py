@@ -1,0 +1,85 @@
+"""`InMemoryMemory`: a list. Reading it costs the same at the 10,000th message as at the first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.memory.memory import Memory
+from agentscope_rx.message.history import History
+from agentscope_rx.message.msg import Msg
+from agentscope_rx.reactive import Flow, defer, just
+
+T = TypeVar("T")
+
+
+class InMemoryMemory(Memory):
+    """Keeps the messages in this process. What is read is a view: later changes do not show in it."""
+
+    def __init__(self, messages: Iterable[Msg] = ()) -> None:
+        self._lock = threading.Lock()
+        # only ever appended to: views share it. Any other change starts a new list.
+        self._messages = _checked(messages)
+
+    @property
+    def messages(self) -> History:
+        """The conversation now."""
+        with self._lock:
+            return History(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def add(self, messages: Sequence[Msg]) -> Flow[None]:
+        def add() -> None:
+            checked = _checked(messages)
+            with self._lock:
+                self._messages.extend(checked)
+
+        return _now(add)
+
+    def get(self) -> Flow[Sequence[Msg]]:
+        return _now(lambda: self.messages)
+
+    def replace(self, message: Msg) -> Flow[bool]:
+        def replace() -> bool:
+            with self._lock:
+                for index in range(len(self._messages) - 1, -1, -1):
+                    if self._messages[index].id == message.id:
+                        self._messages = [*self._messages[:index], message, *self._messages[index + 1 :]]
+                        return True
+            return False
+
+        return _now(replace)
+
+    def delete(self, ids: Sequence[str]) -> Flow[int]:
+        def delete() -> int:
+            gone = set(ids)
+            with self._lock:
+                kept = [message for message in self._messages if message.id not in gone]
+                count = len(self._messages) - len(kept)
+                self._messages = kept
+                return count
+
+        return _now(delete)
+
+    def clear(self) -> Flow[None]:
+        def clear() -> None:
+            with self._lock:
+                self._messages = []
+
+        return _now(clear)
+
+
+def _now(call: Callable[[], T]) -> Flow[T]:
+    return defer(lambda: just(call()))
+
+
+def _checked(messages: Iterable[Msg]) -> list[Msg]:
+    checked = list(messages)
+    for message in checked:
+        if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"A memory keeps Msg objects, not {type(message).__name__}.")
+    return checked

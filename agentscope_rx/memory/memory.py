@@ -1,0 +1,41 @@
+"""The port to an agent's memory: the conversation, in order. Every method is a cold Flow: subscribe or await it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from agentscope_rx.message.msg import Msg
+from agentscope_rx.reactive import Flow
+
+
+class Memory(ABC):
+    """Messages in the order in which they were added. Implementations must be safe for calls from several threads."""
+
+    @abstractmethod
+    def add(self, messages: Sequence[Msg]) -> Flow[None]:
+        """Append the messages, all or none.
+
+        Signals: one None when they are kept, then completion.
+        Cancels: nothing that has begun; the agent lets a write that it started run to its end.
+        """
+
+    @abstractmethod
+    def get(self) -> Flow[Sequence[Msg]]:
+        """The whole conversation, as a sequence that does not change later.
+
+        Signals: the sequence, then completion.
+        Cancels: the read.
+        """
+
+    @abstractmethod
+    def replace(self, message: Msg) -> Flow[bool]:
+        """Put this message in the place of the one with its id; signals whether there was one."""
+
+    @abstractmethod
+    def delete(self, ids: Sequence[str]) -> Flow[int]:
+        """Remove the messages with these ids; signals how many there were."""
+
+    @abstractmethod
+    def clear(self) -> Flow[None]:
+        """Remove everything."""

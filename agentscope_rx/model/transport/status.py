@@ -1,0 +1,201 @@
+"""What an error answer means: status, headers and body -> one error of the `ModelHTTPError` tree.
+
+The wire formats differ in where they put the message and the code; this looks in all the places known. It is used for
+error statuses and for error objects that come with status 200, in a stream or instead of one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple, cast
+
+from agentscope_rx.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ContextOverflowError,
+    ModelHTTPError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    RateLimitError,
+    ServerError,
+)
+
+BODY_SHOWN = 2000
+"""How many characters of a body an error keeps."""
+
+_TRANSIENT = frozenset({408, 409, 425})
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length|context window"
+    r"|context length|available context size|too many tokens|prompt is too long|input is too long"
+    r"|reduce the length|range of input length",
+    re.IGNORECASE,
+)
+_SPENT = re.compile(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
+_STATUS_OF = (
+    (re.compile(r"rate.?limit|too.?many.?requests|quota|429", re.IGNORECASE), 429),
+    (re.compile(r"overload|unavailable|capacity|insufficient_system_resource", re.IGNORECASE), 503),
+    (re.compile(r"invalid.?api.?key|authenticat|unauthorized", re.IGNORECASE), 401),
+    (re.compile(r"permission|forbidden", re.IGNORECASE), 403),
+    (re.compile(r"not.?found", re.IGNORECASE), 404),
+    (re.compile(r"invalid|bad.?request|context_length|content_filter|unsupported", re.IGNORECASE), 400),
+)
+_REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
+
+
+class Complaint(NamedTuple):
+    """What a provider says about a failure."""
+
+    message: str
+    code: str | None
+    status: int | None
+
+
+def http_error(status: int, body: str, headers: Mapping[str, str] | None = None) -> ModelHTTPError:
+    """The error for an answer with this status; its text has the status and the provider's own message."""
+    said = complaint(_json(body)) or Complaint(body.strip()[:500] or "no explanation", None, None)
+    return _error(f"HTTP {status}: {said.message}", status, said, body, headers or {})
+
+
+def answered_error(answer: Mapping[str, object]) -> ModelHTTPError | None:
+    """The error that an answer with status 200 is, or None: an `error` object, or a message where content should be."""
+    if not answer.get("error") and (answer.get("choices") is not None or answer.get("object") not in (None, "error")):
+        return None
+    said = complaint(answer)
+    if said is None:
+        return None
+    body = json.dumps(answer, ensure_ascii=False, default=str)
+    return _error(f"The answer is an error: {said.message}", said.status or _guess(said), said, body, {})
+
+
+def complaint(answer: object) -> Complaint | None:
+    """Message, code and status out of an error body of any known shape; None if it complains of nothing."""
+    if isinstance(answer, list):
+        items = cast("list[object]", answer)
+        return complaint(items[0]) if items else None
+    if not isinstance(answer, Mapping):
+        return None
+    outer = cast("Mapping[str, object]", answer)
+    inner: object = outer.get("error") or outer.get("errors")
+    if isinstance(inner, list):
+        inner = cast("list[object]", inner)[0]
+    fields: Mapping[str, object] = outer
+    if isinstance(inner, Mapping):
+        fields = cast("Mapping[str, object]", inner)
+    message = inner if isinstance(inner, str) else _message(fields) or _message(outer)
+    if not message:
+        if not inner:
+            return None
+        message = json.dumps(inner, ensure_ascii=False, default=str)[:500]
+    code = _first(fields, "code", "type", "status") or _first(outer, "code", "type")
+    return Complaint(message, code, _status(fields) or _status(outer))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait that the headers ask for, in milliseconds, seconds or as a date; None if they do not."""
+    try:
+        return max(0.0, float(headers["retry-after-ms"]) / 1000)
+    except (KeyError, ValueError):
+        pass
+    asked = headers.get("retry-after")
+    if asked is None:
+        return None
+    try:
+        return max(0.0, float(asked))
+    except ValueError:
+        pass
+    try:
+        # a date is the server's: its own clock, where it tells, makes the difference right
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(0.0, (parsedate_to_datetime(asked) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[str, str]) -> ModelHTTPError:
+    headers = {name.lower(): value for name, value in headers.items()}
+    error = _kind(status, said)(
+        text,
+        status=status,
+        code=said.code,
+        body=body[:BODY_SHOWN],
+        request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), None),
+        retry_after=retry_after(headers),
+    )
+    error.retryable = _retryable(error, said, headers)
+    return error
+
+
+def _kind(status: int, said: Complaint) -> type[ModelHTTPError]:
+    if status in (400, 413, 422) and _OVERFLOW.search(f"{said.code} {said.message}"):
+        return ContextOverflowError
+    exact: dict[int, type[ModelHTTPError]] = {
+        401: AuthenticationError,
+        403: PermissionDeniedError,
+        404: NotFoundError,
+        429: RateLimitError,
+        503: OverloadedError,
+        529: OverloadedError,
+    }
+    if status in exact:
+        return exact[status]
+    if status >= 500:
+        return ServerError
+    return BadRequestError if status >= 400 else ModelHTTPError
+
+
+def _retryable(error: ModelHTTPError, said: Complaint, headers: Mapping[str, str]) -> bool:
+    told = headers.get("x-should-retry")
+    if told in ("true", "false"):
+        return told == "true"
+    if isinstance(error, RateLimitError) and _SPENT.search(f"{said.code} {said.message}"):
+        # no waiting fills an empty account
+        return False
+    return error.retryable or error.status in _TRANSIENT
+
+
+def _message(fields: Mapping[str, object]) -> str | None:
+    for name in ("message", "detail", "msg", "error_msg", "error_message"):
+        value = fields.get(name)
+        if isinstance(value, str) and value:
+            return value
+        if value and isinstance(value, (Mapping, list)):
+            return json.dumps(value, ensure_ascii=False, default=str)[:500]
+    return None
+
+
+def _first(fields: Mapping[str, object], *names: str) -> str | None:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, (str, int)) and not isinstance(value, bool) and value != "":
+            return str(value)
+    return None
+
+
+def _status(fields: Mapping[str, object]) -> int | None:
+    for name in ("status_code", "http_status", "status", "code"):
+        value = fields.get(name)
+        if isinstance(value, str) and value.isdigit():
+            value = int(value)
+        if isinstance(value, int) and 400 <= value < 600:
+            return value
+    return None
+
+
+def _guess(said: Complaint) -> int:
+    """The status that an error without one most likely means; a failure of the server's own if nothing tells."""
+    for pattern, status in _STATUS_OF:
+        if said.code and pattern.search(said.code):
+            return status
+    return 400 if _OVERFLOW.search(said.message) else 500
+
+
+def _json(body: str) -> object:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,150 @@
+"""`ScriptedModel`: a model that says what a script says, records what it was asked, and knows what was left unplayed.
+
+    model = ScriptedModel(
+        call("weather", city="Paris"),              # turn 1: one tool call
+        ["It is ", Delay(0.5), "sunny."],           # turn 2: text in two chunks, half a second apart
+        ModelConnectionError("broken pipe"),        # turn 3: fails
+    )
+
+A turn is one step or a list of steps, played in order by one attempt:
+
+| step                     | plays as                                                    |
+|--------------------------|-------------------------------------------------------------|
+| `str`                    | a chunk of text                                             |
+| any chunk block          | a chunk with it (`ThinkingBlock`, `ToolUseDelta`, ...)      |
+| `ToolUseBlock`, `call()` | a whole tool call                                           |
+| `ChatResponse`           | that chunk (usage, finish reason, ...)                      |
+| `Delay(seconds)`         | a wait of the loop's clock                                  |
+| `HANG`                   | silence until the run is stopped                            |
+| an exception             | the end of this attempt                                     |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import Final, get_args
+
+from agentscope_rx.errors import AgentScopeError, ConfigurationError
+from agentscope_rx.message import Msg, TextBlock, ToolUseBlock
+from agentscope_rx.model.chat_model import ChatModel
+from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.model.response import ChatResponse, ChunkBlock
+from agentscope_rx.reactive import Flow, from_async_iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A wait, in seconds of the loop's clock."""
+
+    seconds: float
+
+
+class Hang(Enum):
+    """The type of `HANG`."""
+
+    HANG = "hang"
+
+
+HANG: Final = Hang.HANG
+"""A step that never ends by itself."""
+
+Step = str | ChunkBlock | ChatResponse | Delay | Hang | Exception
+Turn = Step | Sequence[Step]
+
+
+class ScriptExhaustedError(AgentScopeError, AssertionError):
+    """The model was asked once more than its script has turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the model was asked."""
+
+    messages: Sequence[Msg]
+    tools: Sequence[ToolSchema]
+    options: GenerateOptions
+
+
+_ids = count(1)
+
+
+def call(name: str, /, **arguments: object) -> ToolUseBlock:
+    """A tool call with an id of its own."""
+    return ToolUseBlock(f"call_{next(_ids)}", name, arguments)
+
+
+class ScriptedModel(ChatModel):
+    """Plays one turn for each attempt. With `repeat`, begins again when it is through."""
+
+    provider = "scripted"
+
+    def __init__(
+        self,
+        *turns: Turn,
+        repeat: bool = False,
+        model_name: str = "scripted",
+        execution_config: ExecutionConfig | None = None,
+    ) -> None:
+        super().__init__(model_name, execution_config=execution_config)
+        self.turns = tuple(_steps(turn) for turn in turns)
+        self.repeat = repeat
+        self.requests: list[Request] = []
+
+    @property
+    def unplayed(self) -> int:
+        """How many turns of the script are left."""
+        return max(0, len(self.turns) - len(self.requests))
+
+    def assert_complete(self) -> None:
+        """Fail if turns are left that nobody asked for."""
+        if self.unplayed:
+            left = ", ".join(repr(turn) for turn in self.turns[len(self.requests) :])
+            raise AssertionError(f"{self.unplayed} of {len(self.turns)} turns were not played: {left:.300}")
+
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """Plays the next turn."""
+
+        def begin() -> AsyncIterator[ChatResponse]:
+            number = len(self.requests)
+            self.requests.append(Request(messages, tools, options))
+            if self.repeat and self.turns:
+                number %= len(self.turns)
+            if number >= len(self.turns):
+                raise ScriptExhaustedError(
+                    f"The script has {len(self.turns)} turns, and this is request {number + 1}. "
+                    f"The conversation ends with: {messages[-1] if messages else None!r:.200}"
+                )
+            return _play(self.turns[number])
+
+        return from_async_iterable(begin)
+
+
+def _steps(turn: Turn) -> tuple[Step, ...]:
+    steps = tuple(turn) if isinstance(turn, Iterable) and not isinstance(turn, str) else (turn,)
+    known = (str, ChatResponse, Delay, Hang, Exception, *get_args(ChunkBlock))
+    for step in steps:
+        if not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"{step!r:.80} is not a step of a script.")
+    return steps
+
+
+async def _play(steps: Sequence[Step]) -> AsyncIterator[ChatResponse]:
+    for step in steps:
+        if isinstance(step, str):
+            yield ChatResponse((TextBlock(step),))
+        elif isinstance(step, ChatResponse):
+            yield step
+        elif isinstance(step, Delay):
+            await asyncio.sleep(step.seconds)
+        elif isinstance(step, Hang):
+            await asyncio.get_running_loop().create_future()
+        elif isinstance(step, Exception):
+            raise step
+        else:
+            yield ChatResponse((step,))

@@ -1,0 +1,202 @@
+"""One call of one tool, from the model's request to exactly one result.
+
+    look up -> malformed JSON? -> validate -> [ run -> timeout ] -> retry -> result
+       |             |               |            per attempt        |
+    not_found   invalid_arguments  invalid_arguments        timeout | failed
+
+    --chunk--chunk--X(retry)--chunk--result|
+
+Whatever a tool does wrong becomes a result that the model sees. Only a cancellation from outside passes as an error.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+
+from reactivex import Observable, abc
+from tenacity import RetryCallState
+
+from agentscope_rx.message import OutputBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.model.options import UNSET, ExecutionConfig
+from agentscope_rx.reactive import Attempt, Flow, RetryPolicy, SourceCancelledError, defer, retry, timeout
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed
+from agentscope_rx.tool.result import result_of
+from agentscope_rx.tool.tool import FunctionTool, Tool
+
+_log = logging.getLogger("agentscope_rx")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChunk:
+    """Progress of a call, to be shown; the result follows."""
+
+    call: ToolUseBlock
+    output: tuple[OutputBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRetry:
+    """Attempt `number` of a call failed; the next begins in `delay` seconds. `discarded`: its chunks do not count."""
+
+    call: ToolUseBlock
+    number: int
+    delay: float
+    error: Exception
+    discarded: bool
+
+
+ToolEvent = ToolChunk | ToolRetry | ToolResultBlock
+"""What a call signals: progress, and last its one result."""
+
+
+class Plan:
+    """A config compiled: the operators that a call needs, and none that it does not."""
+
+    __slots__ = ("deadlines", "policy")
+
+    def __init__(self, config: ExecutionConfig, name: str) -> None:
+        first, idle = config.limit("first_chunk_timeout"), config.limit("idle_timeout")
+        total = config.limit("timeout")
+
+        def late(which: str, limit: float) -> Exception:
+            return ToolTimeoutError(which, limit, f"Tool {name!r}")
+
+        bounded = first is not None or idle is not None or total is not None
+        self.deadlines: Callable[[Observable[object]], Flow[object]] | None = (
+            timeout(first=first, idle=idle, total=total, error=late) if bounded else None
+        )
+        once = config.stop is UNSET and config.max_attempts in (UNSET, 1)
+        self.policy: RetryPolicy | None = None if once else _policy(config)
+
+
+def _policy(config: ExecutionConfig) -> RetryPolicy:
+    policy = config.policy()
+
+    def again(state: RetryCallState) -> bool:
+        # cancelled from outside: whoever did it wants it to end
+        cancelled = state.outcome is not None and isinstance(state.outcome.exception(), SourceCancelledError)
+        return not cancelled and policy.retry(state)
+
+    return replace(policy, retry=again, discards=True)
+
+
+def run_tool(tool: Tool, call: ToolUseBlock, plan: Plan, executor: Executor | None = None) -> Flow[ToolEvent]:
+    """Runs one call and emits exactly one `ToolResultBlock`, last; each subscription is a new call.
+
+    Signals: chunks and retry notices as they come, the result, completion; `SourceCancelledError` if the loop is
+    being shut down. No other error.
+    Cancels: the attempt in progress or the wait for the next.
+    """
+
+    def connect(sink: Sink[ToolEvent], scope: Scope) -> None:
+        running = _Running(sink, call, tool.streams)
+        sink.on_subscribe(running)
+        if running.disposed:
+            return
+        if call.input_error is not None:
+            running.finish(malformed(call))
+            return
+        try:
+            arguments = tool.validate(call.input)
+        except Exception as error:
+            running.on_error(error)
+            return
+        attach(_attempts(tool, call, arguments, plan, executor), running, scope)
+
+    return Flow(connect)
+
+
+def _attempts(
+    tool: Tool, call: ToolUseBlock, arguments: Mapping[str, object], plan: Plan, executor: Executor | None
+) -> abc.ObservableBase[object]:
+    def begin() -> Flow[object]:
+        if executor is not None and isinstance(tool, FunctionTool):
+            return tool.call(arguments, executor)
+        return tool.call(arguments)
+
+    def notice(attempt: Attempt) -> object:
+        return ToolRetry(call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
+
+    source = defer(begin)
+    if plan.deadlines is not None:
+        source = plan.deadlines(source)
+    if plan.policy is not None:
+        source = retry(plan.policy, notice=notice)(source)
+    return source
+
+
+class _Nothing:
+    """No value has come."""
+
+
+class _Running:
+    """Turns raw values into chunks and, at the end, the last of them into the result."""
+
+    __slots__ = ("_call", "_held", "_last", "_sink", "_streams", "_upstream", "disposed")
+
+    def __init__(self, sink: Sink[ToolEvent], call: ToolUseBlock, streams: bool) -> None:
+        self._sink = sink
+        self._call = call
+        self._streams = streams
+        # a value of a tool that announces one only: progress, if another follows
+        self._held: object = _Nothing
+        self._last: ToolResultBlock | None = None
+        self._upstream: Upstream | None = None
+        self.disposed = False
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self.disposed:
+            upstream.dispose()
+
+    def on_next(self, value: object) -> None:
+        if isinstance(value, ToolRetry):
+            self._held, self._last = _Nothing, None
+            self._sink.on_next(value)
+            return
+        if not self._streams:
+            self._held, value = value, self._held
+            if value is _Nothing:
+                return
+        try:
+            self._last = result_of(self._call, value)
+        except Exception as error:
+            if self._upstream is not None:
+                self._upstream.dispose()
+            self.on_error(error)
+            return
+        if value is not None:
+            self._sink.on_next(ToolChunk(self._call, self._last.output))
+
+    def on_completed(self) -> None:
+        value = self._held if self._held is not _Nothing else self._last
+        try:
+            result = result_of(self._call, value)
+        except Exception as error:
+            self.on_error(error)
+            return
+        self.finish(result)
+
+    def on_error(self, error: Exception) -> None:
+        if isinstance(error, SourceCancelledError):
+            self._sink.on_error(error)
+            return
+        # the model gets the text; whoever wrote the tool may want the traceback
+        _log.debug("tool %s failed", self._call.name, exc_info=error)
+        self.finish(failure(self._call, error))
+
+    def finish(self, result: ToolResultBlock) -> None:
+        """The result and the end."""
+        self._sink.on_next(result)
+        if not self.disposed:
+            self._sink.on_completed()
+
+    def dispose(self) -> None:
+        self.disposed = True
+        if self._upstream is not None:
+            self._upstream.dispose()

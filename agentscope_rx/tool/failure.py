@@ -1,0 +1,63 @@
+"""What a model is told when a call goes wrong: a result with a kind, and a text that says what to do next.
+
+| what happened                     | kind                | text                                             |
+|-----------------------------------|---------------------|--------------------------------------------------|
+| no tool of this name              | `not_found`         | the names that exist, similar ones first         |
+| the arguments are not JSON        | `invalid_arguments` | what is wrong with the JSON, and what was sent   |
+| the arguments do not fit          | `invalid_arguments` | one line a problem, as `InvalidArgumentsError`   |
+| a deadline of the call passed     | `timeout`           | "Tool 'x' did not finish within 5 s"             |
+| the tool raised a `ToolError`     | `failed`            | its text                                         |
+| the tool raised anything else     | `failed`            | "<type>: <text>"                                 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from difflib import get_close_matches
+
+from agentscope_rx.errors import DeadlineError, ToolError
+from agentscope_rx.message import ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.tool.arguments import InvalidArgumentsError
+
+MAX_RAW = 200
+
+
+class ToolTimeoutError(DeadlineError):
+    """A deadline of this call passed. (One that passes inside the tool is the tool's own failure.)"""
+
+
+def not_found(call: ToolUseBlock, names: Iterable[str]) -> ToolResultBlock:
+    """The result of a call of a tool that does not exist."""
+    known = list(names)
+    close = get_close_matches(call.name, known, 3)
+    others = [each for each in known if each not in close]
+    there_are = f"Available tools: {', '.join([*close, *others])}." if known else "No tools are available."
+    return ToolResultBlock.error(call, ToolResultKind.NOT_FOUND, f"There is no tool {call.name!r}. {there_are}")
+
+
+def malformed(call: ToolUseBlock) -> ToolResultBlock:
+    """The result of a call whose arguments could not be read."""
+    text = f"The arguments for tool {call.name!r} are not valid JSON: {call.input_error}"
+    if call.raw:
+        text += f"\nGiven: {call.raw if len(call.raw) <= MAX_RAW else call.raw[:MAX_RAW] + '...'}"
+    return ToolResultBlock.error(
+        call, ToolResultKind.INVALID_ARGUMENTS, f"{text}\nCall the tool again with one JSON object as its arguments."
+    )
+
+
+def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
+    """The result that an error becomes; its metadata names the error's type."""
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    kind = ToolResultKind.FAILED
+    if isinstance(error, ToolTimeoutError):
+        kind = ToolResultKind.TIMEOUT
+    elif isinstance(error, InvalidArgumentsError):
+        kind = ToolResultKind.INVALID_ARGUMENTS
+    elif not isinstance(error, ToolError):
+        text = f"{name}: {text}" if text else name
+    return replace(ToolResultBlock.error(call, kind, text or name), metadata={"error_type": name})

@@ -1,0 +1,212 @@
+"""`Tool`: the port; `@tool`: a function as a tool that is still the function.
+
+    @tool                                             @tool(name="find", strict=True, executor=pool)
+    async def weather(city: str) -> str: ...          def search(self, query: str) -> list[str]: ...
+
+A `FunctionTool` is called like its function, and on a class it is a method: `obj.search` is a tool bound to `obj`.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+
+from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.message.frozen import EMPTY
+from agentscope_rx.model.options import ExecutionConfig, ToolSchema
+from agentscope_rx.reactive import Flow
+from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
+from agentscope_rx.tool.lift import kind_of, lift
+from agentscope_rx.tool.schema import FunctionSchema
+from agentscope_rx.tool.signature import default_name, has_receiver
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class Tool(ABC):
+    """Something a model may call: what it says of itself, and a call that gives a Flow of raw values.
+
+    `parameters` is a JSON schema of type object. `streams` says that every value before the last is progress, to be
+    shown as it comes. `execution_config` wins over the toolkit's and the agent's.
+    """
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, object] = EMPTY
+    strict: bool | None = None
+    execution_config: ExecutionConfig | None = None
+    streams: bool = False
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The tool as a model sees it; a toolkit asks for it once, at registration."""
+        return ToolSchema(self.name, self.description, self.parameters, self.strict)
+
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments as `call` wants them, or `InvalidArgumentsError`; unless overridden, only names are checked."""
+        properties = cast("Mapping[str, object]", self.parameters.get("properties", EMPTY))
+        required = cast("list[str]", self.parameters.get("required", []))
+        problems = [missing(name) for name in required if name not in arguments]
+        if self.parameters.get("additionalProperties") is False:
+            problems += [unknown(name, tuple(properties)) for name in arguments if name not in properties]
+        if problems:
+            raise InvalidArgumentsError(self.name, problems)
+        return arguments
+
+    @abstractmethod
+    def call(self, arguments: Mapping[str, object]) -> Flow[object]:
+        """One call, begun at subscription; the last value is the result.
+
+        Signals: raw values (`tool.result` says what each becomes), completion; any error, which the caller of the
+        tool turns into a result.
+        Cancels: the call.
+        """
+
+
+class FunctionTool(Tool, Generic[P, R]):
+    """A function as a tool: its schema and validator are made once, from its signature and docstring."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        strict: bool | None = None,
+        execution_config: ExecutionConfig | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        raw, by_class, waits = _receiving(function)
+        given = default_name(raw) if name is None else name
+        functools.update_wrapper(self, raw)
+        self._function = raw
+        self._by_class = by_class
+        self._waits = waits
+        self._schema = FunctionSchema(raw, check_name(given), receiver=self._waits)
+        self._kind = kind_of(raw)
+        self.name = given
+        self.description = self._schema.description if description is None else description
+        self.parameters = self._schema.json_schema
+        self.strict = strict
+        self.execution_config = execution_config
+        self.executor = executor
+        self.streams = self._kind.streams
+
+    @property
+    def bound(self) -> bool:
+        """Whether it can be called by a model; a method of a class, before it is bound to an object, cannot."""
+        return not self._waits
+
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments in the types of the function's annotations, or `InvalidArgumentsError`."""
+        return self._schema.validate(arguments)
+
+    def call(self, arguments: Mapping[str, object], executor: Executor | None = None) -> Flow[object]:
+        """One call of the function with validated arguments; `executor` is for blocking ones without their own.
+
+        Signals: as `Tool.call`; `tool.lift` says how each kind of callable runs.
+        Cancels: the coroutine's task or the generator; a blocking call that has begun is abandoned.
+        """
+        return lift(self._kind, self._schema.bind(self._function, arguments), self.executor or executor)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The function itself, called as if it were no tool."""
+        return self._function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R]: ...
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[S, Q], R], instance: S, owner: type | None = None
+    ) -> FunctionTool[Q, R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        """The tool bound to an object (for a class method, to its class); itself where nothing is to be bound."""
+        if not self._waits or (instance is None and not self._by_class):
+            return self
+        target: object = (owner or type(instance)) if self._by_class else instance
+        bound = copy.copy(self)
+        bound._function = cast("Any", self._function).__get__(target)
+        bound._waits = False
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}({', '.join(cast('Mapping[str, object]', self.parameters['properties']))})>"
+
+
+def _receiving(function: Callable[P, R]) -> tuple[Callable[P, R], bool, bool]:
+    """The plain callable, whether it is bound to a class instead of an object, and whether it waits to be bound."""
+    given: object = function
+    if isinstance(given, FunctionTool):
+        existing = cast("FunctionTool[P, R]", given)
+        return existing._function, existing._by_class, existing._waits
+    if isinstance(given, staticmethod):
+        return cast("staticmethod[P, R]", given).__func__, False, False
+    if isinstance(given, classmethod):
+        return cast("Callable[P, R]", cast("classmethod[object, ..., R]", given).__func__), True, True
+    if not callable(given):
+        raise ToolDefinitionError(f"{given!r:.80} cannot be called, so it cannot be a tool.", tool=f"{given!r:.80}")
+    return function, False, has_receiver(function)
+
+
+def check_name(name: str) -> str:
+    """The name if model providers accept it, else a `ToolDefinitionError` with one that they do."""
+    if _NAME.fullmatch(name):
+        return name
+    if name == "<lambda>":
+        raise ToolDefinitionError("A lambda has no name for a model to call. Use a function, or name=...", tool=name)
+    better = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")[:64] or "my_tool"
+    raise ToolDefinitionError(
+        f"{name!r} cannot name a tool: models accept 1 to 64 letters (a-z), digits, '_' and '-'. Try name={better!r}.",
+        tool=name,
+    )
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+    execution_config: ExecutionConfig | None = None,
+    executor: Executor | None = None,
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(
+    function: Callable[..., object] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    strict: bool | None = None,
+    execution_config: ExecutionConfig | None = None,
+    executor: Executor | None = None,
+) -> object:
+    """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
+
+    `name` and `description` replace the function's own and its docstring's; `strict` asks providers to hold the model
+    to the schema; `execution_config` bounds and retries each call; a blocking function runs on `executor`.
+    Raises `ToolDefinitionError` if no schema can be made from it.
+    """
+
+    def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(
+            decorated,
+            name=name,
+            description=description,
+            strict=strict,
+            execution_config=execution_config,
+            executor=executor,
+        )
+
+    return decorate if function is None else decorate(function)

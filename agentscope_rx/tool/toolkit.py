@@ -1,0 +1,238 @@
+"""`Toolkit`: the tools of an agent in the order of their registration, and how their calls run.
+
+A call's config is, field by field: the tool's own, over the given one, over the toolkit's, over `TOOL_DEFAULTS`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import Any, Self, cast
+
+from agentscope_rx.errors import ConfigurationError, DuplicateToolError, ToolDefinitionError
+from agentscope_rx.message import ToolResultBlock, ToolUseBlock
+from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
+from agentscope_rx.reactive import Flow, defer, just, merge_ordered
+from agentscope_rx.tool.call import Plan, ToolEvent, run_tool
+from agentscope_rx.tool.failure import not_found
+from agentscope_rx.tool.tool import FunctionTool, Tool, check_name
+
+MAX_CONCURRENCY = 16
+
+
+class _Entry:
+    """A registered tool with what is made of it once: its schema, and the plan for the config last asked for."""
+
+    __slots__ = ("_config", "_plan", "schema", "tool")
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.schema = tool.schema
+        self._config: ExecutionConfig | None = None
+        self._plan: Plan | None = None
+
+    def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:
+        """The plan for this config; an agent gives the same one with every call."""
+        plan = self._plan
+        if plan is None or self._config is not given:
+            config = default if given is None else given.over(default)
+            own = self.tool.execution_config
+            plan = Plan(config if own is None else own.over(config), self.schema.name)
+            self._config, self._plan = given, plan
+        return plan
+
+
+class Toolkit:
+    """A registry of tools by name, and the way to call them.
+
+    `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
+    most `max_concurrency` of them, or one after the other with `parallel=False`. Blocking functions without an
+    executor of their own run on `executor`.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[object] = (),
+        *,
+        parallel: bool = True,
+        max_concurrency: int = MAX_CONCURRENCY,
+        execution_config: ExecutionConfig | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        if max_concurrency < 1:
+            raise ConfigurationError(f"max_concurrency must be at least 1, not {max_concurrency}.")
+        self.parallel = parallel
+        self.max_concurrency = max_concurrency
+        self.executor = executor
+        self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
+        self._base: Toolkit | None = None
+        self._entries: dict[str, _Entry] = {}
+        self._changes = 0
+        self._schemas: tuple[int, tuple[ToolSchema, ...]] | None = None
+        for each in tools:
+            self.register_all(each)
+
+    # --- what is in it --------------------------------------------------------------------------------------------
+
+    def register(self, tool: object) -> Tool:
+        """Add one tool, made of a function or callable object if it is none yet, and return it.
+
+        Raises `ToolDefinitionError` for what cannot be a tool, `DuplicateToolError` if the name is taken.
+        """
+        made = as_tool(tool)
+        if made.name in self:
+            raise DuplicateToolError(made.name)
+        self._entries[made.name] = _Entry(made)
+        self._changes += 1
+        return made
+
+    def register_all(self, source: object) -> tuple[Tool, ...]:
+        """Add the `@tool` methods of an object, its class's own and inherited; of anything else, the one tool it is."""
+        methods = () if isinstance(source, Tool) else _methods(source)
+        return tuple(self.register(each) for each in methods or (source,))
+
+    def remove(self, name: str) -> Tool:
+        """Take a tool out and return it; a call of it that is running is not touched."""
+        entry = self._entries.pop(name, None)
+        if entry is None:
+            where = "belongs to the toolkit beneath this overlay" if name in self else "is not registered"
+            raise ConfigurationError(f"Tool {name!r} {where}.")
+        self._changes += 1
+        return entry.tool
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of this name, or None."""
+        entry = self._entry(name)
+        return None if entry is None else entry.tool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, in the order of registration."""
+        return tuple(schema.name for schema in self.schemas())
+
+    def schemas(self) -> tuple[ToolSchema, ...]:
+        """What a model is told of the tools, in the order of registration: the same tuple until the tools change."""
+        version = self._version()
+        if self._schemas is None or self._schemas[0] != version:
+            beneath = self._base.schemas() if self._base is not None else ()
+            self._schemas = (version, (*beneath, *(entry.schema for entry in self._entries.values())))
+        return self._schemas[1]
+
+    def copy(self) -> Self:
+        """A toolkit of the same class, settings and tools; a change of one does not show in the other."""
+        other = copy.copy(self)
+        other._entries = {name: cast("_Entry", self._entry(name)) for name in self.names}
+        other._base = None
+        other._schemas = None
+        return other
+
+    def overlay(self, *tools: object) -> Self:
+        """A view of this toolkit with more tools on top, for one run; the toolkit itself is untouched."""
+        view = copy.copy(self)
+        view._base = self
+        view._entries = {}
+        view._schemas = None
+        for each in tools:
+            view.register_all(each)
+        return view
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._entry(name) is not None
+
+    def __len__(self) -> int:
+        return len(self.schemas())
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter([cast("Tool", self.get(name)) for name in self.names])
+
+    def __repr__(self) -> str:
+        return f"<Toolkit {', '.join(self.names) or 'without tools'}>"
+
+    def _entry(self, name: str) -> _Entry | None:
+        entry = self._entries.get(name)
+        return self._base._entry(name) if entry is None and self._base is not None else entry
+
+    def _version(self) -> int:
+        return self._changes + (self._base._version() if self._base is not None else 0)
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, call: ToolUseBlock, *, config: ExecutionConfig | None = None) -> Flow[ToolEvent]:
+        """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
+
+        Signals: `ToolChunk`, `ToolRetry` as they come, the result, completion; no error but `SourceCancelledError`.
+        Cancels: the call: an async tool's `finally` blocks run, a blocking one is abandoned.
+        """
+
+        def look_up() -> Flow[ToolEvent]:
+            entry = self._entry(call.name)
+            if entry is None:
+                return just(not_found(call, self.names))
+            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor)
+
+        return defer(look_up)
+
+    def call_all(self, calls: Sequence[ToolUseBlock], *, config: ExecutionConfig | None = None) -> Flow[ToolEvent]:
+        """Runs a batch, at most `max_concurrency` calls at once, and emits the results in call order.
+
+        Signals: progress of all calls as it comes; each result as soon as its turn comes; completion. One failing
+        tool does not touch the others.
+        Cancels: the calls in progress; those not begun never begin.
+        """
+        return merge_ordered(
+            [self.call(each, config=config) for each in calls],
+            max_concurrency=self.max_concurrency if self.parallel else 1,
+            live=_is_progress,
+        )
+
+
+def as_tool(source: object) -> Tool:
+    """The tool that this is, or that can be made of it; `ToolDefinitionError` if neither."""
+    bound_to = getattr(source, "__self__", None)
+    function: Any = getattr(source, "__func__", None)
+    if isinstance(function, FunctionTool):
+        # what `@classmethod` above `@tool` gives from Python 3.13 on
+        source = cast("FunctionTool[..., object]", function).__get__(bound_to)
+    if isinstance(source, FunctionTool):
+        if not source.bound:
+            raise ToolDefinitionError(
+                f"{source.name!r} is a method of a class: register it from an object, as in MyTools().{source.name}.",
+                tool=source.name,
+            )
+        return cast("Tool", source)
+    if isinstance(source, Tool):
+        _check(source)
+        return source
+    if callable(source) and not isinstance(source, type):
+        return as_tool(FunctionTool(source))
+    hint = " Register an instance of it." if isinstance(source, type) else ""
+    raise ToolDefinitionError(
+        f"{source!r:.80} is not a tool: expected a Tool, a function or an object with @tool methods.{hint}",
+        tool=getattr(source, "__name__", type(source).__name__),
+    )
+
+
+def _check(tool: Tool) -> None:
+    name: object = getattr(tool, "name", None)
+    if not isinstance(name, str):
+        raise ToolDefinitionError(f"{type(tool).__name__} has no name. Set `name` in the class.", tool=repr(tool)[:80])
+    check_name(name)
+
+
+def _methods(source: object) -> list[FunctionTool[..., object]]:
+    """The `@tool` methods of an object, those of base classes first, in the order of their definition."""
+    if isinstance(source, type):
+        return []
+    names = dict.fromkeys(
+        name
+        for cls in reversed(type(source).__mro__)
+        for name, member in vars(cls).items()
+        if isinstance(getattr(member, "__func__", member), FunctionTool)
+    )
+    found = [getattr(source, name) for name in names]
+    return [each for each in found if isinstance(each, FunctionTool)]
+
+
+def _is_progress(event: ToolEvent) -> bool:
+    return not isinstance(event, ToolResultBlock)

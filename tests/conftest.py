@@ -1,0 +1,73 @@
+"""What holds for every test: no error is dropped unheard, no thread and no task is left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from agentscope_rx.reactive import WORKERS, runtime
+from agentscope_rx.testing import collect_dropped
+
+settings.register_profile(
+    "house", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("house")
+
+SETTLE_SECONDS = 5.0
+"""How long threads and the library's loop are given to end what the test has stopped."""
+
+
+class _Records(logging.Handler):
+    """What asyncio's own loggers say: exceptions that nobody retrieved or caught."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self.lines.append(f"{record.getMessage()} {error!r}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Fails a test that dropped an error (`collect_dropped()` takes expected ones) or left a thread or a task."""
+    threads = set(threading.enumerate())
+    records = _Records()
+    logging.getLogger("asyncio").addHandler(records)
+    try:
+        with collect_dropped() as dropped:
+            yield
+            left = _left(threads)
+    finally:
+        logging.getLogger("asyncio").removeHandler(records)
+    told = [f"dropped in {where}: {error!r}" for error, where in zip(dropped, dropped.where, strict=True)]
+    problems = told + [f"heard by the event loop only: {line}" for line in records.lines] + left
+    if problems:
+        pytest.fail("\n".join(problems), pytrace=False)
+
+
+def _left(threads: set[threading.Thread]) -> list[str]:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while True:
+        left = [f"thread {thread.name}" for thread in set(threading.enumerate()) - threads if not thread.daemon]
+        library = runtime._library
+        if library is not None and library.alive():
+            left += [f"task {task!r}" for task in _after_what_is_ready(library.loop)]
+        if WORKERS.outstanding:
+            left.append(f"{WORKERS.outstanding} worker jobs")
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.001)
+
+
+def _after_what_is_ready(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[object]]:
+    turned = threading.Event()
+    loop.call_soon_threadsafe(lambda: loop.call_soon(turned.set))
+    return asyncio.all_tasks(loop) if turned.wait(SETTLE_SECONDS) else set()
