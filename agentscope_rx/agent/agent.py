@@ -93,7 +93,9 @@ class Agent(ABC):
         Cancels: as `call`.
         """
         given = messages_of(msgs)
-        return Flow(lambda sink, scope: attach(self._gated(given, Run(self.name, self.memory, scope), options), sink, scope))
+        return Flow(
+            lambda sink, scope: attach(self._gated(given, Run(self.name, self.memory, scope), options), sink, scope)
+        )
 
     def observe(self, msgs: CallInput) -> Flow[None]:
         """Remember the messages without answering; does not look at the running flag.
@@ -151,7 +153,7 @@ class Agent(ABC):
     def _events(self, given: tuple[Msg, ...], run: Run) -> Flow[Event]:
         stages = concat(
             self._pre_call(given, run),
-            cast("Flow[Event | Done]", recurse(lambda: self.route(run))),
+            recurse(lambda: self.route(run)),
         )
         return stages.pipe(
             flat_map_kind(Done, lambda done: self._post_call(done.message, run)),

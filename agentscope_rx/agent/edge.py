@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import time
 
-
 from agentscope_rx.agent.run import Run
 from agentscope_rx.event import Event, PostCallEvent, StreamOptions
 from agentscope_rx.event.event import stamp
 from agentscope_rx.message import Msg
 from agentscope_rx.reactive import Flow
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
-
-
 
 
 def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:

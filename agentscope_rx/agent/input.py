@@ -21,9 +21,7 @@ def messages_of(given: CallInput) -> tuple[Msg, ...]:
     try:
         messages = tuple(given)
     except TypeError:
-        raise InvalidInputError(
-            f"call() takes a str, a Msg or a list of Msg, not {type(given).__name__}."
-        ) from None
+        raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg, not {type(given).__name__}.") from None
     for message in messages:
         if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg; the list holds {message!r:.60}.")

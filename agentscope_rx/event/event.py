@@ -10,17 +10,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import ClassVar, cast
+from typing import ClassVar, Self, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
-from typing_extensions import Self
 
 from agentscope_rx.errors import InvalidInputError
 
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """The run that speaks: its id, the agent's name, and its path from the outermost run down (ids of runs and calls)."""
+    """The run that speaks: its id, the agent's name, and its path (ids of runs and calls, outermost first)."""
 
     run_id: str = ""
     agent: str = ""
@@ -84,7 +83,10 @@ def _adapter(kind: type[Event]) -> TypeAdapter[Event]:
 _KINDS: dict[str, type[Event]] = {}
 
 
-def register(kind: type[Event]) -> type[Event]:
+E = TypeVar("E", bound=Event)
+
+
+def register(kind: type[E]) -> type[E]:
     """Make a kind readable by `event_from_json`, under its `type`."""
     _KINDS[kind.type] = kind
     return kind

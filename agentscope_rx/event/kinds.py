@@ -4,18 +4,17 @@
              ( PreSummary  SummaryChunk*  PostSummary )?  PostCall
     ... ErrorEvent                                             last, instead of PostCall, of a run that failed
 
-Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent and
-RetryEvent only report. Fields marked read-only are what the run goes by, whatever a hook puts there.
+Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent
+and RetryEvent only report. Fields marked read-only are what the run goes by, whatever a hook puts there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol, Self
 
 from pydantic import PlainSerializer, PlainValidator
-from typing_extensions import Self
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event.event import Event, register
@@ -38,9 +37,7 @@ class Accumulation(Protocol):
     def upto(self, count: int) -> ContentBlock: ...
 
 
-_View = Annotated[
-    Accumulation | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)
-]
+_View = Annotated[Accumulation | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
 
 
 @register

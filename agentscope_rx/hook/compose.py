@@ -21,7 +21,7 @@ from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.event import ChunkEvent, ErrorEvent, Event, PostActingEvent, PostReasoningEvent, PreActingEvent
 from agentscope_rx.event.kinds import ActingChunkEvent
 from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_call, just, map_flow
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_awaitable, just, map_flow
 from agentscope_rx.reactive.dropped import report_dropped
 
 E = TypeVar("E", bound=Event)
@@ -93,11 +93,13 @@ def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
         if isinstance(answer, Event):
             event = _checked(hook, event, answer)
             continue
-        before, rest = event, index
-        return _one(hook, before, _lift(answer)).pipe(
-            concat_map(lambda later: _fold(_checked(hook, before, later), steps, rest))
-        )
+        return _continue(hook, event, _lift(answer), steps, index)
     return just(event)
+
+
+def _continue(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], index: int) -> Flow[E]:
+    """The rest of the fold, behind an answer that comes later."""
+    return _one(hook, event, answers).pipe(concat_map(lambda later: _fold(_checked(hook, event, later), steps, index)))
 
 
 def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
@@ -131,11 +133,7 @@ def _lift(answer: Answer) -> Flow[Event]:
     if isinstance(answer, abc.ObservableBase):
         return flow(cast("Observable[Event]", answer))
     if isawaitable(answer):
-
-        async def wait() -> Answer:
-            return await answer
-
-        return from_call(wait).pipe(concat_map(_lift))
+        return from_awaitable(answer).pipe(concat_map(_lift))
     return just(cast("Event", answer))
 
 
@@ -160,9 +158,7 @@ def _checked(hook: Hook, before: E, after: Event) -> E:
     return cast("E", after)
 
 
-def _check_call(
-    hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent
-) -> None:
+def _check_call(hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent) -> None:
     expected = before.tool_use.id
     found = [after.tool_use.id]
     if isinstance(after, PostActingEvent):

@@ -79,8 +79,9 @@ class FunctionHook(Hook, Generic[E]):
         self.kinds = (kind,)
         self.priority = priority
         self.__doc__ = function.__doc__
-        # the function itself is called, not a method around it
-        self.on_event = cast("Callable[[Event], Answer]", function)
+
+    def on_event(self, event: Event) -> Answer:
+        return self.function(cast("E", event))
 
     def __call__(self, event: E) -> Answer:
         return self.function(event)

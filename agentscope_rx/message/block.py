@@ -171,4 +171,3 @@ def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[Ou
     if isinstance(output, OUTPUT_TYPES):
         return (output,)
     return tuple(output)
-

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TypeVar
+from typing import Self, TypeVar, cast
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
-from typing_extensions import Self, TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message.block import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
@@ -140,7 +140,7 @@ class Msg:
     def replace(self, **changes: Unpack[MsgFields]) -> Msg:
         """A copy with these fields changed; the id stays unless given."""
         values = {f.name: getattr(self, f.name) for f in fields(self)} | changes
-        return Msg(**values)
+        return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
 
     def to_json(self) -> str:
         """One JSON object; `Msg.from_json` gives an equal message back."""
@@ -186,5 +186,7 @@ def _blocks(content: str | ContentBlock | Iterable[ContentBlock]) -> tuple[Conte
         raise InvalidInputError(f"Message content must be text or blocks, not {type(content).__name__}.") from None
     for block in blocks:
         if not isinstance(block, BLOCK_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"Message content must be text or blocks, found {type(block).__name__}: {block!r:.80}")
+            raise InvalidInputError(
+                f"Message content must be text or blocks, found {type(block).__name__}: {block!r:.80}"
+            )
     return blocks

@@ -1,6 +1,7 @@
 """Models: the port, its options and responses, and the providers."""
 
 from agentscope_rx.model.chat_model import ChatModel
+from agentscope_rx.model.openai.model import OpenAIChatModel
 from agentscope_rx.model.options import (
     MODEL_DEFAULTS,
     TOOL_DEFAULTS,
@@ -10,7 +11,6 @@ from agentscope_rx.model.options import (
     ToolChoice,
     ToolSchema,
 )
-from agentscope_rx.model.openai.model import OpenAIChatModel
 from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta
 
 __all__ = [

@@ -22,7 +22,7 @@ class Piece(NamedTuple):
 
     delta: ContentBlock
     view: _Text | _Thinking | _Call | _Whole
-    count: int
+    seen: int
 
 
 class Gather:

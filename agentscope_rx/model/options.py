@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from tenacity import RetryCallState
 from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_exponential
-from typing_extensions import Self
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.frozen import EMPTY, freeze
@@ -78,9 +77,9 @@ class ExecutionConfig:
     take tenacity objects instead, if given. `retry_on` says which errors are worth another attempt.
     """
 
-    timeout: float | None | Unset = UNSET
-    first_chunk_timeout: float | None | Unset = UNSET
-    idle_timeout: float | None | Unset = UNSET
+    timeout: float | Unset | None = UNSET
+    first_chunk_timeout: float | Unset | None = UNSET
+    idle_timeout: float | Unset | None = UNSET
     max_attempts: int | Unset = UNSET
     initial_backoff: float | Unset = UNSET
     max_backoff: float | Unset = UNSET
@@ -91,7 +90,7 @@ class ExecutionConfig:
 
     def __post_init__(self) -> None:
         for name in ("timeout", "first_chunk_timeout", "idle_timeout"):
-            value: float | None | Unset = getattr(self, name)
+            value: float | Unset | None = getattr(self, name)
             if value is not UNSET and value is not None and value <= 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {value}.")
         if self.max_attempts is not UNSET and self.max_attempts < 1:
@@ -112,7 +111,7 @@ class ExecutionConfig:
 
     def limit(self, name: Literal["timeout", "first_chunk_timeout", "idle_timeout"]) -> float | None:
         """The seconds of one deadline; None if there is none."""
-        value: float | None | Unset = getattr(self, name)
+        value: float | Unset | None = getattr(self, name)
         return None if value is UNSET else value
 
     def policy(self) -> RetryPolicy:
@@ -195,4 +194,3 @@ class GenerateOptions:
             else:
                 merged[f.name] = theirs if mine is None else mine
         return GenerateOptions(**merged)  # pyright: ignore[reportArgumentType]
-

@@ -1,8 +1,8 @@
 """`and_then`: first one thing, then another; only the second is heard.
 
-    first      --x--y--|
-    after()             --a--b--|
-    result     -----------a--b--|
+first      --x--y--|
+after()             --a--b--|
+result     -----------a--b--|
 """
 
 from __future__ import annotations

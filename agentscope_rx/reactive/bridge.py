@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import Future, TimeoutError
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
@@ -78,7 +78,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             self._channel.dispose()
 
 
-_entered: WeakKeyDictionary[asyncio.Task[object], list[tuple[object, FlowIterator[object]]]] = WeakKeyDictionary()
+_entered: WeakKeyDictionary[object, list[tuple[asyncio.Task[object], FlowIterator[object]]]] = WeakKeyDictionary()
 
 
 def enter(source: Flow[T]) -> FlowIterator[T]:
@@ -86,7 +86,7 @@ def enter(source: Flow[T]) -> FlowIterator[T]:
     iterator = FlowIterator(source)
     task = asyncio.current_task()
     assert task is not None
-    _entered.setdefault(task, []).append((source, iterator))  # pyright: ignore[reportArgumentType]
+    _entered.setdefault(source, []).append((task, cast("FlowIterator[object]", iterator)))
     return iterator
 
 
@@ -94,10 +94,13 @@ async def leave(source: Flow[object]) -> None:
     """End the innermost `async with` of this task over this flow."""
     task = asyncio.current_task()
     assert task is not None
-    stack = _entered[task]
-    index = next(i for i in range(len(stack) - 1, -1, -1) if stack[i][0] is source)
-    _, iterator = stack.pop(index)
-    await iterator.aclose()
+    entries = _entered[source]
+    own = [entry for entry in entries if entry[0] is task]
+    # An async generator that was left half-way is closed by a task of the loop's own, not by the one that entered.
+    others = [entry for entry in entries if entry[0].get_loop() is task.get_loop()]
+    entry = (own or others)[-1]
+    entries.remove(entry)
+    await entry[1].aclose()
 
 
 class _Last(Generic[T]):

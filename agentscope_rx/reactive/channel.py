@@ -89,7 +89,7 @@ class Channel(Generic[T]):
         self._subscription.start(source)
 
     async def pull(self) -> T:
-        """The next item; `StopAsyncIteration` at the end, the source's error if it failed. Loses nothing if cancelled."""
+        """The next item; `StopAsyncIteration` at the end, the source's error if it failed; loses none if cancelled."""
         if self._waiter is not None:
             raise RuntimeError("A flow's iterator was asked for a second item before it had given the first.")
         while not self._items:

@@ -1,7 +1,7 @@
 """`expand`: one value becomes several, at once and in order.
 
-    source     --a------b--|
-    result     --a1a2---b1-|        function(a) gives a1, a2
+source     --a------b--|
+result     --a1a2---b1-|        function(a) gives a1, a2
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class FlatMapSink(Generic[A, B]):
     def on_next(self, value: A) -> None:
         kind = self._kind
         if kind is not None and not isinstance(value, kind):
-            self.sink.on_next(value)
+            self.sink.on_next(value)  # pyright: ignore[reportArgumentType]
         elif self._limit and (len(self._active) >= self._limit or self._draining):
             self._waiting.append(value)
         else:

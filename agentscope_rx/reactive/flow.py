@@ -22,7 +22,7 @@ from functools import reduce
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
-from reactivex import Observable, abc
+from reactivex import ConnectableObservable, Observable, abc
 
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.reactive.scope import Scope
@@ -55,7 +55,7 @@ class Flow(Observable[T]):
     @property
     def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The lock that some stock operators expect on their source, made when first asked for."""
-        return self.__dict__.setdefault("_lock", threading.RLock())
+        return cast("dict[str, threading.RLock]", self.__dict__).setdefault("_lock", threading.RLock())
 
     def subscribe(
         self,
@@ -77,7 +77,7 @@ class Flow(Observable[T]):
         return subscription
 
     @overload
-    def pipe(self) -> Flow[T]: ...  # pyright: ignore[reportInconsistentOverload]
+    def pipe(self) -> Flow[T]: ...
     @overload
     def pipe(self, o1: Operator[T, A], /) -> Flow[A]: ...
     @overload
@@ -97,9 +97,14 @@ class Flow(Observable[T]):
         /,
         *more: Callable[[Observable[E]], Observable[E]],
     ) -> Flow[E]: ...
-    def pipe(self, *operators: Callable[[Observable[object]], Observable[object]]) -> Flow[object]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Apply operators from left to right; the result is a Flow, so that `await` and `async for` stay."""
+    def pipe(self, *operators: Callable[[Observable[object]], Observable[object]]) -> Flow[object]:  # pyright: ignore[reportInconsistentOverload, reportIncompatibleMethodOverride]
+        """Apply operators from left to right; the result is a Flow, so that `await` and `async for` stay.
+
+        (But for what `publish` and its kin return: that keeps its `connect`.)
+        """
         piped = reduce(lambda source, operator: operator(source), operators, cast("Observable[object]", self))
+        if isinstance(piped, ConnectableObservable):
+            return cast("Flow[object]", piped)
         return flow(piped) if isinstance(piped, Observable) else piped  # pyright: ignore[reportUnnecessaryIsInstance]
 
     def run(self, scheduler: abc.SchedulerBase | None = None) -> T:
@@ -144,5 +149,5 @@ class Flow(Observable[T]):
 def flow(source: Observable[A]) -> Flow[A]:
     """Any Observable as a Flow: gives `await`, `async for` and `run()` to what stock operators return."""
     if isinstance(source, Flow):
-        return cast("Flow[A]", source)
+        return source
     return Flow(lambda sink, scope: attach(source, sink, scope))

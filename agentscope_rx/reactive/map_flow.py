@@ -46,7 +46,7 @@ class _MapFlow(FlatMapSink[A, B]):
             return
         if self.disposed:
             return
-        if isinstance(answer, abc.ObservableBase):
+        if isinstance(answer, abc.ObservableBase):  # pyright: ignore[reportUnnecessaryIsInstance]
             self.open_inner(answer)
         else:
             self.sink.on_next(answer)

@@ -14,6 +14,8 @@ signals outside the `try` that maps its own errors. Disposal is idempotent and t
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from reactivex import Observable, abc
@@ -36,9 +38,9 @@ class Upstream(Protocol):
 class Sink(Protocol[T_in]):
     """What a source signals to."""
 
-    def on_subscribe(self, upstream: Upstream) -> None: ...
-    def on_next(self, value: T_in) -> None: ...
-    def on_error(self, error: Exception) -> None: ...
+    def on_subscribe(self, upstream: Upstream, /) -> None: ...
+    def on_next(self, value: T_in, /) -> None: ...
+    def on_error(self, error: Exception, /) -> None: ...
     def on_completed(self) -> None: ...
 
 
@@ -66,6 +68,19 @@ def attach(source: abc.ObservableBase[T], sink: Sink[T], scope: Scope) -> None:
         sink.on_error(TypeError(f"An Observable was expected here, not {type(source).__name__}: {source!r:.80}"))
 
 
+class Starts(threading.local):
+    """Flows that stock operators have subscribed to while they were being subscribed to themselves.
+
+    Such a flow starts once the operators have handed over their disposable: otherwise a `take(1)` could not stop a
+    flow that emits while it is being attached.
+    """
+
+    waiting: list[Callable[[], None]] | None = None
+
+
+STARTS = Starts()
+
+
 class _Foreign(Generic[T]):
     """The seam to an Observable that is not ours: keeps our laws on this side of it, whatever it does on the other."""
 
@@ -84,14 +99,21 @@ class _Foreign(Generic[T]):
         self._sink.on_subscribe(self)
         if self._disposed:
             return
+        outer, STARTS.waiting = STARTS.waiting, []
+        failure: Exception | None = None
         try:
-            subscription = source.subscribe(self.on_next, self.on_error, self.on_completed, scheduler=self._scope)
+            self._subscription = source.subscribe(self.on_next, self.on_error, self.on_completed, scheduler=self._scope)
         except Exception as error:
-            self.on_error(error)
+            failure = error
+        finally:
+            starts, STARTS.waiting = STARTS.waiting, outer
+        if failure is not None:
+            self.on_error(failure)
             return
-        self._subscription = subscription
         if self._disposed:
             self.dispose()
+        for start in starts:
+            start()
 
     def dispose(self) -> None:
         self._disposed = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
@@ -65,23 +65,31 @@ class _Blocking(Generic[T]):
         self._job: Job | None = None
         self.disposed = False
 
-    def submit(self, call: Callable[[], T], then: Callable[[object, BaseException | None], None]) -> None:
+    def submit(
+        self,
+        call: Callable[[], object],
+        then: Callable[[object, BaseException | None], None],
+        late: Callable[[], object] | None = None,
+    ) -> None:
         def done(value: object, error: BaseException | None) -> None:
             self._scope.call_from_thread(then, value, error)
 
         try:
-            self._job = WORKERS.submit(self._context, call, done, self._executor)
-        except RuntimeError as error:
+            self._job = WORKERS.submit(self._context, call, done, self._executor, late)
+        except RuntimeError as failure:
             # an executor that has been shut down
-            self._sink.on_error(error)
+            refusal = failure
+        else:
+            return
+        self._sink.on_error(refusal)
 
-    def emit_once(self, value: T, error: BaseException | None) -> None:
+    def emit_once(self, value: object, error: BaseException | None) -> None:
         if self.disposed:
             return
         if error is not None:
             self._sink.on_error(_as_exception(error))
             return
-        self._sink.on_next(value)
+        self._sink.on_next(cast("T", value))
         if not self.disposed:
             self._sink.on_completed()
 
@@ -95,45 +103,43 @@ class _Blocking(Generic[T]):
 class _BlockingItems(_Blocking[T]):
     __slots__ = ("_iterator", "_returned")
 
-    def start(self, make: Callable[[], Iterable[T]]) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope, executor: Executor | None) -> None:
+        super().__init__(sink, scope, executor)
         self._iterator: Iterator[T] | None = None
         self._returned: T | None = None
 
-        def first() -> T:
+    def start(self, make: Callable[[], Iterable[T]]) -> None:
+        def first() -> object:
             self._iterator = iter(make())
-            if self.disposed:
-                self._close()
-                return _END  # pyright: ignore[reportReturnType]
             return self._fetch()
 
-        self.submit(first, self._emit)
+        self.submit(first, self._emit, self._close)
 
-    def _fetch(self) -> T:
+    def _fetch(self) -> object:
         """One item, on a worker thread."""
         assert self._iterator is not None
         try:
             return next(self._iterator)
         except StopIteration as stop:
             self._returned = stop.value
-            return _END  # pyright: ignore[reportReturnType]
-        finally:
-            if self.disposed:
-                self._close()
+            return _END
 
-    def _emit(self, value: T, error: BaseException | None) -> None:
+    def _emit(self, value: object, error: BaseException | None) -> None:
         if self.disposed:
             return
         if error is not None:
+            self._iterator = None
             self._sink.on_error(_as_exception(error))
             return
         if value is _END:
+            self._iterator = None
             if self._returned is not None:
                 self._sink.on_next(self._returned)
             if not self.disposed:
                 self._sink.on_completed()
             return
         self._job = None
-        self._sink.on_next(value)
+        self._sink.on_next(cast("T", value))
         if not self.disposed:
             demand = self._scope.demand
             if demand is None or demand.ready:
@@ -143,27 +149,34 @@ class _BlockingItems(_Blocking[T]):
 
     def _advance(self) -> None:
         if not self.disposed:
-            self.submit(self._fetch, self._emit)
+            self.submit(self._fetch, self._emit, self._close)
 
     def dispose(self) -> None:
         if self.disposed:
             return
         self.disposed = True
-        if self._job is not None:
-            # a fetch is under way (it closes the iterator when it is back) or has not begun
-            if not self._job.abandon() and self._iterator is not None:
-                self._close_on_worker()
-        elif self._iterator is not None:
+        # a fetch that is under way is abandoned, and closes the iterator when it is back
+        if (self._job is None or not self._job.abandon()) and isinstance(self._iterator, Generator):
             self._close_on_worker()
 
     def _close_on_worker(self) -> None:
-        WORKERS.submit(self._context, self._close, lambda value, error: None, self._executor)
+        work = self._scope.work
+        work.begin()
+
+        def done(value: object, error: BaseException | None) -> None:
+            self._scope.call_from_thread(work.end)
+
+        try:
+            WORKERS.submit(self._context, self._close, done, self._executor)
+        except RuntimeError:
+            # the caller's executor has been shut down; the clean-up is due all the same
+            WORKERS.submit(self._context, self._close, done)
 
     def _close(self) -> None:
         if isinstance(self._iterator, Generator):
             try:
-                self._iterator.close()
-            except Exception as error:
+                cast("Generator[T, None, object]", self._iterator).close()
+            except BaseException as error:
                 report_dropped(error, "closing a generator")
 
 

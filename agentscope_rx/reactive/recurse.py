@@ -38,7 +38,7 @@ def tail(build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Tail[T]:
 
 
 def recurse(first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Flow[T]:
-    """Emits the values of a stage, then those of the stage it named, and so on; completes with the first that names none.
+    """Emits the values of a stage, then those of the stage it named, and so on; ends with the first that names none.
 
     Signals: every value that is not a `Tail`; the first error of any stage, or of building one. Of several tails in
     one stage the last counts.

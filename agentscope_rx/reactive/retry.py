@@ -29,6 +29,9 @@ from agentscope_rx.reactive.sources import SourceCancelledError
 
 T = TypeVar("T")
 
+_ONCE = stop_after_attempt(1)
+_AT_ONCE = wait_none()
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -38,8 +41,8 @@ class RetryPolicy:
     `retry_after` (seconds) makes the wait at least as long. `discards`: try again although values were emitted.
     """
 
-    stop: stop_base | Callable[[RetryCallState], bool] = stop_after_attempt(1)
-    wait: wait_base | Callable[[RetryCallState], float] = wait_none()
+    stop: stop_base | Callable[[RetryCallState], bool] = _ONCE
+    wait: wait_base | Callable[[RetryCallState], float] = _AT_ONCE
     retry: Callable[[RetryCallState], bool] = lambda state: True
     discards: bool = False
 
@@ -54,7 +57,7 @@ class Attempt:
     discarded: bool
 
 
-class jittered(wait_base):  # noqa: N801 - named as tenacity names its waits
+class jittered(wait_base):
     """Another wait, times a random factor of 1 +- `spread`; `source` gives numbers in [0, 1)."""
 
     def __init__(self, wait: wait_base, spread: float = 0.5, source: Callable[[], float] = random.random) -> None:

@@ -1,8 +1,8 @@
 """Which loop a run lives on, and what the library keeps for each loop.
 
 A subscription made on a running loop lives there. Without one it lives on the library's own loop: one daemon thread,
-started on first use, stopped at exit. Nothing is bound to a loop for good: what must be (an HTTP client) is kept in that
-loop's `Runtime` and closed with the loop.
+started on first use, stopped at exit. Nothing is bound to a loop for good: what must be (an HTTP client) is kept in
+that loop's `Runtime` and closed with the loop.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class Scope(PeriodicScheduler):
         return running_loop() is self.loop
 
     def spawn(self, coroutine: Coroutine[object, None, None]) -> asyncio.Task[None]:
-        """Run a source's coroutine as a task in a fresh copy of the subscriber's context; counted until it has ended."""
+        """Run a source's coroutine as a task in a fresh copy of the subscriber's context; counted until it ends."""
         task = self.loop.create_task(coroutine, context=self.context.copy())
         self.work.begin()
         task.add_done_callback(self._ended)

@@ -1,13 +1,13 @@
 """Sources: where values come from. Cold: each subscription calls the function anew.
 
-| source                       | emits                                                 | disposal                        |
-|------------------------------|-------------------------------------------------------|---------------------------------|
-| `just(a, b)`, `from_iterable`| the values, at once                                   | no further value                |
-| `empty`, `never`, `fail`     | nothing; nothing, ever; an error                      |                                 |
-| `defer(make)`                | what the Observable made at subscription emits        | that Observable                 |
-| `from_call(fn)`              | the result of one awaitable                           | cancels its task                |
-| `from_async_iterable(make)`  | its items, as fast as there is demand                 | cancels its task, closes it     |
-| `timer(seconds)`             | 0 after a delay of the loop's clock                   | drops the timer                 |
+| source                        | emits                                          | disposal                    |
+|-------------------------------|------------------------------------------------|-----------------------------|
+| `just(a, b)`, `from_iterable` | the values, at once                            | no further value            |
+| `empty`, `never`, `fail`      | nothing; nothing, ever; an error               |                             |
+| `defer(make)`                 | what the Observable made at subscription emits | that Observable             |
+| `from_call(fn)`               | the result of one awaitable                    | cancels its task            |
+| `from_async_iterable(make)`   | its items, as fast as there is demand          | cancels its task, closes it |
+| `timer(seconds)`              | 0 after a delay of the loop's clock            | drops the timer             |
 
 Blocking functions: see `on_worker`.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Generic, TypeVar
 
 from reactivex import abc
@@ -94,7 +95,8 @@ def defer(make: Callable[[], abc.ObservableBase[T]]) -> Flow[T]:
         try:
             source = make()
         except Exception as error:
-            attach(fail(error), sink, scope)
+            failed: Flow[T] = fail(error)
+            attach(failed, sink, scope)
             return
         attach(source, sink, scope)
 
@@ -150,6 +152,25 @@ def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
     return Flow(connect)
 
 
+def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
+    """Emits the result of this very awaitable: for one subscription only (prefer `from_call`, which can be repeated).
+
+    Signals: its result and completion, or its exception.
+    Cancels: the awaitable; a coroutine that has not begun is closed, so that nothing warns of it.
+    """
+
+    async def wait() -> T:
+        return await awaitable
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        source = _Await(sink, awaitable)
+        sink.on_subscribe(source)
+        if not source.disposed:
+            source.task = scope.spawn(source.drive(wait))
+
+    return Flow(connect)
+
+
 def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
     """Emits the items of a fresh async iterable, reading on only while there is demand.
 
@@ -167,7 +188,7 @@ def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
 
 
 class _TaskSource(Generic[T]):
-    """A source that lives in a task. Its own signals run in that task too, so disposal from there must not cancel it."""
+    """A source that lives in a task. Its signals run in that task too, so disposal from there must not cancel it."""
 
     __slots__ = ("_signalling", "_sink", "disposed", "task")
 
@@ -232,7 +253,25 @@ class _Call(_TaskSource[T]):
                 self._sink.on_next(value)
                 self._finish(None)
             return
-        self._finish(failure)
+        try:
+            self._finish(failure)
+        finally:
+            # its traceback holds this frame: no cycle for each failed call
+            del failure
+
+
+class _Await(_Call[T]):
+    __slots__ = ("_awaitable",)
+
+    def __init__(self, sink: Sink[T], awaitable: Awaitable[T]) -> None:
+        super().__init__(sink)
+        self._awaitable = awaitable
+
+    def dispose(self) -> None:
+        super().dispose()
+        waiting = self._awaitable
+        if iscoroutine(waiting) and getcoroutinestate(waiting) == CORO_CREATED:
+            waiting.close()
 
 
 class _Reader(_TaskSource[T]):
@@ -275,7 +314,10 @@ class _Reader(_TaskSource[T]):
                     failure = failure or error
                 except BaseException as error:
                     failure = error
-        self._finish(failure)
+        try:
+            self._finish(failure)
+        finally:
+            del failure
 
 
 def _begun(make: Callable[[], AsyncIterable[T]]) -> AsyncIterator[T]:

@@ -15,7 +15,7 @@ from reactivex import abc
 from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.observer import Upstream, attach
+from agentscope_rx.reactive.observer import STARTS, Upstream, attach
 from agentscope_rx.reactive.runtime import is_library_loop
 from agentscope_rx.reactive.scope import Scope
 
@@ -53,11 +53,12 @@ class Subscription(abc.DisposableBase, Generic[T]):
         """Attach to the source: now if this is the loop's thread, else as soon as the loop gets to it."""
         if not self.scope.is_here():
             self.scope.call_from_thread(self._attach, source)
+        elif STARTS.waiting is not None:
+            STARTS.waiting.append(lambda: self._attach(source))
         elif CurrentThreadScheduler.singleton().schedule_required():
             self._attach(source)
         else:
-            # A stock operator subscribes to us: its own sources, too, begin only once it holds their disposable, so
-            # that its `take(1)` can stop a source that emits while it is being attached.
+            # below stock operators alone: like stock sources, we begin when they hold our disposable
             CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach(source))
 
     def _attach(self, source: abc.ObservableBase[T]) -> None:

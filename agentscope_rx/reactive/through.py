@@ -22,9 +22,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-def through(
-    kind: type[K], operator: Callable[[Observable[K]], Observable[K]]
-) -> Callable[[Observable[T]], Flow[T]]:
+def through(kind: type[K], operator: Callable[[Observable[K]], Observable[K]]) -> Callable[[Observable[T]], Flow[T]]:
     """Applies `operator` to the values of class `kind`, passes the others at once.
 
     Signals: both; the error of either; completion when the source and the operator have completed.
@@ -79,13 +77,13 @@ class _Through(Generic[T, K]):
         except Exception as error:
             self.fail(error)
             return
-        attach(outside, _Outside(self), self._scope)
+        attach(outside, _Outside(cast("_Through[object, K]", self)), self._scope)
         if not self.disposed:
             attach(source, self, self._scope)
 
     def _listen(self, sink: Sink[K], scope: Scope) -> None:
         self._inside = sink
-        sink.on_subscribe(_Ear(self))
+        sink.on_subscribe(_Ear(cast("_Through[object, object]", self)))
 
     def on_subscribe(self, upstream: Upstream) -> None:
         self._upstream = upstream

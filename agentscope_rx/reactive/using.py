@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from reactivex import abc
 
@@ -54,10 +54,10 @@ def using(
 ) -> Flow[T]:
     """Acquires at subscription, emits what `use` emits, releases exactly once however it ends.
 
-    `acquire` gives an Observable of one resource (further ones are not looked at), so that acquiring may wait. `release` may give an Observable: it is
-    waited for before the terminal signal (eager), and runs to its end after a disposal too. After a failure or a
-    disposal it begins when the cancelled sources of `use` have ended, `clean_up_seconds` later at the latest;
-    `leaving` is called at once when a disposal begins.
+    `acquire` gives an Observable of one resource (further ones are not looked at), so that acquiring may wait.
+    `release` may give an Observable: it is waited for before the terminal signal (eager), and runs to its end after a
+    disposal too. After a failure or a disposal it begins when the cancelled sources of `use` have ended,
+    `clean_up_seconds` later at the latest; `leaving` is called at once when a disposal begins.
 
     Signals: what `use` signals; the error of `acquire`.
     Cancels: the acquisition or the use; then it releases, as work under way in the subscriber's scope.
@@ -73,7 +73,7 @@ def using(
         except Exception as error:
             sink.on_error(error)
             return
-        attach(resource, _Acquiring(holder), scope)
+        attach(resource, _Acquiring(cast("_Using[R, object]", holder)), scope)
 
     return Flow(connect)
 

@@ -28,9 +28,12 @@ class WorkerStatistics(NamedTuple):
 
 
 class Job:
-    """One blocking call; `done(value, error)` is called on its thread unless it was abandoned before it ended."""
+    """One blocking call; `done(value, error)` is called on its thread unless it was abandoned before it ended.
 
-    __slots__ = ("_abandoned", "_call", "_context", "_done", "_ended", "_pool", "_started")
+    If it was, `late()` is called there instead, once it has ended.
+    """
+
+    __slots__ = ("_abandoned", "_call", "_context", "_done", "_ended", "_late", "_pool", "_started")
 
     def __init__(
         self,
@@ -38,11 +41,13 @@ class Job:
         context: Context,
         call: Callable[[], object],
         done: Callable[[object, BaseException | None], None],
+        late: Callable[[], object] | None,
     ) -> None:
         self._pool = pool
         self._context = context
         self._call = call
         self._done = done
+        self._late = late
         self._started = False
         self._abandoned = False
         self._ended = False
@@ -72,13 +77,20 @@ class Job:
         except BaseException as error:
             failure = error
         with self._pool.lock:
-            self._pool.running -= 1
-            if self._abandoned:
-                self._pool.abandoned -= 1
-                return
             # from here on a late abandon() must not count a job that has ended
             self._ended = True
-        self._settle(value, failure)
+            if not self._abandoned:
+                self._pool.running -= 1
+        if not self._abandoned:
+            self._settle(value, failure)
+            return
+        try:
+            if self._late is not None:
+                self._context.run(self._late)
+        finally:
+            with self._pool.lock:
+                self._pool.running -= 1
+                self._pool.abandoned -= 1
 
     def refused(self, future: Future[None]) -> None:
         """The caller's executor is through with the job: make sure that its outcome was told, whatever it did."""
@@ -119,9 +131,10 @@ class WorkerPool:
         call: Callable[[], object],
         done: Callable[[object, BaseException | None], None],
         executor: Executor | None = None,
+        late: Callable[[], object] | None = None,
     ) -> Job:
-        """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done`."""
-        job = Job(self, context, call, done)
+        """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done` (see `Job`)."""
+        job = Job(self, context, call, done, late)
         if executor is not None:
             with self.lock:
                 self.outstanding += 1

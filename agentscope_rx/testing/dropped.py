@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from agentscope_rx.reactive import dropped
@@ -17,7 +17,7 @@ class DroppedErrors(list[BaseException]):
 
 
 @contextmanager
-def collect_dropped() -> Iterator[DroppedErrors]:
+def collect_dropped() -> Generator[DroppedErrors]:
     """Gives the errors dropped inside the block, in place of whoever else would hear of them."""
     errors = DroppedErrors()
 

@@ -18,14 +18,17 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from reactivex import Observable
 
 from agentscope_rx.reactive import WORKERS, flow
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -43,24 +46,25 @@ def run_virtual(main: Coroutine[object, object, T] | Observable[T], *, limit: fl
     names what was pending then, and at the end the tasks, timers, worker jobs and unheard failures that are left.
     """
     loop = VirtualLoop(limit=limit, patience=patience)
-    failure: BaseException | None = None
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
             result = runner.run(_last(main) if isinstance(main, Observable) else main)
-        except BaseException as error:
-            failure = error
-        left = loop.settle()
-    if failure is None and not left:
-        return result  # pyright: ignore[reportPossiblyUnboundVariable]
-    report = "left after the end of the run:\n  " + "\n  ".join(left)
-    if failure is None:
-        raise AssertionError(report)
-    if left and isinstance(failure, Exception) and not isinstance(failure, AssertionError):
-        # a test that expects this very error must not overlook what it left
-        raise AssertionError(report) from failure
-    if left:
-        failure.add_note(report)
-    raise failure
+        except AssertionError as failure:
+            if left := loop.settle():
+                failure.add_note(_report(left))
+            raise
+        except Exception as failure:
+            # a test that expects this very error must not overlook what it left
+            if left := loop.settle():
+                raise AssertionError(_report(left)) from failure
+            raise
+        if left := loop.settle():
+            raise AssertionError(_report(left))
+        return result
+
+
+def _report(left: list[str]) -> str:
+    return "left after the end of the run:\n  " + "\n  ".join(left)
 
 
 async def _last(source: Observable[T]) -> T:
@@ -104,7 +108,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> Generator[None]:
         """Something real is outstanding inside this block, such as a test's own thread; from any thread."""
         self._count(1)
         try:
@@ -219,16 +223,16 @@ class _VirtualSelector(selectors.BaseSelector):
         self._held = self._quiet = 0.0
         self._loop.jump()
 
-    def register(self, fileobj: selectors._FileObject, events: int, data: object = None) -> selectors.SelectorKey:
+    def register(self, fileobj: FileDescriptorLike, events: int, data: object = None) -> selectors.SelectorKey:
         return self._system.register(fileobj, events, data)
 
-    def unregister(self, fileobj: selectors._FileObject) -> selectors.SelectorKey:
+    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
         return self._system.unregister(fileobj)
 
-    def modify(self, fileobj: selectors._FileObject, events: int, data: object = None) -> selectors.SelectorKey:
+    def modify(self, fileobj: FileDescriptorLike, events: int, data: object = None) -> selectors.SelectorKey:
         return self._system.modify(fileobj, events, data)
 
-    def get_map(self) -> Mapping[selectors._FileObject, selectors.SelectorKey]:
+    def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
         return self._system.get_map()
 
     def close(self) -> None:

@@ -163,14 +163,14 @@ def _unusable(parameters: Sequence[Parameter], error: Exception, tool: str) -> T
         except _UNUSABLE as own:
             return ToolDefinitionError(
                 f"Parameter {parameter.name!r} of tool {tool!r} has a type that JSON cannot carry: "
-                f"{_first_line(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal.",
+                f"{_first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal.",
                 tool=tool,
             )
-    return ToolDefinitionError(f"No schema can be made for tool {tool!r}: {_first_line(error)}", tool=tool)
+    return ToolDefinitionError(f"No schema can be made for tool {tool!r}: {_first_sentence(error)}", tool=tool)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(".")
+def _first_sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 class _Generator(GenerateJsonSchema):
@@ -186,7 +186,10 @@ _SCHEMAS = ("items", "additionalProperties", "contains", "not", "propertyNames",
 def _json_schema(model: type[BaseModel]) -> dict[str, object]:
     schema = _untitled(model.model_json_schema(schema_generator=_Generator))
     schema.setdefault("properties", {})
-    return schema
+    # in the order in which a person reads it; pydantic sorts the keys
+    return {
+        key: schema[key] for key in ("type", "properties", "required", "additionalProperties", "$defs") if key in schema
+    }
 
 
 def _untitled(schema: Mapping[str, object]) -> dict[str, object]:

@@ -24,22 +24,23 @@ MAX_CONCURRENCY = 16
 class _Entry:
     """A registered tool with what is made of it once: its schema, and the plan for the config last asked for."""
 
-    __slots__ = ("_config", "_plan", "schema", "tool")
+    __slots__ = ("_planned", "schema", "tool")
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         self.schema = tool.schema
-        self._config: ExecutionConfig | None = None
-        self._plan: Plan | None = None
+        self._planned: tuple[ExecutionConfig | None, Plan] | None = None
 
     def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:
         """The plan for this config; an agent gives the same one with every call."""
-        plan = self._plan
-        if plan is None or self._config is not given:
-            config = default if given is None else given.over(default)
-            own = self.tool.execution_config
-            plan = Plan(config if own is None else own.over(config), self.schema.name)
-            self._config, self._plan = given, plan
+        planned = self._planned
+        if planned is not None and planned[0] is given:
+            return planned[1]
+        config = default if given is None else given.over(default)
+        own = self.tool.execution_config
+        plan = Plan(config if own is None else own.over(config), self.schema.name)
+        # one assignment: toolkits are shared between threads
+        self._planned = (given, plan)
         return plan
 
 
@@ -116,7 +117,9 @@ class Toolkit:
         version = self._version()
         if self._schemas is None or self._schemas[0] != version:
             beneath = self._base.schemas() if self._base is not None else ()
-            self._schemas = (version, (*beneath, *(entry.schema for entry in self._entries.values())))
+            named = {schema.name: schema for schema in beneath}
+            named.update({name: entry.schema for name, entry in self._entries.items()})
+            self._schemas = (version, tuple(named.values()))
         return self._schemas[1]
 
     def copy(self) -> Self:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from agentscope_rx.message import ChatUsage, Msg, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model import ExecutionConfig, OpenAIChatModel
 from agentscope_rx.model.gather import Gather
+from agentscope_rx.model.transport import HttpConfig, Transport
+
+PLAIN = Transport(HttpConfig(verify=False))
+"""For http: no certificates are loaded, which each of the many loops would do anew."""
 
 
 async def adapter(
@@ -15,6 +19,7 @@ async def adapter(
         api_key="recorded",
         base_url=f"{base_url}/v1",
         stream=streaming,
+        transport=PLAIN,
         execution_config=ExecutionConfig(max_attempts=1),
     )
     gather = Gather()

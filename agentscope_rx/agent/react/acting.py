@@ -1,8 +1,8 @@
 """The acting stage: one batch of tool calls as events, then a tail.
 
-    PreActing |> hooks, for each call in turn
-    each call: toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks     at most n at once; chunks as they come
-    results in call order:  PostActing |> hooks |> remember
+PreActing |> hooks, for each call in turn
+each call: toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks     at most n at once; chunks as they come
+results in call order:  PostActing |> hooks |> remember
 """
 
 from __future__ import annotations
@@ -73,9 +73,10 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         concat_map(lambda call: agent.hooks.fire(PreActingEvent(iteration=run.iteration, tool_use=call))),
         map_flow(announced),
     )
-    return cast(
-        "Stage",
-        concat(announce, defer(lambda: _run_batch(agent, run, batch)), defer(lambda: just(_next(agent, run, batch)))),
+    return concat(
+        announce,
+        defer(lambda: _run_batch(agent, run, batch)),
+        defer(lambda: just(_next(agent, run, batch))),
     )
 
 
@@ -145,8 +146,9 @@ def _retry_event(notice: ToolRetry) -> RetryEvent:
     return RetryEvent(
         stage="tool",
         tool_use_id=notice.call.id,
-        attempt=notice.attempt,
+        attempt=notice.number,
         delay=notice.delay,
         error_type=type(notice.error).__name__,
         error_text=str(notice.error),
+        discarded=notice.discarded,
     )

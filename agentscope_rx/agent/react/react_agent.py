@@ -113,7 +113,7 @@ class ReActAgent(Agent):
             return run.remember((final,)).pipe(and_then(lambda: cast("Stage", just(Done(final)))))
 
         replied = defer(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
-        return cast("Stage", concat(cast("Stage", run.close_open(ToolResultKind.INTERRUPTED)), replied))
+        return concat(run.close_open(ToolResultKind.INTERRUPTED), replied)
 
     # --- where a call begins -------------------------------------------------------------------------------------
 
@@ -145,7 +145,9 @@ def _toolkit(
     tools: Iterable[Tool | Callable[..., object]] | None, toolkit: Toolkit | None, hooks: Sequence[Hook]
 ) -> Toolkit:
     if tools is not None and toolkit is not None:
-        raise ConfigurationError("Give ReActAgent either tools or a toolkit; add the tools with toolkit.register(tool).")
+        raise ConfigurationError(
+            "Give ReActAgent either tools or a toolkit; add the tools with toolkit.register(tool)."
+        )
     if toolkit is not None and not isinstance(toolkit, Toolkit):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"toolkit must be a Toolkit, not {toolkit!r:.60}. Did you mean tools=[...]?")
     own = toolkit.copy() if toolkit is not None else Toolkit()

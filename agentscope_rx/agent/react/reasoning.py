@@ -1,8 +1,8 @@
 """The reasoning stage: one model round as events, then a tail.
 
-    PreReasoning |> hooks |> model_round |> PostReasoning |> hooks |> remember |> decide
+PreReasoning |> hooks |> model_round |> PostReasoning |> hooks |> remember |> decide
 
-    tail(acting) | tail(reasoning) | tail(interrupted) | tail(summarizing) | Done(message)
+tail(acting) | tail(reasoning) | tail(interrupted) | tail(summarizing) | Done(message)
 """
 
 from __future__ import annotations
@@ -47,8 +47,11 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
 
     def ask(pre: PreReasoningEvent) -> Stage:
         round_ = model_round(agent, run, pre, agent.toolkit.schemas(), ReasoningChunkEvent)
-        answered = round_.pipe(flat_map_kind(Gathered, lambda gathered: _answered(agent, run, pre, gathered)))
-        return cast("Stage", concat(just(cast("Event", pre)), answered))
+
+        def answered(gathered: Gathered) -> Stage:
+            return _answered(agent, run, pre, gathered)
+
+        return concat(just(cast("Event", pre)), round_.pipe(flat_map_kind(Gathered, answered)))
 
     return run.history().pipe(
         concat_map(
@@ -108,9 +111,7 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     return run.remember((message, *extra)).pipe(and_then(go))
 
 
-def _next(
-    agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent
-) -> Done | Tail[Event | Done]:
+def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.interrupted(run))
     if decision is Decision.ACT:

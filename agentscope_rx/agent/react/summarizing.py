@@ -36,10 +36,11 @@ def summarizing(agent: ReActAgent, run: Run) -> Stage:
     request = Msg.user(SUMMARY_REQUEST.format(n=limit))
 
     def ask(pre: PreSummaryEvent) -> Flow[Event | Done | Tail[Event | Done]]:
-        answered = model_round(agent, run, pre, (), SummaryChunkEvent).pipe(
-            flat_map_kind(Gathered, lambda gathered: _answered(agent, run, gathered))
-        )
-        return cast("Stage", concat(just(cast("Event", pre)), answered))
+        def answered(gathered: Gathered) -> Stage:
+            return _answered(agent, run, gathered)
+
+        round_ = model_round(agent, run, pre, (), SummaryChunkEvent)
+        return concat(just(cast("Event", pre)), round_.pipe(flat_map_kind(Gathered, answered)))
 
     asked = run.history().pipe(
         concat_map(
@@ -59,7 +60,7 @@ def summarizing(agent: ReActAgent, run: Run) -> Stage:
         concat_map(ask),
     )
     closing = run.close_open(ToolResultKind.REJECTED, f"The limit of {limit} rounds was reached before this call ran.")
-    return cast("Stage", concat(cast("Stage", closing), asked))
+    return concat(closing, asked)
 
 
 def _answered(agent: ReActAgent, run: Run, gathered: Gathered) -> Stage:

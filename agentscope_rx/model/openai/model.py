@@ -119,11 +119,6 @@ def _read(event: ServerEvent, parser: ChunkParser) -> Iterable[ChatResponse]:
 
 def _told(complaint: object) -> ModelError:
     """The error that an event named `error` carries, whatever its data looks like."""
-    told = None
-    if isinstance(complaint, Mapping):
-        told = answered_error(cast("Mapping[str, object]", complaint))
-    return (
-        told
-        or answered_error({"error": complaint})
-        or ProtocolError("The server sent an error event without saying more.", body=str(complaint))
-    )
+    given = cast("Mapping[str, object]", complaint if isinstance(complaint, Mapping) else {"error": complaint})
+    told = answered_error(given) or answered_error({"error": given})
+    return told or ProtocolError("The server sent an error event without saying more.", body=str(given))

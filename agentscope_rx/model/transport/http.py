@@ -28,7 +28,7 @@ from agentscope_rx.model.transport.status import BODY_SHOWN, http_error
 from agentscope_rx.reactive import Flow, from_async_iterable, from_call
 from agentscope_rx.reactive.runtime import runtime
 
-DRAIN_SECONDS = 0.5
+DRAIN_SECONDS = 0.2
 """How long the end of a body is waited for after its last event, so that the connection can be used again."""
 
 
