@@ -124,11 +124,21 @@ class FunctionTool(Tool, Generic[P, R]):
         return self._function(*args, **kwargs)
 
     @overload
+    def __get__(
+        self: FunctionTool[Concatenate[type[S], Q], R], instance: None, owner: type[S]
+    ) -> FunctionTool[Q, R]: ...
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[type[S], Q], R], instance: S, owner: type[S] | None = None
+    ) -> FunctionTool[Q, R]: ...
+    @overload
     def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R]: ...
     @overload
     def __get__(
         self: FunctionTool[Concatenate[S, Q], R], instance: S, owner: type | None = None
     ) -> FunctionTool[Q, R]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[P, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> object:
         """The tool bound to an object (for a class method, to its class); itself where nothing is to be bound."""
         if not self._waits or (instance is None and not self._by_class):

@@ -223,7 +223,7 @@ def _check(tool: Tool) -> None:
     check_name(name)
 
 
-def _methods(source: object) -> list[FunctionTool[..., object]]:
+def _methods(source: object) -> list[object]:
     """The `@tool` methods of an object, those of base classes first, in the order of their definition."""
     if isinstance(source, type):
         return []
@@ -231,10 +231,15 @@ def _methods(source: object) -> list[FunctionTool[..., object]]:
         name
         for cls in reversed(type(source).__mro__)
         for name, member in vars(cls).items()
-        if isinstance(getattr(member, "__func__", member), FunctionTool)
+        if _is_function_tool(member)
     )
     found = [getattr(source, name) for name in names]
-    return [each for each in found if isinstance(each, FunctionTool)]
+    return [each for each in found if _is_function_tool(each)]
+
+
+def _is_function_tool(member: object) -> bool:
+    """Whether this is a tool, or a class or static method made of one."""
+    return isinstance(getattr(member, "__func__", member), FunctionTool)
 
 
 def _is_progress(event: ToolEvent) -> bool:

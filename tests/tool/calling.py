@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from reactivex import operators as ops
 
-from agentscope_rx.message import ToolResultBlock, ToolUseBlock
+from agentscope_rx.message import TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.reactive import Flow
-from agentscope_rx.tool import ToolEvent, Toolkit
+from agentscope_rx.tool import ToolEvent, Toolkit, ToolRetry
 
 
 def use(name: str, id: str = "1", /, **input: object) -> ToolUseBlock:
     """A model's call."""
     return ToolUseBlock(id, name, input)
+
+
+def text_of(event: ToolEvent) -> str:
+    """The first text of a chunk or of a result."""
+    assert not isinstance(event, ToolRetry)
+    block = event.output[0]
+    assert isinstance(block, TextBlock)
+    return block.text
 
 
 def all_of(flow: Flow[ToolEvent]) -> Flow[list[ToolEvent]]:

@@ -8,15 +8,16 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import pytest
-from calling import all_of, events, result, use
+from calling import events, result, text_of, use
 from tenacity.stop import stop_after_attempt
 from tenacity.wait import wait_none
 
 from agentscope_rx.errors import DeadlineError, ToolError
 from agentscope_rx.message import ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.model.options import ExecutionConfig
+from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig
 from agentscope_rx.reactive import Flow, SourceCancelledError, never
-from agentscope_rx.tool import ToolChunk, ToolEvent, Toolkit, ToolRetry, tool
+from agentscope_rx.tool import ToolChunk, Toolkit, ToolRetry, tool
+from agentscope_rx.tool.call import Plan
 
 SHORT = 0.01
 AGAIN = ExecutionConfig(max_attempts=3, initial_backoff=0, retry_on=lambda error: True)
@@ -42,7 +43,7 @@ def test_an_unknown_tool_lists_those_that_exist_the_similar_ones_first():
     block = toolkit.call(use("wether")).run()
     assert isinstance(block, ToolResultBlock)
     assert block.kind is ToolResultKind.NOT_FOUND
-    assert block.text == "Error: There is no tool 'wether'. Available tools: weather, whether, add."
+    assert block.text == "Error: There is no tool 'wether'. Available tools: whether, weather, add."
 
 
 def test_an_unknown_tool_of_an_empty_toolkit():
@@ -116,7 +117,7 @@ def test_an_exception_after_progress_keeps_the_progress():
 
 
 def test_a_value_that_is_no_output_ends_the_tool():
-    closed: list[bool] = []
+    closed = threading.Event()
 
     async def bad() -> AsyncIterator[object]:
         try:
@@ -124,14 +125,13 @@ def test_a_value_that_is_no_output_ends_the_tool():
             yield b"not fine"
             yield "never asked for"
         finally:
-            closed.append(True)
+            closed.set()
 
     chunk, last = events(bad)
     assert isinstance(chunk, ToolChunk)
     assert isinstance(last, ToolResultBlock)
     assert last.kind is ToolResultKind.FAILED
-    while not closed:
-        asyncio.run(asyncio.sleep(0))
+    assert closed.wait(10)
 
 
 def test_system_exit_on_a_worker_is_a_failed_result():
@@ -279,7 +279,7 @@ def test_a_retry_discards_progress():
     first, notice, second, third, last = events(Flaky(1).stream, AGAIN)
     assert isinstance(notice, ToolRetry)
     assert notice.discarded
-    chunks = [each.output[0].text for each in (first, second, third) if isinstance(each, ToolChunk)]  # pyright: ignore
+    chunks = [text_of(each) for each in (first, second, third) if isinstance(each, ToolChunk)]
     assert chunks == ["progress 1", "progress 2", "done"]
     assert isinstance(last, ToolResultBlock)
     assert last.text == "done"
@@ -377,20 +377,11 @@ def test_config_precedence_is_tool_then_given_then_toolkit_field_by_field():
     assert said("late", given) == "0.01 s"
 
 
-def test_no_limit_is_a_choice():
-    async def main() -> list[ToolEvent]:
-        gate = asyncio.Event()
-
-        @tool(execution_config=ExecutionConfig(timeout=None))
-        async def patient() -> str:
-            await gate.wait()
-            return "there"
-
-        toolkit = Toolkit([patient], execution_config=ExecutionConfig(timeout=SHORT))
-        running = all_of(toolkit.call(use("patient"))).as_task()
-        asyncio.get_running_loop().call_later(SHORT * 3, gate.set)
-        return await running
-
-    (block,) = asyncio.run(main())
-    assert isinstance(block, ToolResultBlock)
-    assert block.text == "there"
+def test_a_plan_has_no_operator_that_the_config_does_not_ask_for():
+    bare = Plan(ExecutionConfig(timeout=None).over(TOOL_DEFAULTS), "x")
+    assert (bare.deadlines, bare.policy) == (None, None)
+    usual = Plan(TOOL_DEFAULTS, "x")
+    assert usual.deadlines is not None
+    assert usual.policy is None
+    assert Plan(AGAIN, "x").policy is not None
+    assert Plan(ExecutionConfig(stop=stop_after_attempt(2)), "x").policy is not None

@@ -8,11 +8,11 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal, NotRequired, Optional
 
 import pytest
 from pydantic import BaseModel, Field
-from typing_extensions import Doc, NotRequired, TypedDict
+from typing_extensions import Doc, TypedDict
 
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tool import FunctionTool, Toolkit, tool
@@ -122,7 +122,7 @@ def test_named_types_go_to_defs_without_titles_but_a_property_named_title_stays(
 
 
 def test_defaults_are_shown_unless_json_cannot_write_them():
-    def paint(colour: Colour = Colour.RED, text: str = None, lock: object = threading.Lock()): ...  # noqa: RUF013
+    def paint(colour: Colour = Colour.RED, text: str = None, lock: object = threading.Lock()): ...  # noqa: RUF013  # pyright: ignore
 
     made = schema(paint)
     assert "required" not in made
@@ -134,7 +134,7 @@ def test_defaults_are_shown_unless_json_cannot_write_them():
 def test_pydantic_fields_as_default_and_names_that_pydantic_reserves():
     def odd(
         x: int = Field(3, ge=1, description="three"),
-        items: list[int] = Field(default_factory=list),
+        items: list[int] = Field(default_factory=list),  # noqa: B008
         schema: str = "",
         model_config: str = "",
         _private: int = 0,
@@ -229,7 +229,7 @@ def test_local_types_resolve_under_future_annotations():
         def method(self, it: Nested, other: Local): ...
 
     assert "Local" in schema(inner)["$defs"]
-    assert set(Holder().method.parameters["$defs"]) == {"Nested", "Local"}
+    assert set(schema(Holder().method)["$defs"]) == {"Nested", "Local"}
 
 
 def test_local_types_resolve_from_the_closure_after_the_scope_is_gone():
@@ -251,6 +251,16 @@ def decorated(function: Callable[..., object]) -> Callable[..., object]:
         return function(*args, **kwargs)
 
     return wrapper
+
+
+def test_a_docstring_that_is_no_known_style_is_the_description_as_it_is():
+    def odd(x: int):
+        """Does: this
+
+        and that -- :param
+        """
+
+    assert FunctionTool(odd).description == "Does: this\n\nand that -- :param"
 
 
 def three(a: int, b: int, c: int = 3): ...

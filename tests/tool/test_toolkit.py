@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from random import Random
 
 import pytest
-from calling import all_of, use
+from calling import all_of, text_of, use
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,7 +54,7 @@ class Tools(Base):
         return "own"
 
     @tool
-    def replaced(self) -> str:
+    def replaced(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
         return "new"
 
     def no_tool(self) -> str:
@@ -233,7 +234,9 @@ async def settle() -> None:
 @given(
     count=st.integers(0, 9), limit=st.integers(1, 4), parallel=st.booleans(), order=st.randoms(use_true_random=False)
 )
-def test_law_results_come_in_call_order_and_at_most_n_run_at_once(count: int, limit: int, parallel: bool, order):
+def test_law_results_come_in_call_order_and_at_most_n_run_at_once(
+    count: int, limit: int, parallel: bool, order: Random
+):
     async def main() -> tuple[Gate, list[ToolEvent]]:
         gate = Gate()
         toolkit = Toolkit([gate.work], max_concurrency=limit, parallel=parallel)
@@ -253,7 +256,7 @@ def test_law_results_come_in_call_order_and_at_most_n_run_at_once(count: int, li
     assert [each.kind for each in results] == [ToolResultKind.FAILED if i % 3 == 2 else None for i in range(count)]
     assert gate.most <= (limit if parallel else 1)
     assert gate.most == min(count, limit if parallel else 1)
-    began = [each.call.id for each in found if isinstance(each, ToolChunk) and "began" in each.output[0].text]  # pyright: ignore
+    began = [each.call.id for each in found if isinstance(each, ToolChunk) and "began" in text_of(each)]
     assert sorted(began) == [str(i) for i in range(count)]
 
 
@@ -263,7 +266,7 @@ def test_progress_does_not_wait_for_its_turn():
         seen: list[str] = []
 
         def note(event: ToolEvent) -> None:
-            seen.append(event.text if isinstance(event, ToolResultBlock) else event.output[0].text)  # pyright: ignore
+            seen.append(text_of(event))
 
         done = asyncio.Event()
         calls = [use("work", str(i), n=i) for i in range(2)]

@@ -1,0 +1,52 @@
+# Every target sets up what it needs; nothing else is assumed but Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test lint bench clean help
+
+help:
+	@echo "make run    set up, then ask a local language model a question about the files here"
+	@echo "make test   set up, then check types, style and layers, and run the tests"
+	@echo "make lint   style, types and layers only"
+	@echo "make bench  costs per turn and per chunk, beside a bare asyncio loop"
+	@echo "make clean  remove the virtual environment and caches"
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; say which with: make PYTHON=python3.12 ..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps: an environment is made again when what it is made from has changed.
+$(VENV)/.run: pyproject.toml | $(BIN)/python
+	@echo "Installing agentscope-rx with its command line and local model (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli]'
+	@$(BIN)/agentscope-rx setup-local
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "Installing agentscope-rx for development (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/agentscope-rx setup-local
+	@touch $@
+
+run: $(VENV)/.run
+	@$(BIN)/agentscope-rx ask --model local:smollm2 "$(QUESTION)"
+
+QUESTION ?= Which license is in the file LICENSE?
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) .hypothesis .ruff_cache .import_linter_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
