@@ -18,6 +18,7 @@ argument that has a default and does not take null means "not given", as models 
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 import typing
@@ -56,6 +57,12 @@ class FunctionSchema:
             (parameter.name, f"p{index}", parameter.default is MISSING or isinstance(parameter.default, FieldInfo))
             for index, parameter in enumerate(self._parameters)
         ]
+
+    def renamed(self, tool: str) -> FunctionSchema:
+        """The same schema for a tool of another name."""
+        other = copy.copy(self)
+        other._tool = tool
+        return other
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""

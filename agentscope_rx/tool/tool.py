@@ -92,7 +92,10 @@ class FunctionTool(Tool, Generic[P, R]):
         self._function = raw
         self._by_class = by_class
         self._waits = waits
-        self._schema = FunctionSchema(raw, check_name(given), receiver=self._waits)
+        if isinstance(function, FunctionTool):
+            self._schema = cast("FunctionTool[P, R]", function)._schema.renamed(check_name(given))
+        else:
+            self._schema = FunctionSchema(raw, check_name(given), receiver=self._waits)
         self._kind = kind_of(raw)
         self.name = given
         self.description = self._schema.description if description is None else description
@@ -123,14 +126,6 @@ class FunctionTool(Tool, Generic[P, R]):
         """The function itself, called as if it were no tool."""
         return self._function(*args, **kwargs)
 
-    @overload
-    def __get__(
-        self: FunctionTool[Concatenate[type[S], Q], R], instance: None, owner: type[S]
-    ) -> FunctionTool[Q, R]: ...
-    @overload
-    def __get__(
-        self: FunctionTool[Concatenate[type[S], Q], R], instance: S, owner: type[S] | None = None
-    ) -> FunctionTool[Q, R]: ...
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R]: ...
     @overload
@@ -182,6 +177,8 @@ def check_name(name: str) -> str:
 
 
 @overload
+def tool(function: classmethod[Any, P, R], /) -> FunctionTool[P, R]: ...
+@overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
@@ -193,7 +190,7 @@ def tool(
     executor: Executor | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
-    function: Callable[..., object] | None = None,
+    function: Callable[..., object] | classmethod[Any, ..., object] | None = None,
     /,
     *,
     name: str | None = None,
@@ -219,4 +216,4 @@ def tool(
             executor=executor,
         )
 
-    return decorate if function is None else decorate(function)
+    return decorate if function is None else decorate(cast("Callable[..., object]", function))

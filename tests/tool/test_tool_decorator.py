@@ -142,7 +142,7 @@ async def typing_of_the_decorator(counter: Counter) -> None:
     assert_type(await counter.later(3), int)
     assert_type(Counter.count(counter, 3), int)
     assert_type(Counter.kind(loud=True), str)
-    assert_type(counter.kind_again(loud=True), str)
+    assert_type(counter.kind(loud=True), str)
     assert_type(counter.double(3), int)
     add("one")  # pyright: ignore[reportArgumentType]
     counter.count("one")  # pyright: ignore[reportArgumentType]

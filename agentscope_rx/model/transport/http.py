@@ -116,7 +116,7 @@ class Transport:
                     raise http_error(response.status_code, body, response.headers)
                 yield response
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
-            raise ConfigurationError(f"This request to {request.url} cannot be sent: {error}") from error
+            raise ConfigurationError(f"This request to {_where(request.url)} cannot be sent: {error}") from error
         except (httpx.RequestError, httpx.StreamError) as error:
             raise _broken(error, request.url) from error
 
@@ -168,10 +168,17 @@ async def _error_body(response: httpx.Response) -> str:
 
 
 def _broken(error: httpx.RequestError | httpx.StreamError, url: str) -> ModelConnectionError:
-    where = httpx.URL(url).copy_with(query=None, userinfo=b"")
+    where = _where(url)
     what = str(error) or type(error).__name__
     if isinstance(error, httpx.ConnectTimeout):
         what = "connecting took too long"
     if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
         return ModelConnectionError(f"No connection to {where}: {what}")
     return ModelConnectionError(f"The connection to {where} broke off: {what}")
+
+
+def _where(url: str) -> str:
+    """The URL without what may be secret in it."""
+    scheme, _, rest = url.partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

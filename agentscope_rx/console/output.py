@@ -1,0 +1,85 @@
+"""Where pieces of text go: a file, in colours if it is a terminal and `rich` is there, else as the same words, plain."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from agentscope_rx.console.transcript import Piece, Style
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+
+
+class Output(Protocol):
+    """What a console writes to."""
+
+    def write(self, pieces: Sequence[Piece]) -> None: ...
+
+
+def output_to(file: TextIO, color: bool | None) -> Output:
+    """The output for a file; `color` None looks at the file and the environment, True wants colours if `rich` is there."""
+    wanted = _is_colorful(file) if color is None else color
+    if wanted:
+        try:
+            from rich.console import Console as RichConsole
+        except ImportError:
+            return PlainOutput(file)
+        return RichOutput(RichConsole(file=file, force_terminal=True, no_color=False), file)
+    return PlainOutput(file)
+
+
+class PlainOutput:
+    """The words alone."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        """Write and flush: what has come is to be seen."""
+        self._file.write(encodable("".join(piece.text for piece in pieces), self._file))
+        self._file.flush()
+
+
+class RichOutput:
+    """The same words in colours: `rich` is asked for styles only, never for markup, highlighting or wrapping."""
+
+    def __init__(self, rich: RichConsole, file: TextIO) -> None:
+        self._rich = rich
+        self._file = file
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        """Write and flush: what has come is to be seen."""
+        for piece in pieces:
+            self._rich.out(encodable(piece.text, self._file), style=_STYLES[piece.style], highlight=False, end="")
+        self._file.flush()
+
+
+_STYLES = {
+    Style.TEXT: None,
+    Style.THINKING: "dim italic",
+    Style.CALL: "cyan",
+    Style.PROGRESS: "dim cyan",
+    Style.RESULT: "dim",
+    Style.FAILURE: "red",
+    Style.NOTE: "yellow",
+    Style.ERROR: "bold red",
+    Style.SUMMARY: "dim",
+}
+
+
+def encodable(text: str, file: TextIO) -> str:
+    """The text with what the file's encoding does not have as escapes."""
+    encoding: str | None = getattr(file, "encoding", None)
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return text.encode(encoding or "utf-8", "backslashreplace").decode(encoding or "utf-8")
+    return text
+
+
+def _is_colorful(file: TextIO) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return file.isatty()

@@ -1,0 +1,71 @@
+"""Small texts of a transcript: everything here is bounded, and free of characters that a terminal would obey."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import cast
+
+from agentscope_rx.message import TextBlock, ToolResultBlock, ToolUseBlock
+
+MAX_VALUE = 120
+MAX_LINE = 200
+
+# C0 but tab and newline, DEL, C1; and the marks that change the direction of what follows
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """The text with control characters as visible escapes, and with one kind of line end."""
+    return _CONTROLS.sub(_escaped, text.replace("\r", "")) if text.isprintable() is False else text
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters of the text."""
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """The text on one line, shortened."""
+    return clean(shortened(" ".join(text.split()), limit))
+
+
+def arguments(call: ToolUseBlock) -> str:
+    """The arguments of a call as one would write them: `path="docs", limit=3`."""
+    if call.input_error is not None:
+        return one_line(call.raw or "", MAX_VALUE)
+    shown = ", ".join(f"{name}={shortened(_literal(value), MAX_VALUE)}" for name, value in call.input.items())
+    return one_line(shown)
+
+
+def _literal(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def result_text(result: ToolResultBlock, lines: int) -> str:
+    """What a result says, at most so many lines of it; media by their kind."""
+    parts = [block.text if isinstance(block, TextBlock) else f"[{block.type}]" for block in result.output]
+    text = clean("\n".join(parts)).strip("\n")
+    found = text.split("\n")
+    shown = [shortened(line, MAX_LINE) for line in found[:lines]]
+    if len(found) > lines:
+        shown.append(f"... {counted(len(found) - lines, 'more line')}")
+    return "\n".join(shown)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def seconds(value: float) -> str:
+    """`3.2 s`, `4 min 05 s`."""
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {cast('int', rest):02d} s"
