@@ -40,6 +40,18 @@ class AgentScopeError(Exception):
 
     retryable: bool = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception's own protocol calls __init__ with the finished text alone
+        return (_restored, (type(self), self.args, self.__dict__))
+
+
+def _restored(kind: type[AgentScopeError], args: tuple[object, ...], state: dict[str, object]) -> AgentScopeError:
+    error = kind.__new__(kind, *args)
+    # those that are OSErrors, too, leave it to __init__
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
 
 class ConfigurationError(AgentScopeError, ValueError):
     """An argument that cannot work; the message says what to change."""

@@ -12,7 +12,7 @@ free afterwards: for completion and failure before the terminal signal, after a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 from agentscope_rx.agent.edge import last_message, stamped
@@ -72,8 +72,8 @@ class Agent(ABC):
         self.check_running = check_running
         self.tracer = tracer or NO_TRACER
         self._gate = Gate(name)
-        # with check_running=False runs overlap: all of them can be interrupted and waited for
-        self._ungated: dict[str, Run] = {}
+        # with check_running=False every run has a gate of its own: all can be interrupted and waited for
+        self._gates: set[Gate] = {self._gate}
 
     # --- what a user calls ---------------------------------------------------------------------------------------
 
@@ -111,19 +111,24 @@ class Agent(ABC):
         is the reply; without one the agent says that it was interrupted. During PostCall it has no effect.
         """
         message = Msg.user(msg) if isinstance(msg, str) else msg
-        runs = [run for run in (self._gate.run, *self._ungated.values()) if run is not None]
+        runs = [run for gate in tuple(self._gates) if (run := gate.run) is not None]
         for run in runs:
             run.request_interrupt(message, source)
         return bool(runs)
 
     def idle(self) -> Flow[None]:
         """One None when no run is in progress or being cleaned up."""
-        return self._gate.idle()
+
+        def all_idle() -> Flow[None]:
+            gates = (gate.idle() for gate in tuple(self._gates))
+            return concat(*gates).pipe(and_then(lambda: just(None)))
+
+        return defer(all_idle)
 
     @property
     def running(self) -> bool:
         """Whether a run is in progress or being cleaned up."""
-        return self._gate.run is not None or bool(self._ungated)
+        return any(gate.run is not None for gate in tuple(self._gates))
 
     # --- what a subclass provides --------------------------------------------------------------------------------
 
@@ -138,17 +143,24 @@ class Agent(ABC):
     # --- the run -------------------------------------------------------------------------------------------------
 
     def _gated(self, given: tuple[Msg, ...], run: Run, options: StreamOptions | None) -> Flow[Event]:
+        gate = self._gate if self.check_running else Gate(self.name)
+
+        def acquire() -> Flow[Run]:
+            self._gates.add(gate)
+            return gate.acquire(run)
+
+        def free() -> None:
+            gate.release(run)
+            if gate is not self._gate:
+                self._gates.discard(gate)
+
         events = using(
-            lambda: self._gate.acquire(run) if self.check_running else self._enter(run),
+            acquire,
             lambda _: self.tracer.trace_call(self._events(given, run), agent=self.name, run_id=run.id),
-            self._release,
-            leaving=self._gate.leave,
+            lambda run, ending: self._release(run, ending, free),
+            leaving=gate.leave,
         )
         return stamped(events, run, options)
-
-    def _enter(self, run: Run) -> Flow[Run]:
-        self._ungated[run.id] = run
-        return just(run)
 
     def _events(self, given: tuple[Msg, ...], run: Run) -> Flow[Event]:
         stages = concat(
@@ -197,9 +209,9 @@ class Agent(ABC):
         told = cast("Flow[Event]", self.hooks.observe(ErrorEvent.of(error)))
         return concat(repair, told, fail(error))
 
-    def _release(self, run: Run, ending: Ending) -> Flow[object] | None:
+    def _release(self, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:
         if ending is not Ending.DISPOSED:
-            self._free(run)
+            free()
             return None
 
         def unrepaired(error: Exception) -> Flow[object]:
@@ -207,12 +219,8 @@ class Agent(ABC):
             return empty()
 
         def freed() -> Flow[object]:
-            self._free(run)
+            free()
             return empty()
 
         repair = cast("Flow[object]", run.close_open()).pipe(catch(unrepaired))
         return concat(repair, defer(freed))
-
-    def _free(self, run: Run) -> None:
-        self._ungated.pop(run.id, None)
-        self._gate.release(run)

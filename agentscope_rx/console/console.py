@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TextIO, TypeVar, cast
+from typing import TextIO, TypeVar
 
 from reactivex import Observable, abc
 
@@ -57,17 +57,17 @@ class Console(abc.ObserverBase[Event]):
 
     def on_completed(self) -> None:
         """Nothing follows."""
-        self.end_line()
+        self.finish()
 
-    def end_line(self) -> None:
-        """Finish a line that is half written, as a run that was disposed leaves it."""
-        self._show(self._transcript.end_line, "the end")
+    def finish(self) -> None:
+        """End a line that is half written, as a run that was disposed leaves it. Idempotent."""
+        self._show(self._transcript.over, "the end")
 
     def show(self, events: Observable[E]) -> Flow[E]:
         """Shows what passes through, as an operator: `stream.pipe(console.show)`.
 
         Signals: those of the source, each after it has been shown.
-        Cancels: the source; a half-written line stays (`end_line`).
+        Cancels: the source; a half-written line stays (see `finish`).
         """
 
         def seen(event: E) -> E:
@@ -101,9 +101,9 @@ def print_run(events: Observable[Event], console: Console | None = None) -> Msg:
     """
     shown = console or Console()
     try:
-        last = cast("Flow[Event]", shown.show(events)).run()
+        last = shown.show(events).run()
     finally:
-        shown.end_line()
+        shown.finish()
     if not isinstance(last, PostCallEvent):
         raise InvalidInputError("print_run takes the stream of a whole run: its last event is a PostCallEvent.")
     return last.message

@@ -1,4 +1,4 @@
-"""Where pieces of text go: a file, in colours if it is a terminal and `rich` is there, else as the same words, plain."""
+"""Where pieces of text go: a file; in colours on a terminal if `rich` is there, else the same words plain."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Output(Protocol):
 
 
 def output_to(file: TextIO, color: bool | None) -> Output:
-    """The output for a file; `color` None looks at the file and the environment, True wants colours if `rich` is there."""
+    """The output for a file; `color` None asks the file and the environment, True wants colours if possible."""
     wanted = _is_colorful(file) if color is None else color
     if wanted:
         try:

@@ -144,14 +144,14 @@ class Transcript:
         if self._told is not error:
             yield from self._error(type(error).__name__, str(error))
         self._told = None
-        yield from self.end_line()
+        for run_id in tuple(self._runs):
+            yield from self._summary(run_id, "failed")
+        yield from self.over()
 
-    def end_line(self) -> Iterator[Piece]:
-        """The end of the line that is open, if one is."""
-        self._voice = None
-        if not self._at_start:
-            self._at_start = True
-            yield Piece(Style.TEXT, "\n")
+    def over(self) -> Iterator[Piece]:
+        """What is to be written when nothing follows: the end of the line that is open."""
+        self._runs.clear()
+        yield from self._end_line()
 
     # --- what the model says --------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class Transcript:
         """The reply, if it is not what was shown already: nobody streamed it, or a hook has changed it."""
         message = event.message
         if message.text and run.said.get(message.id) != message.text:
-            yield from self.end_line()
+            yield from self._end_line()
             yield from self._lines(Style.TEXT, self._label(run), clean(message.text), self._label(run))
         if event.usage is not None and event.usage != ChatUsage():
             run.usage = event.usage
@@ -211,6 +211,8 @@ class Transcript:
 
     def _summary(self, run_id: str, note: str | None) -> Iterator[Piece]:
         run = self._runs.pop(run_id)
+        if note == "failed" and not (run.turns or run.calls):
+            return
         parts = [note] if note else []
         parts += [counted(run.turns, "turn"), counted(len(run.calls), "tool call")]
         if run.failed:
@@ -222,18 +224,24 @@ class Transcript:
 
     # --- lines ----------------------------------------------------------------------------------------------------
 
+    def _end_line(self) -> Iterator[Piece]:
+        self._voice = None
+        if not self._at_start:
+            self._at_start = True
+            yield Piece(Style.TEXT, "\n")
+
     def _label(self, run: _RunState) -> str:
         """Who speaks, while several runs are shown at once."""
         return f"{clean(run.agent)}: " if len(self._runs) > 1 else ""
 
     def _switch(self, voice: object) -> Iterator[Piece]:
         if self._voice != voice:
-            yield from self.end_line()
+            yield from self._end_line()
             self._voice = voice
 
     def _lines(self, style: Style, first: str, text: str, later: str = "") -> Iterator[Piece]:
         """Whole lines of their own: `first` stands before the first of them, `later` before the others."""
-        yield from self.end_line()
+        yield from self._end_line()
         lines = text.removesuffix("\n").split("\n")
         yield Piece(style, "".join(f"{first if n == 0 else later}{line}\n" for n, line in enumerate(lines)))
 

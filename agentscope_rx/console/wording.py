@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from typing import cast
 
 from agentscope_rx.message import TextBlock, ToolResultBlock, ToolUseBlock
 
@@ -17,7 +16,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 
 def clean(text: str) -> str:
     """The text with control characters as visible escapes, and with one kind of line end."""
-    return _CONTROLS.sub(_escaped, text.replace("\r", "")) if text.isprintable() is False else text
+    return _CONTROLS.sub(_escaped, text.replace("\r", "")) if not text.isprintable() else text
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -68,4 +67,4 @@ def seconds(value: float) -> str:
     if value < 120:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {cast('int', rest):02d} s"
+    return f"{minutes} min {rest:02d} s"

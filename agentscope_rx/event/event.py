@@ -13,6 +13,7 @@ from functools import cache
 from typing import ClassVar, Self, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from agentscope_rx.errors import InvalidInputError
 
@@ -58,10 +59,15 @@ class Event:
         return self.source.path
 
     def to_dict(self) -> dict[str, object]:
-        """JSON-ready: what the event says. The conversation around it (`history`, `messages`) is not repeated."""
-        plain = cast(
-            "dict[str, object]", _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_UNSAID)
-        )
+        """JSON-ready: what the event says. The conversation around it (`history`, `messages`) is not repeated.
+
+        `InvalidInputError` if it says what JSON has no form for.
+        """
+        try:
+            said = _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_UNSAID)
+        except PydanticSerializationError as error:
+            raise InvalidInputError(f"This {self.type} event cannot be written as JSON: {error}") from error
+        plain = cast("dict[str, object]", said)
         source = self.source
         place = {"run_id": source.run_id, "agent": source.agent, "path": list(source.path)}
         return {"type": self.type, **place, **plain}

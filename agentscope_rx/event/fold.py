@@ -34,10 +34,13 @@ def fold(events: Iterable[Event]) -> Folded:
     history: list[Msg] = []
     own_calls: set[str] = set()
     closed_before = 0
+    passed_by = False
     reply: Msg | None = None
     for event in events:
         if isinstance(event, PreCallEvent):
             history.extend(event.input)
+            # results in the input answer calls of an earlier run; any other input passes them by
+            passed_by = not any(message.tool_results for message in event.input)
         elif isinstance(event, PostReasoningEvent):
             history.append(event.message)
             own_calls.update(call.id for call in event.message.tool_calls)
@@ -45,12 +48,12 @@ def fold(events: Iterable[Event]) -> Folded:
         elif isinstance(event, PreActingEvent):
             own_calls.add(event.tool_use.id)
         elif isinstance(event, PostActingEvent):
-            if event.tool_use.id in own_calls:
-                history.append(event.message)
-            else:
+            if passed_by and event.tool_use.id not in own_calls:
                 # left open by an earlier run and closed before the new input was remembered
                 history.insert(closed_before, event.message)
                 closed_before += 1
+            else:
+                history.append(event.message)
         elif isinstance(event, PostSummaryEvent):
             history.append(event.message)
         elif isinstance(event, PostCallEvent):

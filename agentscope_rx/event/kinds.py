@@ -108,7 +108,10 @@ class ChunkEvent(Event):
 
     @property
     def accumulated(self) -> ContentBlock | None:
-        """The whole block so far, put together when asked for."""
+        """The whole block so far, put together when asked for.
+
+        In a chunk hook it is what the model has said; in the stream what has been shown, chunk hooks included.
+        """
         if self.snapshot is not None or self.view is None:
             return self.snapshot or self.delta
         return self.view.upto(self.count)

@@ -21,7 +21,13 @@ class StreamOptions:
     incremental: bool = True
 
     def __post_init__(self) -> None:
-        for kind in self.kinds or ():
+        if self.kinds is None:
+            return
+        given: object = self.kinds
+        # one class alone is what is meant by itself
+        kinds = (self.kinds,) if isinstance(given, type) else tuple(self.kinds)
+        object.__setattr__(self, "kinds", kinds)
+        for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(f"StreamOptions.kinds takes classes of events, not {kind!r}.")
 

@@ -4,13 +4,14 @@
     plain functions     one loop of calls
     a coroutine or an Observable as an answer: the rest of the fold continues behind it
 
-Laws, checked here: exactly one event out for each Pre or Post event in, of the same class and about the same call; a
-stop that one hook asked for no later hook takes back; observers of ErrorEvent cannot change or stop anything.
+Laws: exactly one event out for each Pre or Post event in, checked by `hook.check`; chunks stay of their class;
+observers of ErrorEvent cannot change or stop anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import reduce
 from inspect import isawaitable
 from typing import TypeVar, cast
 
@@ -18,9 +19,10 @@ from reactivex import Observable, abc
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, HookError
-from agentscope_rx.event import ChunkEvent, ErrorEvent, Event, PostActingEvent, PostReasoningEvent, PreActingEvent
-from agentscope_rx.event.kinds import ActingChunkEvent
+from agentscope_rx.event import ActingChunkEvent, ChunkEvent, ErrorEvent, Event
+from agentscope_rx.hook.check import checked
 from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
+from agentscope_rx.hook.shown import shown
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_awaitable, just, map_flow
 from agentscope_rx.reactive.dropped import report_dropped
 
@@ -91,7 +93,7 @@ def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
         if answer is None:
             continue
         if isinstance(answer, Event):
-            event = _checked(hook, event, answer)
+            event = checked(hook, event, answer)
             continue
         return _continue(hook, event, _lift(answer), steps, index)
     return just(event)
@@ -99,7 +101,7 @@ def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
 
 def _continue(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], index: int) -> Flow[E]:
     """The rest of the fold, behind an answer that comes later."""
-    return _one(hook, event, answers).pipe(concat_map(lambda later: _fold(_checked(hook, event, later), steps, index)))
+    return _one(hook, event, answers).pipe(concat_map(lambda later: _fold(_settled(hook, event, later), steps, index)))
 
 
 def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
@@ -116,7 +118,7 @@ def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
 
 
 class _Unchanged(Event):
-    """An asynchronous answer of None."""
+    """A later answer of None."""
 
 
 _UNCHANGED = _Unchanged()
@@ -131,40 +133,14 @@ def _lift(answer: Answer) -> Flow[Event]:
     if isinstance(answer, Event):
         return just(answer)
     if isinstance(answer, abc.ObservableBase):
-        return flow(cast("Observable[Event]", answer))
+        return flow(cast("Observable[Answer]", answer)).pipe(concat_map(_lift))
     if isawaitable(answer):
-        return from_awaitable(answer).pipe(concat_map(_lift))
+        return from_awaitable(cast("Awaitable[Answer]", answer)).pipe(concat_map(_lift))
     return just(cast("Event", answer))
 
 
-def _checked(hook: Hook, before: E, after: Event) -> E:
-    """What a hook may answer for one event; a stop asked for earlier stays asked for."""
-    if after is _UNCHANGED:
-        return before
-    if type(after) is not type(before):
-        raise HookError(
-            f"must answer with a {type(before).__name__} (or None for unchanged), not {type(after).__name__}",
-            hook=hook.name,
-            event=before.type,
-        )
-    if isinstance(before, (PreActingEvent, PostActingEvent)):
-        _check_call(hook, before, cast("PreActingEvent | PostActingEvent", after))
-    if (
-        isinstance(before, (PostReasoningEvent, PostActingEvent))
-        and before.stop_requested
-        and not cast("PostReasoningEvent | PostActingEvent", after).stop_requested
-    ):
-        after = after.replace(stop_requested=True)
-    return cast("E", after)
-
-
-def _check_call(hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent) -> None:
-    expected = before.tool_use.id
-    found = [after.tool_use.id]
-    if isinstance(after, PostActingEvent):
-        found += [result.id for result in after.message.tool_results] or [""]
-    if any(id != expected for id in found):
-        raise HookError(f"must keep the call's id {expected!r}, not {found}", hook=hook.name, event=before.type)
+def _settled(hook: Hook, before: E, after: Event) -> E:
+    return checked(hook, before, None if after is _UNCHANGED else after)
 
 
 def _compile_chunks(kind: type[Event], steps: Sequence[Hook]) -> Operator | None:
@@ -172,35 +148,38 @@ def _compile_chunks(kind: type[Event], steps: Sequence[Hook]) -> Operator | None
         return None
     if not issubclass(kind, (ChunkEvent, ActingChunkEvent)):
         raise ConfigurationError(f"{kind.__name__} is not a chunk event.")
-    operators = [step.operator if isinstance(step, OperatorHook) else map_flow(_chunk_step(step)) for step in steps]
+    operators = [_chunk_operator(kind, step) for step in steps]
+    if issubclass(kind, ChunkEvent):
+        operators.append(shown)
 
     def compiled(chunks: Observable[Event]) -> Observable[Event]:
-        result = chunks
-        for operator in operators:
-            result = operator(result)
-        return map_flow(_same_class(kind))(result)
+        return reduce(lambda source, operator: operator(source), operators, chunks)
 
     return compiled
 
 
-def _chunk_step(hook: Hook) -> Callable[[Event], Event | Observable[Event]]:
+def _chunk_operator(kind: type[Event], hook: Hook) -> Operator:
+    """One hook as an operator over the chunks, which must stay of their class."""
+
+    def check(event: Event) -> Event:
+        if type(event) is not kind:
+            raise HookError(
+                f"chunks must stay {kind.__name__}, found {type(event).__name__}: {event!r:.60}",
+                hook=hook.name,
+                event=kind.type,
+            )
+        return event
+
+    if isinstance(hook, OperatorHook):
+        operator = hook.operator
+        return lambda chunks: map_flow(check)(operator(chunks))
+
     def step(event: Event) -> Event | Observable[Event]:
         answer = hook.on_event(event)
         if answer is None:
             return event
         if isinstance(answer, Event):
-            return answer
-        return _lift(answer).pipe(ops.map(lambda shown: event if shown is _UNCHANGED else shown))
+            return check(answer)
+        return _lift(answer).pipe(map_flow(lambda later: event if later is _UNCHANGED else check(later)))
 
-    return step
-
-
-def _same_class(kind: type[Event]) -> Callable[[Event], Event]:
-    def check(event: Event) -> Event:
-        if type(event) is not kind:
-            raise HookError(
-                f"chunks must stay {kind.__name__}, found {type(event).__name__}", hook="(chunk hook)", event=kind.type
-            )
-        return event
-
-    return check
+    return map_flow(step)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from types import MethodType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from reactivex import Observable, abc
@@ -76,6 +77,7 @@ class FunctionHook(Hook, Generic[E]):
 
     def __init__(self, function: Callable[[E], Answer], kind: type[E], priority: int) -> None:
         self.function = function
+        self.kind = kind
         self.kinds = (kind,)
         self.priority = priority
         self.__doc__ = function.__doc__
@@ -85,6 +87,13 @@ class FunctionHook(Hook, Generic[E]):
 
     def __call__(self, event: E) -> Answer:
         return self.function(event)
+
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionHook[E]:
+        """Of a method: the hook bound to its object, so that `hooks=[guard.check]` works."""
+        if instance is None:
+            return self
+        bound = cast("Callable[[E], Answer]", MethodType(self.function, instance))
+        return FunctionHook(bound, self.kind, self.priority)
 
     @property
     def name(self) -> str:
@@ -118,9 +127,12 @@ def hook_operator(
 
     It sees the chunks of one stage at a time and is completed, hence flushed, before the stage's Post event.
     """
-    if not issubclass(kind, (ChunkEvent, ActingChunkEvent)):
+    given = cast("object", kind)
+    if not (isinstance(given, type) and issubclass(given, (ChunkEvent, ActingChunkEvent))):
         raise ConfigurationError(
-            f"hook_operator works on chunk events, not on {kind.__name__}: exactly one event must come out for each "
-            "of those. Use @hook(...)."
+            f"hook_operator works on chunk events, not on {given!r}: exactly one event must "
+            "come out for each of those. Use @hook(...)."
         )
+    if not callable(operator):
+        raise ConfigurationError(f"hook_operator needs an operator, such as ops.sample(0.1), not {operator!r:.60}.")
     return OperatorHook(kind, cast("Callable[[Observable[Event]], Observable[Event]]", operator), priority)

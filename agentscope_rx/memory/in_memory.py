@@ -58,6 +58,8 @@ class InMemoryMemory(Memory):
         def delete() -> int:
             gone = set(ids)
             with self._lock:
+                if not any(message.id in gone for message in self._messages):
+                    return 0
                 kept = [message for message in self._messages if message.id not in gone]
                 count = len(self._messages) - len(kept)
                 self._messages = kept
@@ -78,6 +80,8 @@ def _now(call: Callable[[], T]) -> Flow[T]:
 
 
 def _checked(messages: Iterable[Msg]) -> list[Msg]:
+    if isinstance(messages, (Msg, str)):
+        raise InvalidInputError(f"A memory takes a list of Msg objects, not a single {type(messages).__name__}.")
     checked = list(messages)
     for message in checked:
         if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]

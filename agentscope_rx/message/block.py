@@ -19,8 +19,8 @@ from typing import Annotated, Literal
 from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message.frozen import EMPTY, freeze
-from agentscope_rx.message.source import Source
+from agentscope_rx.message.frozen import EMPTY, encodable, freeze
+from agentscope_rx.message.source import SOURCE_TYPES, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,10 @@ class TextBlock:
     type: Literal["text"] = "text"
 
     def __post_init__(self) -> None:
-        if type(self.text) is not str and not isinstance(self.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(self.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"TextBlock.text must be a str, not {type(self.text).__name__}.")
+        if not self.text.isascii():
+            object.__setattr__(self, "text", encodable(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class ThinkingBlock:
     type: Literal["thinking"] = "thinking"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.thinking, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"ThinkingBlock.thinking must be a str, not {type(self.thinking).__name__}.")
+        if not self.thinking.isascii():
+            object.__setattr__(self, "thinking", encodable(self.thinking))
         object.__setattr__(self, "metadata", freeze(self.metadata))
 
 
@@ -57,6 +63,9 @@ class ImageBlock:
     max_pixels: int | None = None
     type: Literal["image"] = "image"
 
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
+
 
 @dataclass(frozen=True, slots=True)
 class AudioBlock:
@@ -64,6 +73,9 @@ class AudioBlock:
 
     source: Source
     type: Literal["audio"] = "audio"
+
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +89,9 @@ class VideoBlock:
     max_pixels: int | None = None
     total_pixels: int | None = None
     type: Literal["video"] = "video"
+
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +112,9 @@ class ToolUseBlock:
     type: Literal["tool_use"] = "tool_use"
 
     def __post_init__(self) -> None:
+        _check_names(self, self.id, self.name)
+        if self.raw is not None and not self.raw.isascii():
+            object.__setattr__(self, "raw", encodable(self.raw))
         object.__setattr__(self, "input", freeze(self.input))
         object.__setattr__(self, "metadata", freeze(self.metadata))
 
@@ -121,7 +139,7 @@ OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock, Discri
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
-    """What a call gave. `kind` is None for a success and says why otherwise."""
+    """What a call gave. `kind` is None for a success and says why otherwise. A str as `output` is a block of text."""
 
     id: str
     name: str
@@ -131,7 +149,8 @@ class ToolResultBlock:
     type: Literal["tool_result"] = "tool_result"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "output", tuple(self.output))
+        _check_names(self, self.id, self.name)
+        object.__setattr__(self, "output", output_blocks(self.output))
         object.__setattr__(self, "metadata", freeze(self.metadata))
 
     @property
@@ -165,9 +184,31 @@ OUTPUT_TYPES = (TextBlock, ImageBlock, AudioBlock, VideoBlock)
 
 
 def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[OutputBlock, ...]:
-    """Text, a block or blocks as a tuple of blocks."""
+    """Text, a block or blocks as a tuple of blocks; `InvalidInputError` for anything else."""
     if isinstance(output, str):
         return (TextBlock(output),)
     if isinstance(output, OUTPUT_TYPES):
         return (output,)
-    return tuple(output)
+    try:
+        blocks = tuple(output)
+    except TypeError:
+        raise InvalidInputError(f"A result's output must be text or blocks, not {type(output).__name__}.") from None
+    for block in blocks:
+        if not isinstance(block, OUTPUT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(
+                f"A result's output is made of text, image, audio and video blocks; found {block!r:.80}."
+            )
+    return blocks
+
+
+def _check_source(block: object, source: object) -> None:
+    if not isinstance(source, SOURCE_TYPES):
+        raise InvalidInputError(
+            f"{type(block).__name__} needs a source, such as URLSource('...') or Base64Source.of_file(...), "
+            f"not {source!r:.80}."
+        )
+
+
+def _check_names(block: object, id: object, name: object) -> None:
+    if not (isinstance(id, str) and isinstance(name, str)):
+        raise InvalidInputError(f"{type(block).__name__} needs the id and the name of a call, not {id!r} and {name!r}.")

@@ -47,10 +47,7 @@ class History(Sequence[Msg]):
         return islice(self._messages, self._length)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequence) or isinstance(other, str):
-            return NotImplemented
-        items: Sequence[object] = other  # pyright: ignore[reportUnknownVariableType]
-        return len(items) == self._length and all(a == b for a, b in zip(self, items, strict=True))
+        return _same(self, other)
 
     def __hash__(self) -> int:
         raise TypeError("unhashable type: 'History'")
@@ -89,8 +86,22 @@ class Joined(Sequence[Msg]):
                 index -= len(part)
         raise IndexError("index out of range")
 
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other)
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'Joined'")
+
     def __repr__(self) -> str:
         return f"Joined({len(self)} messages)"
+
+
+def _same(one: Sequence[Msg], other: object) -> bool:
+    """Views are equal to any sequence of equal messages."""
+    if not isinstance(other, Sequence) or isinstance(other, str):
+        return NotImplemented
+    items: Sequence[object] = other  # pyright: ignore[reportUnknownVariableType]
+    return len(items) == len(one) and all(a == b for a, b in zip(one, items, strict=True))
 
 
 def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:

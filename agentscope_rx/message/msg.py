@@ -10,6 +10,7 @@ from typing import Self, TypeVar, cast
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError
@@ -84,19 +85,24 @@ class Msg:
         generate_reason: GenerateReason = GenerateReason.MODEL_STOP,
         usage: ChatUsage | None = None,
     ) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"A message needs the name of its speaker, a str, not {name!r:.60}.")
         put = object.__setattr__
         put(self, "name", name)
         put(self, "content", _blocks(content))
         put(self, "role", role if type(role) is MsgRole else _role(role))
-        put(self, "id", id or uuid4().hex)
+        put(self, "id", id or _new_id())
         put(self, "metadata", freeze(metadata))
-        put(self, "timestamp", timestamp or datetime.now(UTC).isoformat(timespec="milliseconds"))
+        put(self, "timestamp", timestamp or _now())
         put(self, "generate_reason", generate_reason)
         put(self, "usage", usage)
 
     def __post_init__(self) -> None:
-        # the JSON codec fills the slots itself and then comes here
-        object.__setattr__(self, "metadata", freeze(self.metadata))
+        # the JSON codec fills the slots itself, with what the text holds, and then comes here
+        put = object.__setattr__
+        put(self, "id", self.id or _new_id())
+        put(self, "timestamp", self.timestamp or _now())
+        put(self, "metadata", freeze(self.metadata))
 
     @classmethod
     def user(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "user") -> Msg:
@@ -143,8 +149,14 @@ class Msg:
         return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
 
     def to_json(self) -> str:
-        """One JSON object; `Msg.from_json` gives an equal message back."""
-        return _adapter().dump_json(self).decode()
+        """One JSON object; `Msg.from_json` gives an equal message back.
+
+        `InvalidInputError` if metadata or arguments hold what JSON has no form for.
+        """
+        try:
+            return _adapter().dump_json(self).decode()
+        except PydanticSerializationError as error:
+            raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
@@ -163,6 +175,14 @@ def _adapter() -> TypeAdapter[Msg]:
     if not _ADAPTER:
         _ADAPTER.append(TypeAdapter(Msg))
     return _ADAPTER[0]
+
+
+def _new_id() -> str:
+    return uuid4().hex
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _role(role: str) -> MsgRole:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,8 +20,8 @@ class URLSource:
     type: Literal["url"] = "url"
 
     def __post_init__(self) -> None:
-        if not self.url:
-            raise InvalidInputError("URLSource needs a url.")
+        if not isinstance(self.url, str) or not self.url:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"URLSource needs a url, as a str, not {self.url!r:.80}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,10 @@ class Base64Source:
     type: Literal["base64"] = "base64"
 
     def __post_init__(self) -> None:
-        if not self.media_type or not self.data:
-            raise InvalidInputError("Base64Source needs a media_type (such as 'image/png') and data.")
+        if not (self.media_type and self.data and isinstance(self.data, str)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(
+                "Base64Source needs a media_type (such as 'image/png') and data in base64. Base64Source.of takes bytes."
+            )
 
     @classmethod
     def of(cls, data: bytes, media_type: str) -> Base64Source:
@@ -51,8 +52,10 @@ class Base64Source:
         """The bytes; `InvalidInputError` if the data is not base64."""
         try:
             return base64.b64decode(self.data, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise InvalidInputError(f"The data of this {self.media_type} source is not base64: {error}") from error
 
+
+SOURCE_TYPES = (URLSource, Base64Source)
 
 Source = Annotated[URLSource | Base64Source, Discriminator("type")]

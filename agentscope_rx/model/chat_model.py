@@ -11,13 +11,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, ModelTimeoutError
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, defer, retry, timeout
+from agentscope_rx.reactive.flow import Operator
 from agentscope_rx.reactive.retry import Attempt
+
+
+class _Plan(NamedTuple):
+    """The options of a call, merged, and the operators they ask for."""
+
+    options: GenerateOptions
+    deadlines: Operator[ChatResponse, ChatResponse]
+    again: Operator[ChatResponse, ChatResponse] | None
 
 
 class ChatModel(ABC):
@@ -37,6 +47,7 @@ class ChatModel(ABC):
         self.model_name = model_name
         self.options = options or GenerateOptions()
         self.execution_config = execution_config
+        self._last: tuple[GenerateOptions | None, GenerateOptions, _Plan] | None = None
 
     @abstractmethod
     def do_stream(
@@ -60,20 +71,25 @@ class ChatModel(ABC):
         `ModelError`. Retries only happen while no content has been emitted.
         Cancels: the request in progress, or the wait before the next one.
         """
-        merged = (options or self.options).over(self.options)
-        config = merged.execution_config or ExecutionConfig()
-        config = config.over(self.execution_config).over(MODEL_DEFAULTS)
+        merged, deadlines, again = self._plan(options)
         attempt: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
-        bounded = attempt.pipe(
-            timeout(
+        bounded = attempt.pipe(deadlines)
+        return bounded if again is None else bounded.pipe(again)
+
+    def _plan(self, options: GenerateOptions | None) -> _Plan:
+        """What is made of the options once: an agent gives the same object in every round."""
+        if self._last is None or self._last[0] is not options or self._last[1] is not self.options:
+            merged = (options or self.options).over(self.options)
+            config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
+            deadlines = timeout(
                 first=config.limit("first_chunk_timeout"),
                 idle=config.limit("idle_timeout"),
                 total=config.limit("timeout"),
                 error=self._late,
             )
-        )
-        policy = config.policy()
-        return bounded if config.max_attempts == 1 else bounded.pipe(retry(policy, notice=_notice))
+            again = retry(config.policy(), notice=_notice) if config.retries else None
+            self._last = (options, self.options, _Plan(merged, deadlines, again))
+        return self._last[2]
 
     def _late(self, which: str, limit: float) -> Exception:
         return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)

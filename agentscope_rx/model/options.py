@@ -5,10 +5,11 @@ Every field of `GenerateOptions` and `ExecutionConfig` may be left out; `a.over(
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Final, Literal, Self
+from typing import Final, Literal, Self, TypeGuard
 
 from tenacity import RetryCallState
 from tenacity.stop import stop_after_attempt, stop_base
@@ -90,17 +91,23 @@ class ExecutionConfig:
 
     def __post_init__(self) -> None:
         for name in ("timeout", "first_chunk_timeout", "idle_timeout"):
-            value: float | Unset | None = getattr(self, name)
-            if value is not UNSET and value is not None and value <= 0:
-                raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {value}.")
-        if self.max_attempts is not UNSET and self.max_attempts < 1:
-            raise ConfigurationError(f"max_attempts counts the first try and must be >= 1, not {self.max_attempts}.")
-        if self.backoff_multiplier is not UNSET and self.backoff_multiplier < 1:
-            raise ConfigurationError(f"backoff_multiplier must be >= 1.0, not {self.backoff_multiplier}.")
+            limit: object = getattr(self, name)
+            if limit is not UNSET and limit is not None and not (_is_number(limit) and limit > 0):
+                raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {limit!r}.")
+        attempts: object = self.max_attempts
+        if attempts is not UNSET and not (type(attempts) is int and attempts >= 1):
+            raise ConfigurationError(f"max_attempts counts the first try: a whole number >= 1, not {attempts!r}.")
+        factor: object = self.backoff_multiplier
+        if factor is not UNSET and not (_is_number(factor) and factor >= 1):
+            raise ConfigurationError(f"backoff_multiplier must be >= 1.0, not {factor!r}.")
         for name in ("initial_backoff", "max_backoff"):
-            delay: float | Unset = getattr(self, name)
-            if delay is not UNSET and delay < 0:
-                raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay}.")
+            delay: object = getattr(self, name)
+            if delay is not UNSET and not (_is_number(delay) and delay >= 0):
+                raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay!r}.")
+        for name in ("retry_on", "wait", "stop"):
+            value: object = getattr(self, name)
+            if value is not UNSET and not callable(value):
+                raise ConfigurationError(f"{name} must be callable, not {value!r:.60}.")
 
     def over(self, other: ExecutionConfig | None) -> Self:
         """This config, with what it leaves out taken from `other`."""
@@ -114,8 +121,13 @@ class ExecutionConfig:
         value: float | Unset | None = getattr(self, name)
         return None if value is UNSET else value
 
-    def policy(self) -> RetryPolicy:
-        """The retry policy that this config describes."""
+    @property
+    def retries(self) -> bool:
+        """Whether there may be a second attempt."""
+        return self.stop is not UNSET or self.max_attempts not in (UNSET, 1)
+
+    def policy(self, jitter: Callable[[], float] = random.random) -> RetryPolicy:
+        """The retry policy that this config describes; `jitter` gives numbers in [0, 1)."""
         attempts = 1 if self.max_attempts is UNSET else self.max_attempts
         wait = self.wait
         if wait is UNSET:
@@ -124,7 +136,8 @@ class ExecutionConfig:
                     multiplier=2.0 if self.initial_backoff is UNSET else self.initial_backoff,
                     max=30.0 if self.max_backoff is UNSET else self.max_backoff,
                     exp_base=2.0 if self.backoff_multiplier is UNSET else self.backoff_multiplier,
-                )
+                ),
+                source=jitter,
             )
         retry_on = is_retryable if self.retry_on is UNSET else self.retry_on
 
@@ -135,6 +148,10 @@ class ExecutionConfig:
         return RetryPolicy(
             stop=stop_after_attempt(attempts) if self.stop is UNSET else self.stop, wait=wait, retry=retry
         )
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 MODEL_DEFAULTS: Final = ExecutionConfig(
@@ -179,6 +196,11 @@ class GenerateOptions:
     def __post_init__(self) -> None:
         for name in ("additional_headers", "additional_body_params", "additional_query_params"):
             object.__setattr__(self, name, freeze(getattr(self, name)))
+        if self.response_format is not None:
+            object.__setattr__(self, "response_format", freeze(self.response_format))
+        if self.stop is not None:
+            # a single str is a sequence, too: of its letters
+            object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
 
     def over(self, other: GenerateOptions | None) -> GenerateOptions:
         """These options, with what they leave out taken from `other`; the maps and execution configs are united."""

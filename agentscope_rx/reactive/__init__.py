@@ -4,11 +4,12 @@ from agentscope_rx.reactive.and_then import and_then
 from agentscope_rx.reactive.bridge import FlowIterator
 from agentscope_rx.reactive.catch import catch
 from agentscope_rx.reactive.channel import ChannelStatistics, Overflow
+from agentscope_rx.reactive.concat import concat
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import on_dropped
 from agentscope_rx.reactive.ensure import ensure
 from agentscope_rx.reactive.expand import expand
-from agentscope_rx.reactive.flat_map import concat, concat_map, flat_map, flat_map_kind
+from agentscope_rx.reactive.flat_map import concat_map, flat_map, flat_map_kind
 from agentscope_rx.reactive.flow import Flow, flow
 from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered

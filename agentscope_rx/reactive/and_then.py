@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.fuse import Bound
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -26,31 +27,29 @@ def and_then(after: Callable[[], abc.ObservableBase[T]]) -> Callable[[Observable
     Cancels: whichever is in progress; `after` is not called.
     """
 
-    def operator(source: Observable[object]) -> Flow[T]:
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            first = _First(sink, scope, after)
-            sink.on_subscribe(first)
-            if not first.disposed:
-                attach(source, first, scope)
+    def make_sink(sink: Sink[T], scope: Scope) -> Sink[object]:
+        return _First(sink, scope, after)
 
-        return Flow(connect)
-
-    return operator
+    return lambda source: Bound(source, lambda _: after(), make_sink)
 
 
 class _First(Generic[T]):
-    __slots__ = ("_after", "_scope", "_sink", "_upstream", "disposed", "on_error")
+    __slots__ = ("_after", "_scope", "_sink", "_told", "_upstream", "disposed", "on_error")
 
     def __init__(self, sink: Sink[T], scope: Scope, after: Callable[[], abc.ObservableBase[T]]) -> None:
         self._sink = sink
         self._scope = scope
         self._after = after
         self._upstream: Upstream | None = None
+        self._told = False
         self.disposed = False
         self.on_error = sink.on_error
 
     def on_subscribe(self, upstream: Upstream) -> None:
         self._upstream = upstream
+        if not self._told:
+            self._told = True
+            self._sink.on_subscribe(self)
         if self.disposed:
             upstream.dispose()
 

@@ -1,10 +1,9 @@
-"""`flat_map`, `concat_map`, `flat_map_kind`, `concat`: one value becomes a Flow.
+"""`flat_map`, `concat_map`, `flat_map_kind`: one value becomes a Flow.
 
     flat_map(f)              --a-----b-----|          all inner flows at once, as the stock operator
                              --a1-b1-a2-b2-|
     concat_map(f)            one inner flow at a time, in the order of the values
     flat_map_kind(K, f)      concat_map for the values of class K; every other value passes at once
-    concat(x, y)             y after x
 
 A function is not called, and an inner flow not started, after disposal.
 """
@@ -13,14 +12,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.fuse import Bound, Immediate
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.sources import from_iterable
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -49,22 +48,19 @@ def flat_map_kind(
     return _flat_map(function, kind, 1)  # pyright: ignore[reportReturnType, reportArgumentType]
 
 
-def concat(*sources: abc.ObservableBase[T]) -> Flow[T]:
-    """Emits each source after the one before has completed."""
-    return from_iterable(sources).pipe(concat_map(_itself))
-
-
-def _itself(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
-    return source
-
-
 def _flat_map(
     function: Callable[[A], abc.ObservableBase[B]], kind: type[A] | None, limit: int
 ) -> Callable[[Observable[A]], Flow[B]]:
-    def operator(source: Observable[A]) -> Flow[B]:
-        return Flow(lambda sink, scope: attach(source, FlatMapSink(sink, scope, function, kind, limit), scope))
+    def make_sink(sink: Sink[B], scope: Scope) -> Sink[A]:
+        return FlatMapSink(sink, scope, function, kind, limit)
 
-    return operator
+    if kind is None:
+        return lambda source: Bound(source, function, make_sink)
+
+    def answer(value: A) -> abc.ObservableBase[B]:
+        return function(value) if isinstance(value, kind) else Immediate(cast("B", value))
+
+    return lambda source: Bound(source, answer, make_sink)
 
 
 class FlatMapSink(Generic[A, B]):

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator
-from functools import reduce
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
@@ -102,10 +101,15 @@ class Flow(Observable[T]):
 
         (But for what `publish` and its kin return: that keeps its `connect`.)
         """
-        piped = reduce(lambda source, operator: operator(source), operators, cast("Observable[object]", self))
-        if isinstance(piped, ConnectableObservable):
+        piped = cast("Observable[object]", self)
+        for operator in operators:
+            piped = operator(piped)
+        # asked first, and not by isinstance: mostly an operator of ours has given a Flow, and a run pipes a lot
+        if hasattr(piped, "_attach"):
             return cast("Flow[object]", piped)
-        return flow(piped) if isinstance(piped, Observable) else piped  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(piped, ConnectableObservable) or not isinstance(piped, Observable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return cast("Flow[object]", piped)
+        return flow(piped)
 
     def run(self, scheduler: abc.SchedulerBase | None = None) -> T:
         """Run to the end on the library's loop and return the last value; blocks this thread.

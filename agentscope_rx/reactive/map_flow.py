@@ -15,7 +15,9 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flat_map import FlatMapSink
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import attach
+from agentscope_rx.reactive.fuse import Bound, is_observable
+from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.scope import Scope
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -28,11 +30,11 @@ def map_flow(function: Callable[[A], B | abc.ObservableBase[B]]) -> Callable[[Ob
     Cancels: the source and the answer in progress.
     """
 
-    def operator(source: Observable[A]) -> Flow[B]:
-        # one at a time: `_open` itself tells plain answers from Flows
-        return Flow(lambda sink, scope: attach(source, _MapFlow(sink, scope, function, None, 1), scope))  # pyright: ignore[reportArgumentType]
+    def make_sink(sink: Sink[B], scope: Scope) -> Sink[A]:
+        # one at a time: `open` itself tells plain answers from Flows
+        return _MapFlow(sink, scope, function, None, 1)  # pyright: ignore[reportArgumentType]
 
-    return operator
+    return lambda source: Bound(source, function, make_sink, plain=True)
 
 
 class _MapFlow(FlatMapSink[A, B]):
@@ -46,7 +48,7 @@ class _MapFlow(FlatMapSink[A, B]):
             return
         if self.disposed:
             return
-        if isinstance(answer, abc.ObservableBase):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if is_observable(answer):  # pyright: ignore[reportUnnecessaryIsInstance]
             self.open_inner(answer)
         else:
             self.sink.on_next(answer)

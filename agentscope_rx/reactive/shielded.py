@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from reactivex import Observable
+from reactivex import Observable, abc
 
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.fuse import Deferred, Immediate, reduced
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -21,14 +22,14 @@ T = TypeVar("T")
 def shielded(source: Observable[T]) -> Flow[T]:
     """Emits what the source emits; disposal ends the signals but not the source."""
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        shield = _Shield(sink, scope)
-        sink.on_subscribe(shield)
-        if not shield.left:
-            scope.work.begin()
-            attach(source, shield, scope)
+    def shield() -> abc.ObservableBase[T]:
+        rest = reduced(source)
+        # what is done already needs no shield
+        if isinstance(rest, Immediate):
+            return rest
+        return Flow(lambda sink, scope: _Shield(sink, scope).start(rest))
 
-    return Flow(connect)
+    return Deferred(shield)
 
 
 class _Shield(Generic[T]):
@@ -38,6 +39,12 @@ class _Shield(Generic[T]):
         self._sink = sink
         self._scope = scope
         self.left = False
+
+    def start(self, source: abc.ObservableBase[T]) -> None:
+        self._sink.on_subscribe(self)
+        if not self.left:
+            self._scope.work.begin()
+            attach(source, self, self._scope)
 
     def on_subscribe(self, upstream: Upstream) -> None: ...
 

@@ -24,7 +24,8 @@ from reactivex import abc
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Cancelled, Sink, attach
+from agentscope_rx.reactive.fuse import Deferred, Immediate
+from agentscope_rx.reactive.observer import Cancelled, Sink
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class SourceCancelledError(AgentScopeError):
 
 def just(*values: T) -> Flow[T]:
     """Emits the values, synchronously, and completes."""
-    return from_iterable(values)
+    return Immediate(values[0]) if len(values) == 1 else from_iterable(values)
 
 
 def from_iterable(values: Iterable[T]) -> Flow[T]:
@@ -91,16 +92,7 @@ def fail(error: Exception) -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUs
 def defer(make: Callable[[], abc.ObservableBase[T]]) -> Flow[T]:
     """Emits what the Observable emits that `make` gives at each subscription; an exception of `make` is its error."""
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        try:
-            source = make()
-        except Exception as error:
-            failed: Flow[T] = fail(error)
-            attach(failed, sink, scope)
-            return
-        attach(source, sink, scope)
-
-    return Flow(connect)
+    return Deferred(make)
 
 
 def timer(seconds: float) -> Flow[int]:

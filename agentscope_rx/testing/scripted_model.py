@@ -112,7 +112,9 @@ class ScriptedModel(ChatModel):
 
         def begin() -> AsyncIterator[ChatResponse]:
             number = len(self.requests)
-            self.requests.append(Request(messages, tools, options))
+            # a list may go on changing; the agent's own sequences are views that do not
+            asked = tuple(messages) if isinstance(messages, list) else messages
+            self.requests.append(Request(asked, tuple(tools), options))
             if self.repeat and self.turns:
                 number %= len(self.turns)
             if number >= len(self.turns):

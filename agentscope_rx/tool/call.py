@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 
-from reactivex import Observable, abc
+from reactivex import Observable
 from tenacity import RetryCallState
 
 from agentscope_rx.message import OutputBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.options import UNSET, ExecutionConfig
 from agentscope_rx.reactive import Attempt, Flow, RetryPolicy, SourceCancelledError, defer, retry, timeout
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
@@ -102,32 +103,48 @@ def run_tool(tool: Tool, call: ToolUseBlock, plan: Plan, executor: Executor | No
             running.finish(malformed(call))
             return
         try:
-            arguments = tool.validate(call.input)
+            arguments = tool.validate(thaw(call.input))
         except Exception as error:
             running.on_error(error)
             return
-        attach(_attempts(tool, call, arguments, plan, executor), running, scope)
+        attach(_Attempts(tool, call, arguments, executor).flow(plan), running, scope)
 
     return Flow(connect)
 
 
-def _attempts(
-    tool: Tool, call: ToolUseBlock, arguments: Mapping[str, object], plan: Plan, executor: Executor | None
-) -> abc.ObservableBase[object]:
-    def begin() -> Flow[object]:
-        if executor is not None and isinstance(tool, FunctionTool):
-            return tool.call(arguments, executor)
+class _Attempts:
+    """The attempts of one call, each with arguments of its own: an attempt may have changed the ones before."""
+
+    __slots__ = ("_call", "_executor", "_tool", "_validated")
+
+    def __init__(
+        self, tool: Tool, call: ToolUseBlock, validated: Mapping[str, object], executor: Executor | None
+    ) -> None:
+        self._tool = tool
+        self._call = call
+        self._validated: Mapping[str, object] | None = validated
+        self._executor = executor
+
+    def flow(self, plan: Plan) -> Flow[object]:
+        """Raw values and retry notices, with the operators of the plan."""
+        source = defer(self._begin)
+        if plan.deadlines is not None:
+            source = plan.deadlines(source)
+        if plan.policy is not None:
+            source = retry(plan.policy, notice=self._notice)(source)
+        return source
+
+    def _begin(self) -> Flow[object]:
+        arguments, self._validated = self._validated, None
+        if arguments is None:
+            arguments = self._tool.validate(self._call.input)
+        tool = self._tool
+        if self._executor is not None and isinstance(tool, FunctionTool):
+            return tool.call(arguments, self._executor)
         return tool.call(arguments)
 
-    def notice(attempt: Attempt) -> object:
-        return ToolRetry(call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
-
-    source = defer(begin)
-    if plan.deadlines is not None:
-        source = plan.deadlines(source)
-    if plan.policy is not None:
-        source = retry(plan.policy, notice=notice)(source)
-    return source
+    def _notice(self, attempt: Attempt) -> object:
+        return ToolRetry(self._call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
 
 
 class _Nothing:

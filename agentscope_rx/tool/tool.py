@@ -17,18 +17,22 @@ from concurrent.futures import Executor
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentscope_rx.errors import ToolDefinitionError
-from agentscope_rx.message.frozen import EMPTY
+from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.model.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
 from agentscope_rx.tool.lift import kind_of, lift
 from agentscope_rx.tool.schema import FunctionSchema
-from agentscope_rx.tool.signature import default_name, has_receiver
+from agentscope_rx.tool.signature import default_name, has_receiver, plain_function
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
+
+NO_PARAMETERS = freeze({"type": "object", "properties": EMPTY})
+"""The schema of a tool that takes nothing."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -42,7 +46,7 @@ class Tool(ABC):
 
     name: str
     description: str = ""
-    parameters: Mapping[str, object] = EMPTY
+    parameters: Mapping[str, object] = NO_PARAMETERS
     strict: bool | None = None
     execution_config: ExecutionConfig | None = None
     streams: bool = False
@@ -73,12 +77,12 @@ class Tool(ABC):
         """
 
 
-class FunctionTool(Tool, Generic[P, R]):
+class FunctionTool(Tool, Generic[P, R_co]):
     """A function as a tool: its schema and validator are made once, from its signature and docstring."""
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -88,12 +92,14 @@ class FunctionTool(Tool, Generic[P, R]):
     ) -> None:
         raw, by_class, waits = _receiving(function)
         given = default_name(raw) if name is None else name
-        functools.update_wrapper(self, raw)
-        self._function = raw
+        # the looks only: an object's own attributes must not get in the way of ours
+        functools.update_wrapper(self, plain_function(raw), updated=())
+        self.__name__ = default_name(raw)
+        self._function = self.__wrapped__ = raw
         self._by_class = by_class
         self._waits = waits
         if isinstance(function, FunctionTool):
-            self._schema = cast("FunctionTool[P, R]", function)._schema.renamed(check_name(given))
+            self._schema = cast("FunctionTool[P, R_co]", function)._schema.renamed(check_name(given))
         else:
             self._schema = FunctionSchema(raw, check_name(given), receiver=self._waits)
         self._kind = kind_of(raw)
@@ -122,25 +128,25 @@ class FunctionTool(Tool, Generic[P, R]):
         """
         return lift(self._kind, self._schema.bind(self._function, arguments), self.executor or executor)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function itself, called as if it were no tool."""
         return self._function(*args, **kwargs)
 
     @overload
-    def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R]: ...
+    def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R_co]: ...
     @overload
     def __get__(
-        self: FunctionTool[Concatenate[S, Q], R], instance: S, owner: type | None = None
-    ) -> FunctionTool[Q, R]: ...
+        self: FunctionTool[Concatenate[S, Q], R_co], instance: S, owner: type | None = None
+    ) -> FunctionTool[Q, R_co]: ...
     @overload
-    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[P, R]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[P, R_co]: ...
     def __get__(self, instance: object, owner: type | None = None) -> object:
         """The tool bound to an object (for a class method, to its class); itself where nothing is to be bound."""
         if not self._waits or (instance is None and not self._by_class):
             return self
         target: object = (owner or type(instance)) if self._by_class else instance
         bound = copy.copy(self)
-        bound._function = cast("Any", self._function).__get__(target)
+        bound._function = bound.__wrapped__ = cast("Any", self._function).__get__(target)
         bound._waits = False
         return bound
 
@@ -177,8 +183,6 @@ def check_name(name: str) -> str:
 
 
 @overload
-def tool(function: classmethod[Any, P, R], /) -> FunctionTool[P, R]: ...
-@overload
 def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 @overload
 def tool(
@@ -190,7 +194,7 @@ def tool(
     executor: Executor | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
-    function: Callable[..., object] | classmethod[Any, ..., object] | None = None,
+    function: Callable[..., object] | None = None,
     /,
     *,
     name: str | None = None,
@@ -216,4 +220,4 @@ def tool(
             executor=executor,
         )
 
-    return decorate if function is None else decorate(cast("Callable[..., object]", function))
+    return decorate if function is None else decorate(function)

@@ -60,7 +60,7 @@ def remembered(agent: ReActAgent) -> Sequence[Msg]:
 
 
 def assert_whole(agent: ReActAgent, *, pending: Sequence[str] = ()) -> None:
-    """Every call in memory has exactly one result, in call order, right behind its message; but for the pending ones."""
+    """Every call in memory has exactly one result, in call order, behind its message; but for the pending ones."""
     messages = list(remembered(agent))
     index = 0
     while index < len(messages):

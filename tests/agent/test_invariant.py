@@ -1,4 +1,4 @@
-"""The invariant of a run: however and wherever it ends, memory is whole, the agent free, nothing left, the next call works.
+"""The invariant of a run: however it ends, memory is whole, the agent free, nothing left, and the next call works.
 
 One eventful scenario is ended in every way at every moment: by the clock, and from inside every single event.
 """
@@ -67,8 +67,6 @@ def eventful(*, parallel: bool, hooks=(Sleepy(),), memory=None):
     options = {} if memory is None else {"memory": memory}
     toolkit = Toolkit([careful, steps], parallel=parallel)
     return agent(model, tools=None, toolkit=toolkit, max_iters=2, hooks=hooks, **options)
-
-
 
 
 async def check_after(friday) -> None:

@@ -7,7 +7,17 @@ import asyncio
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import ExecutionConfig, GenerateOptions, GenerateReason, Msg, MsgRole, ToolResultKind, fold, hook, tool
+from agentscope_rx import (
+    ExecutionConfig,
+    GenerateOptions,
+    GenerateReason,
+    Msg,
+    MsgRole,
+    ToolResultKind,
+    fold,
+    hook,
+    tool,
+)
 from agentscope_rx.errors import AgentBusyError, EmptyResponseError, ModelConnectionError, ProtocolError
 from agentscope_rx.event import (
     ActingChunkEvent,
@@ -23,7 +33,7 @@ from agentscope_rx.event import (
 from agentscope_rx.message import ChatUsage, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.testing import run_virtual
-from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
+from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types
 
 
@@ -42,9 +52,7 @@ def test_a_plain_answer():
 
 
 def test_two_tools_in_one_round():
-    model = ScriptedModel(
-        [call("slow", seconds=5.0), call("weather", city="Rome")], "done"
-    )
+    model = ScriptedModel([call("slow", seconds=5.0), call("weather", city="Rome")], "done")
     friday = agent(model)
     events = run_virtual(events_of(friday, "hi"))
     assert types(events) == [
@@ -366,6 +374,19 @@ def test_overlapping_calls_when_asked_for():
     run_virtual(main())
 
 
+def test_overlapping_runs_are_all_interrupted_and_waited_for():
+    async def main():
+        friday = agent(ScriptedModel(HANG, repeat=True), check_running=False)
+        replies = [friday.call(word).as_task() for word in "ab"]
+        await asyncio.sleep(1)
+        assert friday.running and friday.interrupt()
+        await friday.idle()
+        assert not friday.running and not friday.interrupt()
+        assert [(await reply).generate_reason for reply in replies] == [GenerateReason.INTERRUPTED] * 2
+
+    run_virtual(main())
+
+
 def test_the_agent_is_free_when_the_reply_is_seen():
     friday = agent(ScriptedModel("one", "two"))
     replies = friday.call("a").pipe(ops.flat_map(lambda first: friday.call(first.text))).run()
@@ -373,10 +394,12 @@ def test_the_agent_is_free_when_the_reply_is_seen():
 
     done = []
     friday = agent(ScriptedModel("one", "two"))
+
     async def main():
         finished = asyncio.get_running_loop().create_future()
-        friday.stream("a").subscribe(on_completed=lambda: friday.call("b").subscribe(
-            done.append, on_completed=lambda: finished.set_result(None)))
+        friday.stream("a").subscribe(
+            on_completed=lambda: friday.call("b").subscribe(done.append, on_completed=lambda: finished.set_result(None))
+        )
         await finished
 
     run_virtual(main())
@@ -384,7 +407,7 @@ def test_the_agent_is_free_when_the_reply_is_seen():
 
 
 def test_ten_thousand_turns_cost_no_stack():
-    turns = 2_000
+    turns = 10_000
 
     @tool
     async def step() -> str:

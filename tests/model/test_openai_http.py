@@ -239,6 +239,15 @@ def test_an_error_status_is_its_error(
         assert json.loads(failed.body or "") == {"error": {"message": "because", "code": "why"}}
 
 
+def test_an_error_status_says_more_than_a_broken_body(serve: Serve) -> None:
+    async def answer(reply: Any) -> None:
+        reply.whole(503, b"", **{"content-length": "99", "retry-after": "1"})
+        await reply.writer.drain()
+        reply.abort()
+
+    assert asyncio.run(complain(serve(answer), OverloadedError)).retry_after == 1.0
+
+
 def test_an_attempt_waits_as_long_as_the_server_asks(serve: Serve) -> None:
     async def answer(reply: Any) -> None:
         if len(reply.server.asked) == 1:

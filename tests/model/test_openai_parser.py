@@ -202,6 +202,20 @@ def test_calls_without_ids_get_one_each(index: int | None) -> None:
     assert (rest.id, rest.arguments) == (None, "1}")
 
 
+def test_a_name_repeated_without_an_id_begins_a_call_only_after_whole_arguments() -> None:
+    chunks = [piece(0, None, "f", "{"), piece(0, None, "f", "}"), piece(0, None, "f"), piece(0, None, None, "{}")]
+    assert [(b.index, b.arguments) for b in content(parse(chunks)) if isinstance(b, ToolUseDelta)] == [
+        (0, "{"),
+        (0, "}"),
+        (1, ""),
+        (1, "{}"),
+    ]
+
+
+def test_a_piece_that_says_nothing_new_is_no_increment() -> None:
+    assert content(parse([piece(0, "c1", "f"), piece(0, "c1", "f")])) == [call(0, "c1", "f")]
+
+
 def test_two_calls_of_one_id_are_told_apart() -> None:
     first, second = (b for b in content(parse([piece(0, "c", "f", "{}"), piece(1, "c", "g", "{}")])))
     assert isinstance(first, ToolUseDelta)

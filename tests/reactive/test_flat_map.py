@@ -31,7 +31,9 @@ from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, after, record, turns
 
 PLANS = st.lists(
-    st.tuples(st.integers(0, 4), st.lists(st.integers(0, 99), max_size=3), st.sampled_from([False, False, False, True])),
+    st.tuples(
+        st.integers(0, 4), st.lists(st.integers(0, 99), max_size=3), st.sampled_from([False, False, False, True])
+    ),
     max_size=5,
 )
 """For each outer value: the delay (0: synchronous), values and whether it fails of its inner flow."""

@@ -96,7 +96,9 @@ def test_no_stage_is_built_after_disposal(late: bool) -> None:
 def test_disposal_stops_the_stage_in_progress() -> None:
     async def main() -> None:
         log: list[str] = []
-        recorder = Recorder().listen(recurse(lambda: concat(just(tail(lambda: after(1, log=log))), after(9, 1, log=log))))
+        recorder = Recorder().listen(
+            recurse(lambda: concat(just(tail(lambda: after(1, log=log))), after(9, 1, log=log)))
+        )
         await asyncio.sleep(5)
         recorder.dispose()
         await asyncio.sleep(50)

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
-from tenacity import retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_chain, wait_exponential, wait_fixed
+from tenacity import (
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_chain,
+    wait_exponential,
+    wait_fixed,
+)
 from tenacity.stop import stop_before_delay
 
 from agentscope_rx.errors import RateLimitError
@@ -61,7 +68,7 @@ def test_jitter_comes_from_its_source(numbers: list[float], spread: float) -> No
         left = list(numbers)
         wait = jittered(wait_fixed(10), spread, lambda: left.pop(0))
         await record(source.flow().pipe(retry(policy(9, wait))))
-        gaps = [b - a for a, b in zip(source.asked, source.asked[1:])]
+        gaps = [b - a for a, b in zip(source.asked, source.asked[1:], strict=False)]
         assert gaps == pytest.approx([10 * (1 + spread * (2 * number - 1)) for number in numbers])
         assert all(10 * (1 - spread) - 1e-9 <= gap <= 10 * (1 + spread) + 1e-9 for gap in gaps)
 

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.reactive import (
+    RetryPolicy,
     SourceCancelledError,
     catch,
     defer,
@@ -28,7 +29,6 @@ from agentscope_rx.reactive import (
     just,
     never,
     retry,
-    RetryPolicy,
     timer,
 )
 from agentscope_rx.testing import collect_dropped, run_virtual
@@ -293,7 +293,9 @@ def test_context_variables_are_captured_and_do_not_leak() -> None:
 
     async def main() -> None:
         var.set("subscriber")
-        flow = from_call(lambda: reads_and_sets("first")).pipe(flat_map(lambda _: from_call(lambda: reads_and_sets("second"))))
+        flow = from_call(lambda: reads_and_sets("first")).pipe(
+            flat_map(lambda _: from_call(lambda: reads_and_sets("second")))
+        )
         task = flow.as_task()
         flow.subscribe()
         var.set("later")

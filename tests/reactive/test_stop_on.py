@@ -102,7 +102,9 @@ def test_fired_from_inside_the_stream_itself() -> None:
                 if value == 3:
                     signal.fire(later)
 
-            from_iterable(range(10)).pipe(stop_on(signal)).subscribe(hear, heard.append, lambda: heard.append("|"))
+            from_iterable(range(10)).pipe(stop_on(signal)).subscribe(
+                hear, heard.append, lambda heard=heard: heard.append("|")
+            )
             await turns()
             assert heard == [0, 1, 2, 3, "|"]
 

@@ -260,9 +260,7 @@ def test_the_resource_is_free_for_who_asks_again_from_the_last_signal() -> None:
     async def main() -> None:
         flag = Flag()
         again: list[Any] = []
-        flag.over(lambda: just(1)).subscribe(
-            on_completed=lambda: flag.over(lambda: just(2)).subscribe(again.append)
-        )
+        flag.over(lambda: just(1)).subscribe(on_completed=lambda: flag.over(lambda: just(2)).subscribe(again.append))
         assert again == [2]
 
     run_virtual(main())

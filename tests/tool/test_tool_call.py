@@ -285,6 +285,18 @@ def test_a_retry_discards_progress():
     assert last.text == "done"
 
 
+def test_every_attempt_gets_arguments_of_its_own():
+    seen: list[list[int]] = []
+
+    async def spoil(items: list[int]) -> None:
+        seen.append(list(items))
+        items.clear()
+        raise ConnectionError
+
+    events(spoil, AGAIN, items=[1, 2])
+    assert seen == [[1, 2]] * 3
+
+
 def test_the_last_error_is_the_result_when_the_attempts_are_used_up():
     flaky = Flaky(9)
     found = events(flaky.fetch, AGAIN)

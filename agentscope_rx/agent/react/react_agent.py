@@ -91,15 +91,15 @@ class ReActAgent(Agent):
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
         """One model round; see `react.reasoning`."""
-        return self._traced(run, "reasoning", reasoning(self, run, sent_back=sent_back))
+        return self._traced(run, "reasoning", lambda: reasoning(self, run, sent_back=sent_back))
 
     def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         """One batch of tool calls; see `react.acting`."""
-        return self._traced(run, "acting", acting(self, run, calls))
+        return self._traced(run, "acting", lambda: acting(self, run, calls))
 
     def summarizing(self, run: Run) -> Stage:
         """The last word at `max_iters`; see `react.summarizing`."""
-        return self._traced(run, "summarizing", summarizing(self, run))
+        return self._traced(run, "summarizing", lambda: summarizing(self, run))
 
     def handle_interrupt(self, run: Run) -> Flow[Msg]:
         """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so."""
@@ -137,8 +137,10 @@ class ReActAgent(Agent):
         calls = tuple(run.open.values())
         return self.acting(run, calls) if calls else self.reasoning(run)
 
-    def _traced(self, run: Run, stage: str, flow: Stage) -> Stage:
-        return self.tracer.trace_stage(flow, agent=self.name, run_id=run.id, stage=stage, iteration=run.iteration)
+    def _traced(self, run: Run, stage: str, begin: Callable[[], Stage]) -> Stage:
+        return self.tracer.trace_stage(
+            defer(begin), agent=self.name, run_id=run.id, stage=stage, iteration=run.iteration
+        )
 
 
 def _toolkit(

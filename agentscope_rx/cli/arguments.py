@@ -1,0 +1,91 @@
+"""The command line's grammar: its commands and flags, and the values that they take."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from agentscope_rx import __version__
+from agentscope_rx.cli.completion import SHELLS
+from agentscope_rx.cli.failure import DEBUG, PROGRAM
+
+DESCRIPTION = "A ReAct agent on the command line: it reasons, calls tools and answers, and shows how."
+EPILOG = f"""\
+Without --model the environment decides: OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL; without them a small model
+that runs on this machine is used. Exit status: 0 answered, 1 the run failed, 2 it could not begin (arguments, key,
+model name, connection), 124 --timeout passed, 130 Ctrl-C. {DEBUG}=1 adds tracebacks.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    whole = argparse.ArgumentParser(
+        PROGRAM, description=DESCRIPTION, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    whole.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    agent = _agent_flags()
+    ask = commands.add_parser("ask", parents=[agent], help="answer one question", description="Answer one question.")
+    ask.add_argument("question", nargs="*", help="the question; '-' (or nothing, in a pipe) reads it from stdin")
+    commands.add_parser(
+        "chat",
+        parents=[agent],
+        help="talk in the terminal",
+        description="Talk in the terminal. Ctrl-C interrupts an answer and keeps the conversation; "
+        "a second one leaves, as does Ctrl-D.",
+    )
+    commands.add_parser(
+        "setup-local",
+        help="install the embedded model",
+        description="Install the weights of the embedded model, and verify them.",
+    )
+    completion = commands.add_parser(
+        "completion", help="print a completion script for a shell", description="Print a completion script for a shell."
+    )
+    completion.add_argument("shell", choices=SHELLS)
+    return whole
+
+
+def _agent_flags() -> argparse.ArgumentParser:
+    flags = argparse.ArgumentParser(add_help=False)
+    flags.add_argument("--model", metavar="PROVIDER:NAME", help="openai:NAME or local:smollm2")
+    flags.add_argument(
+        "--base-url", metavar="URL", help="a server that speaks OpenAI's protocol, such as vLLM or Ollama"
+    )
+    flags.add_argument("--system", metavar="TEXT", help="the system prompt, in place of the default")
+    flags.add_argument(
+        "--tools",
+        metavar="MODULE:ATTR",
+        action="append",
+        default=[],
+        help="more tools: a function, a tool, a list of them, a Toolkit, or an object with @tool methods (repeatable)",
+    )
+    flags.add_argument(
+        "--no-builtin-tools", action="store_true", help="leave out the tools for files, arithmetic and time"
+    )
+    flags.add_argument("--max-iters", metavar="N", type=_count, default=10, help="rounds of one answer at most (10)")
+    flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")
+    shown = flags.add_mutually_exclusive_group()
+    shown.add_argument("--json", action="store_true", help="print each event as a line of JSON, and nothing else")
+    shown.add_argument("-q", "--quiet", action="store_true", help="print the answer, and nothing else")
+    return flags
+
+
+def _count(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return value
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return value

@@ -1,0 +1,176 @@
+"""Tools that look at the files of a workspace. Every answer is bounded plain text, one fact a line."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Annotated
+
+from pydantic import Field
+
+from agentscope_rx.cli.workspace import Kind, Workspace, shown
+from agentscope_rx.errors import ToolError
+from agentscope_rx.tool import tool
+
+MAX_ENTRIES = 200
+MAX_BYTES = 4 * 1024 * 1024
+"""How large a file may be to be read or searched."""
+MAX_TEXT = 20_000
+"""How many characters of a file one answer holds."""
+MAX_MATCHES = 50
+MAX_SEARCHED = 5_000
+MAX_LINE = 200
+PROGRESS_EVERY = 200
+
+_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_SUFFIX = {Kind.FILE: "", Kind.FOLDER: "/", Kind.LINK: " (a link, not followed)", Kind.OTHER: " (not a file)"}
+
+
+class FileTools:
+    """list_files, read_file and search_files over one workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    @tool
+    def list_files(self, path: Annotated[str, Field(description="The folder.", examples=["docs", "."])] = ".") -> str:
+        """List the files in a folder."""
+        entries = self._workspace.entries(path)
+        if not entries:
+            return f"The folder {shown(path)} is empty."
+        lines = [f"{entry.path}{_SUFFIX[entry.kind]}" for entry in entries[:MAX_ENTRIES]]
+        if len(entries) > MAX_ENTRIES:
+            lines.append(f"... and {len(entries) - MAX_ENTRIES} more")
+        return "\n".join(lines)
+
+    @tool
+    def read_file(
+        self,
+        path: Annotated[str, Field(description="The file.", examples=["docs/index.md"])],
+        first_line: Annotated[int, Field(description="The first line to read.", ge=1)] = 1,
+        last_line: Annotated[int, Field(description="The last line to read; 0 is the end of the file.", ge=0)] = 0,
+    ) -> str:
+        """Read the text of a file."""
+        lines = decoded(self._workspace.read(path, MAX_BYTES), path).splitlines()
+        if not lines:
+            return f"The file {shown(path)} is empty."
+        if first_line > len(lines):
+            raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first_line}.")
+        end = min(last_line or len(lines), len(lines))
+        if end < first_line:
+            raise ToolError(f"last_line ({last_line}) comes before first_line ({first_line}).")
+        return _excerpt(lines, first_line, end)
+
+    @tool
+    def search_files(
+        self,
+        pattern: Annotated[str, Field(description="The word or phrase to look for.", examples=["banana"])],
+        path: Annotated[str, Field(description="The folder to search.", examples=["."])] = ".",
+    ) -> object:
+        """Search all files for a word or phrase: find where it is used, which file mentions it."""
+        # a generator, but not announced as one: its last value is the result alone, the values before it are progress
+        return self._search(pattern, path)
+
+    def _search(self, pattern: str, path: str) -> Generator[str]:
+        wanted = pattern.strip().casefold()
+        if not wanted:
+            raise ToolError("The pattern is empty. Give a word or phrase to look for.")
+        searched, unread = 0, 0
+        found: list[str] = []
+        for file in self._files(path):
+            if searched + unread >= MAX_SEARCHED or len(found) > MAX_MATCHES:
+                break
+            try:
+                text = decoded(self._workspace.read(file, MAX_BYTES), file)
+            except ToolError:
+                # a picture, or a file that has just gone
+                unread += 1
+                continue
+            searched += 1
+            lines = _matches(file, text, wanted)
+            found += lines
+            if lines:
+                yield f"{file}: {len(lines)} found"
+            elif searched % PROGRESS_EVERY == 0:
+                yield f"{searched} files searched"
+        yield _told(found, pattern, searched, searched + unread >= MAX_SEARCHED)
+
+    def _files(self, path: str) -> Iterator[str]:
+        """The paths of all files at or below a path, in order."""
+        if self._workspace.kind(path) is Kind.FILE:
+            yield path
+            return
+        for entry in self._workspace.entries(path):
+            if entry.kind is Kind.FILE:
+                yield entry.path
+            elif entry.kind is Kind.FOLDER:
+                try:
+                    yield from self._files(entry.path)
+                except ToolError:
+                    # a folder that may not be read is not searched
+                    continue
+
+
+def decoded(data: bytes, path: str) -> str:
+    """The text of a file: UTF-8, UTF-16 with its mark, else a one-byte encoding; `ToolError` for what is no text."""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    if b"\0" in data[:8192]:
+        raise ToolError(f"{shown(path)} is not a text file.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        odd = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in data[:8192])
+        if odd > len(data[:8192]) // 20:
+            raise ToolError(f"{shown(path)} is not a text file.") from None
+        return data.decode("cp1252", "replace")
+
+
+def _excerpt(lines: list[str], first: int, end: int) -> str:
+    """Lines `first` to `end`, as many as fit, and a note if they are not the whole file."""
+    taken: list[str] = []
+    room = MAX_TEXT
+    for line in lines[first - 1 : end]:
+        if len(line) >= room:
+            if not taken:
+                taken.append(f"{line[:room]}...")
+            break
+        taken.append(line)
+        room -= len(line) + 1
+    last = first + len(taken) - 1
+    text = "\n".join(taken)
+    if first == 1 and last == len(lines):
+        return text
+    more = f" Read on with first_line={last + 1}." if last < end else ""
+    return f"{text}\n(Lines {first} to {last} of {len(lines)}.{more})"
+
+
+def _matches(file: str, text: str, wanted: str) -> list[str]:
+    if wanted not in text.casefold():
+        return []
+    return [
+        f"{file}:{number}: {_around(line.strip(), wanted)}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if wanted in line.casefold()
+    ]
+
+
+def _around(line: str, wanted: str) -> str:
+    """The part of a long line that has the match in it."""
+    if len(line) <= MAX_LINE:
+        return line
+    start = max(0, min(line.casefold().find(wanted) - MAX_LINE // 4, len(line) - MAX_LINE))
+    return f"{'...' if start else ''}{line[start : start + MAX_LINE]}..."
+
+
+def _told(found: list[str], pattern: str, searched: int, cut: bool) -> str:
+    if not found:
+        regular = set(pattern) & set("\\*[]|^$")
+        hint = " It is looked for as it is, not as a regular expression." if regular else ""
+        return f"No file has {shown(pattern)}. Files searched: {searched}{', and no more' if cut else ''}.{hint}"
+    lines = found[:MAX_MATCHES]
+    if len(found) > MAX_MATCHES:
+        lines.append(f"... and more. Only the first {MAX_MATCHES} are shown.")
+    elif cut:
+        lines.append(f"... Only the first {MAX_SEARCHED} files were searched.")
+    return "\n".join(lines)

@@ -1,0 +1,84 @@
+"""`agentscope-rx`: ask, chat, setup-local, completion. Whatever goes wrong is one line on stderr and an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from agentscope_rx.cli.arguments import parser
+from agentscope_rx.cli.chat import chat
+from agentscope_rx.cli.completion import script
+from agentscope_rx.cli.failure import ANSWERED, UNREAD, report
+from agentscope_rx.cli.session import Session
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.model import ChatModel
+
+
+def main(argv: Sequence[str] | None = None, *, model: ChatModel | None = None) -> int:
+    """Run one command and return its exit status; `model` answers in place of the one that the flags name."""
+    flags = parser().parse_args(argv)
+    for stream in (sys.stdin, sys.stdout):
+        # what is not of the encoding is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):
+            with contextlib.suppress(io.UnsupportedOperation):
+                stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
+    try:
+        status = _run(flags, model)
+        sys.stdout.flush()
+        return status
+    except KeyboardInterrupt as error:
+        print(file=sys.stderr)
+        return report(error)
+    except Exception as error:
+        status = report(error)
+        if status == UNREAD:
+            _forget_stdout()
+        return status
+
+
+def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
+    match flags.command:
+        case "ask":
+            # the question first: without one no model need be started
+            question = _question(flags.question)
+            Session.of(flags, model).ask(question)
+            return ANSWERED
+        case "chat":
+            return chat(Session.of(flags, model))
+        case "setup-local":
+            return _set_up_local()
+        case _:
+            print(script(flags.shell, parser()), end="")
+            return ANSWERED
+
+
+def _question(words: Sequence[str]) -> str:
+    from_stdin = list(words) == ["-"] or (not words and not sys.stdin.isatty())
+    question = sys.stdin.read() if from_stdin else " ".join(words)
+    if not question.strip():
+        raise InvalidInputError('There is no question. Give one, as in: agentscope-rx ask "What is in README.md?"')
+    return question.strip()
+
+
+def _set_up_local() -> int:
+    # imported when wanted: it needs packages that only an extra brings
+    from agentscope_rx.model.local import install_weights
+
+    install_weights(lambda line: print(line, flush=True))
+    return ANSWERED
+
+
+def _forget_stdout() -> None:
+    """Let nothing more be written: the interpreter would, and fail, as it flushes at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

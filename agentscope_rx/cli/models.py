@@ -1,0 +1,104 @@
+"""Which model a command line means: what `--model` names, else what the environment says, else the embedded one.
+
+| `--model`     | environment        | model                                                              |
+|---------------|--------------------|--------------------------------------------------------------------|
+| `openai:NAME` |                    | NAME at `--base-url`, else at OPENAI_BASE_URL, else at OpenAI      |
+| `local:NAME`  |                    | the embedded model                                                 |
+|               | OPENAI_BASE_URL    | OPENAI_MODEL there (`--base-url` counts as the same)               |
+|               | OPENAI_API_KEY     | OPENAI_MODEL at OpenAI, or a default                               |
+|               | neither            | the embedded model                                                 |
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.model import ChatModel, ExecutionConfig, OpenAIChatModel
+from agentscope_rx.model.options import is_retryable
+
+DEFAULT_OPENAI_MODEL = "gpt-5-mini"
+LOCAL_MODEL = "smollm2"
+PROVIDERS = ("openai", "local")
+
+
+class Choice(NamedTuple):
+    """A model by provider and name; `why` it was taken, if the command line did not name it."""
+
+    provider: str
+    name: str
+    base_url: str | None
+    why: str | None
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.name}" + (f" at {self.base_url}" if self.base_url else "")
+
+
+def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> Choice:
+    """The choice that flags and environment amount to; `ConfigurationError` if they name no model that there is."""
+    if spec is not None:
+        provider, colon, name = spec.partition(":")
+        if not colon or not name.strip() or provider not in PROVIDERS:
+            raise ConfigurationError(_unknown(spec, provider if colon else None))
+        if provider == "local" and base_url:
+            raise ConfigurationError("--base-url is for servers: use it with --model openai:NAME.")
+        return Choice(provider, name.strip(), base_url, None)
+    key, url, name = (environment.get(f"OPENAI_{each}", "").strip() for each in ("API_KEY", "BASE_URL", "MODEL"))
+    if base_url or url:
+        where = "--base-url" if base_url else "OPENAI_BASE_URL"
+        if not name:
+            raise ConfigurationError(
+                f"{where} names a server, but no model: add --model openai:NAME or set OPENAI_MODEL."
+            )
+        return Choice("openai", name, base_url or url, f"{where} and OPENAI_MODEL are set")
+    if key:
+        return Choice("openai", name or DEFAULT_OPENAI_MODEL, None, "OPENAI_API_KEY is set")
+    return Choice("local", LOCAL_MODEL, None, "the embedded default: neither --model nor OPENAI_API_KEY is given")
+
+
+def make(choice: Choice, environment: Mapping[str, str]) -> ChatModel:
+    """The model; `ConfigurationError` if a key, a package or its weights are missing."""
+    if choice.provider == "openai":
+        if not any((choice.base_url, environment.get("OPENAI_BASE_URL"), environment.get("OPENAI_API_KEY"))):
+            raise ConfigurationError(
+                "There is no API key for OpenAI: set OPENAI_API_KEY. (Another server is named with --base-url URL.)"
+            )
+        config = ExecutionConfig(retry_on=worth_another_attempt)
+        return OpenAIChatModel(choice.name, base_url=choice.base_url, execution_config=config)
+    if choice.name != LOCAL_MODEL:
+        raise ConfigurationError(f"There is one embedded model, local:{LOCAL_MODEL}, and no {choice.name!r}.")
+    # imported when wanted: it needs packages that only an extra brings
+    from agentscope_rx.model.local import LocalChatModel
+
+    return LocalChatModel()
+
+
+def worth_another_attempt(error: BaseException) -> bool:
+    """What the library's default says, but for a server that is not there: somebody at a terminal wants to know now."""
+    return is_retryable(error) and not unreachable(error)
+
+
+def unreachable(error: BaseException) -> bool:
+    """Whether nobody listens at the address, or there is no such host."""
+    cause: BaseException | None = error
+    for _ in range(10):
+        if cause is None:
+            break
+        if isinstance(cause, (ConnectionRefusedError, socket.gaierror)):
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+def _unknown(spec: str, provider: str | None) -> str:
+    if provider is None:
+        return f"--model takes provider:name, such as openai:{spec or DEFAULT_OPENAI_MODEL}, not {spec!r}."
+    if provider in PROVIDERS:
+        return f"--model {spec!r} names a provider but no model, as in {provider}:NAME."
+    known = ", ".join(PROVIDERS)
+    return (
+        f"There is no model provider {provider!r}; known are {known}. "
+        "For a server that speaks OpenAI's protocol use openai:NAME with --base-url URL."
+    )

@@ -1,0 +1,121 @@
+"""What a hook may answer for one event: the same kind of event, about the same call, whole; else a `HookError`.
+
+| of                   | must hold                                                                              |
+|----------------------|----------------------------------------------------------------------------------------|
+| every event          | the class stays; messages are `Msg`s, options `GenerateOptions`                        |
+| PreActing, PostActing| the call's id stays; one result, of that id                                            |
+| PostReasoning        | ids of calls differ; who calls tools stays; goto brings a result for each call         |
+| PostReasoning, PostActing | a stop asked for by an earlier hook stays asked for (not an error: it is put back)|
+
+Only what a hook has changed is looked at: an answer that is the event itself costs a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import cache
+from typing import TypeVar, cast
+
+from agentscope_rx.errors import HookError
+from agentscope_rx.event import Event, PostActingEvent, PostReasoningEvent, PreActingEvent
+from agentscope_rx.hook.hook import Hook
+from agentscope_rx.message import Msg, ToolUseBlock
+from agentscope_rx.model.options import GenerateOptions
+
+E = TypeVar("E", bound=Event)
+
+
+def checked(hook: Hook, before: E, after: object) -> E:
+    """The event as the hook left it; None is unchanged. `HookError` names the hook and the event."""
+    if after is None or after is before:
+        return before
+    if type(after) is not type(before):
+        raise HookError(
+            f"must answer with a {type(before).__name__} (or None for unchanged), not {_told(after)}",
+            hook=hook.name,
+            event=before.type,
+        )
+    answer = _shaped(hook, before, cast("E", after))
+    if isinstance(before, (PreActingEvent, PostActingEvent)):
+        _check_call(hook, before, cast("PreActingEvent | PostActingEvent", answer))
+    elif isinstance(before, PostReasoningEvent):
+        _check_answer(hook, before, cast("PostReasoningEvent", answer))
+    if isinstance(before, (PostReasoningEvent, PostActingEvent)) and before.stop_requested:
+        stopped = cast("PostReasoningEvent | PostActingEvent", answer)
+        return answer if stopped.stop_requested else answer.replace(stop_requested=True)
+    return answer
+
+
+def _is_messages(value: object) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(item, Msg) for item in cast("Sequence[object]", value))
+
+
+_SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "message": (lambda value: isinstance(value, Msg), "a Msg"),
+    "system_message": (lambda value: value is None or isinstance(value, Msg), "a Msg or None"),
+    "tool_use": (lambda value: isinstance(value, ToolUseBlock), "a ToolUseBlock"),
+    "options": (lambda value: value is None or isinstance(value, GenerateOptions), "GenerateOptions or None"),
+    "input": (_is_messages, "a tuple of Msg"),
+    "hints": (_is_messages, "a tuple of Msg"),
+    "messages": (_is_messages, "a sequence of Msg"),
+    "goto_messages": (lambda value: value is None or _is_messages(value), "a tuple of Msg or None"),
+}
+_TUPLES = ("input", "hints", "goto_messages")
+
+
+@cache
+def _shaped_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name in _SHAPES)
+
+
+def _shaped(hook: Hook, before: Event, after: E) -> E:
+    """Fields of the right types; a list where a tuple belongs is made one."""
+    lists: dict[str, object] = {}
+    for name in _shaped_fields(type(after)):
+        value: object = getattr(after, name)
+        if value is getattr(before, name):
+            continue
+        fits, wanted = _SHAPES[name]
+        if not fits(value):
+            raise HookError(f"`{name}` must be {wanted}, not {_told(value)}", hook=hook.name, event=before.type)
+        if name in _TUPLES and isinstance(value, list):
+            lists[name] = tuple(cast("list[Msg]", value))
+    return after.replace(**lists) if lists else after
+
+
+def _check_call(hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent) -> None:
+    expected = before.tool_use.id
+    if after.tool_use.id != expected:
+        raise HookError(
+            f"must keep the call's id {expected!r}, not {after.tool_use.id!r}", hook=hook.name, event=before.type
+        )
+    if isinstance(after, PostActingEvent):
+        found = [result.id for result in after.message.tool_results]
+        if found != [expected]:
+            raise HookError(
+                f"the message must hold exactly one result, with the call's id {expected!r}; it holds {found}",
+                hook=hook.name,
+                event=before.type,
+            )
+
+
+def _check_answer(hook: Hook, before: PostReasoningEvent, after: PostReasoningEvent) -> None:
+    message = after.message
+    ids = [call.id for call in message.tool_calls]
+    problem: str | None = None
+    if len(set(ids)) < len(ids):
+        problem = f"the calls of one message must have different ids, found {ids}"
+    elif ids and (message.role, message.name) != (before.message.role, before.message.name):
+        # the calls are found again by who made them
+        problem = "a message with tool calls must keep its name and role; use event.message.replace(content=...)"
+    elif after.goto_messages is not None:
+        answered = {result.id for each in after.goto_messages for result in each.tool_results}
+        open_ids = [id for id in ids if id not in answered]
+        problem = f"goto_reasoning: no tool result for the open calls {open_ids}" if open_ids else None
+    if problem:
+        raise HookError(problem, hook=hook.name, event=before.type)
+
+
+def _told(value: object) -> str:
+    return f"{type(value).__name__}: {value!r:.60}"

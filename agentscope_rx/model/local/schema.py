@@ -1,0 +1,164 @@
+"""The JSON schema of one turn: a call of an offered tool with valid arguments, or an answer. Pure.
+
+    call      {"tool": "read_file", "arguments": {"path": "README.md"}}
+    answer    {"answer": "..."}
+
+The server turns it into a grammar, so the model cannot leave it. Beyond the tool's own schema it holds the model to the
+conversation where it would invent: a path or a search word is one that the request names, an expression uses the
+numbers at hand, and an answer to an observation ends with the observation's own words (see `quoting`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import cast
+
+from agentscope_rx.model.local.shortlist import parameters, required, tool_features
+from agentscope_rx.model.local.words import feature, features, is_function_word, is_name, shape, words
+from agentscope_rx.model.options import ToolSchema
+
+JsonSchema = dict[str, object]
+
+_COPIED = re.compile(
+    r"(?:.*_)?(?:path|file|filename|folder|directory|dir|url|pattern|query|keyword|word|phrase|name|id)s?"
+)
+_EXPRESSION = re.compile(r"(?:.*_)?(?:expression|formula|equation|calculation)")
+_NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
+_KEPT = frozenset(
+    "type properties required additionalProperties items prefixItems minItems maxItems enum const anyOf oneOf "
+    "minLength maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum".split()
+)
+_LEAD_WORDS = 10
+_LEAD = "The the a an is are was at of in to and on it It has There there file files says".split()
+_QUESTION_WORDS = frozenset("what which who whom whose how where when why".split())
+_SPAN_WORDS = 60
+
+
+def one_of(branches: Sequence[JsonSchema]) -> JsonSchema:
+    """A turn that is one of the branches."""
+    return branches[0] if len(branches) == 1 else {"anyOf": list(branches)}
+
+
+def call(tool: ToolSchema, request: str, *, known: str = "", tried: Collection[object] = ()) -> JsonSchema:
+    """A call of `tool` that serves the request. `known`: what observations say; `tried`: values that failed before."""
+    arguments = _inlined(tool.parameters, tool.parameters.get("$defs"), 0)
+    arguments.setdefault("type", "object")
+    listed = dict(cast("Mapping[str, JsonSchema]", arguments.get("properties") or {}))
+    spare = _named(tool, request)
+    for name, schema in list(listed.items()):
+        if name not in required(tool) and len(spare) <= len(required(tool)):
+            # the request says nothing that an optional argument could be made of
+            del listed[name]
+        elif schema.get("type") == "string" and "enum" not in schema:
+            listed[name] = _held(name, schema, spare, f"{request} {known}", tried)
+    arguments["properties"] = listed
+    arguments.setdefault("additionalProperties", False)
+    return _object({"tool": {"const": tool.name}, "arguments": arguments})
+
+
+def answer(quoted: str | None = None) -> JsonSchema:
+    """An answer, free or of the form that `quoting` gives."""
+    return _object({"answer": {"type": "string", "pattern": quoted} if quoted else {"type": "string"}})
+
+
+def quoting(question: str, statements: Sequence[str]) -> str:
+    """The pattern of an answer: some words of the question, then a statement from a word of it to its end.
+
+    What is said is the model's choice; a number or a name that was not seen cannot be said.
+    """
+    lead = dict.fromkeys([*_lead(question), *_LEAD])
+    import os
+    spans = "|".join(_literal(statement) if os.environ.get("WHOLE") else _from_any_word(statement.split()[-_SPAN_WORDS:]) for statement in statements)
+    return f"^(({'|'.join(map(_literal, lead))}) ){{0,{_LEAD_WORDS}}}({spans})$"
+
+
+def candidates(tool: ToolSchema, request: str) -> list[str]:
+    """The words of a request that can be what a call of the tool is about: names if there are any, else all."""
+    said = tool_features(tool)
+    plain: list[str] = []
+    names: list[str] = []
+    for index, word in enumerate(words(request)):
+        if is_name(word, first=index == 0):
+            names.append(word)
+        elif not is_function_word(word) and feature(word) not in said:
+            plain.append(word)
+    return list(dict.fromkeys(names or plain))
+
+
+def _named(tool: ToolSchema, request: str) -> list[str]:
+    return candidates(tool, request)
+
+
+def _held(name: str, schema: JsonSchema, spare: Sequence[str], known: str, tried: Collection[object]) -> JsonSchema:
+    """A string argument held to the conversation, if its name says that it is copied or computed from there."""
+    if _COPIED.fullmatch(name) and "pattern" not in schema:
+        choice = [word for word in spare if word not in tried]
+        return {"type": "string", "enum": choice} if choice else schema
+    if _EXPRESSION.fullmatch(name):
+        numbers = list(dict.fromkeys(_NUMBER_IN_TEXT.findall(known)))
+        return {"type": "string", "pattern": _expression(numbers)}
+    return schema
+
+
+def _expression(numbers: Sequence[str]) -> str:
+    """An expression of the numbers at hand; of any numbers if there is none to compute with."""
+    number = f"({'|'.join(map(_literal, numbers))})" if len(numbers) > 1 else "[0-9]{1,9}([.][0-9]{1,6})?"
+    sign = r"( [-+*/%] | \*\* )"
+    term = rf"({number}|\({number}{sign}{number}\))"
+    return f"^{term}({sign}{term}){{1,8}}$"
+
+
+def _lead(question: str) -> Iterable[str]:
+    for token in question.split():
+        word = token.strip(".,;:!?\"'`()")
+        if word and word.lower() not in _QUESTION_WORDS and not any(letter.isdigit() for letter in word):
+            if shape(word) != "<sign>":
+                yield word
+
+
+def _from_any_word(found: Sequence[str]) -> str:
+    pattern = ""
+    for word in found[:-1]:
+        pattern = f"({pattern}{_literal(word)} )?"
+    return pattern + _literal(found[-1])
+
+
+def _literal(text: str) -> str:
+    # the pattern is of the JSON text of the string: what JSON escapes is escaped first
+    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", json.dumps(text, ensure_ascii=False)[1:-1])
+
+
+def _object(properties: Mapping[str, object]) -> JsonSchema:
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _inlined(schema: object, definitions: object, depth: int) -> JsonSchema:
+    """A schema with what `$ref` points to in its place, and without what a grammar cannot hold."""
+    if not isinstance(schema, Mapping) or depth > 8:
+        return {}
+    given = cast("Mapping[str, object]", schema)
+    reference = given.get("$ref")
+    if isinstance(reference, str) and isinstance(definitions, Mapping):
+        target = cast("Mapping[str, object]", definitions).get(reference.rpartition("/")[2])
+        return _inlined(target, definitions, depth + 1)
+    clean: JsonSchema = {}
+    for key, value in given.items():
+        if key not in _KEPT:
+            continue
+        if key == "properties" and isinstance(value, Mapping):
+            fields = cast("Mapping[str, object]", value)
+            clean[key] = {name: _inlined(field, definitions, depth + 1) for name, field in fields.items()}
+        elif key in ("anyOf", "oneOf", "prefixItems"):
+            clean[key] = [_inlined(item, definitions, depth + 1) for item in cast("Sequence[object]", value)]
+        elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
+            clean[key] = _inlined(cast("object", value), definitions, depth + 1)
+        else:
+            clean[key] = value
+    return clean

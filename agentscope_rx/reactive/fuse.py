@@ -1,0 +1,166 @@
+"""Flows that need no time are not wired up: they are worked out while they are attached.
+
+    just(x).pipe(concat_map(f))  is  f(x)          no sink, no inner flow, no disposable of its own
+    defer(make)                  is  make()
+
+A stage of a run is written as a chain of flows, but most of its links are plain values: a memory in this process, no
+hook, a plain function as a hook. Attaching a chain calls those links in a loop, down to the first flow that takes time;
+only what is left of the chain behind that one becomes sinks. The laws stay: one subscription, one evaluation; nothing is
+called after disposal; an exception of a function is the flow's error; the depth of the stack does not grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from reactivex import abc
+from typing_extensions import TypeIs
+
+from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.scope import Scope
+
+T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Immediate(Flow[T]):
+    """Emits one value at once."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        handle = _Handle()
+        sink.on_subscribe(handle)
+        if not handle.disposed:
+            sink.on_next(self.value)
+        if not handle.disposed:
+            sink.on_completed()
+
+
+class Deferred(Flow[T]):
+    """Emits what the Observable emits that `make` gives at each subscription."""
+
+    def __init__(self, make: Callable[[], abc.ObservableBase[T]]) -> None:
+        self.make = make
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _attach_fused(self, sink, scope)
+
+
+class Bound(Flow[B], Generic[A, B]):
+    """An operator that answers each value with a flow, or, if `plain`, with a value: `function` for a source that is
+    one value, `make_sink` for any other."""
+
+    def __init__(
+        self,
+        source: abc.ObservableBase[A],
+        function: Callable[[A], B | abc.ObservableBase[B]],
+        make_sink: Callable[[Sink[B], Scope], Sink[A]],
+        plain: bool = False,
+    ) -> None:
+        self.source = source
+        self.plain = plain
+        self.function = function
+        self.make_sink = make_sink
+
+    def _attach(self, sink: Sink[B], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _attach_fused(self, sink, scope)
+
+
+def reduced(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
+    """What the flow comes to once all that needs no time is done: an `Immediate`, or what still has to be waited for.
+
+    Part of a subscription: call it once for each.
+    """
+    kind = type(source)
+    if kind is not Bound and kind is not Deferred:
+        return source
+    rest, behind = _reduce(source, None)
+    for bound in reversed(behind):
+        rest = Bound(rest, bound.function, bound.make_sink, bound.plain)
+    return cast("abc.ObservableBase[T]", rest)
+
+
+def _reduce(
+    source: abc.ObservableBase[object], handle: _Handle | None
+) -> tuple[abc.ObservableBase[object], list[Bound[object, object]]]:
+    """The first flow of the chain that takes time (or the last value), and the operators behind it, outermost first."""
+    behind: list[Bound[object, object]] = []
+    while True:
+        if type(source) is Bound:
+            behind.append(source)  # pyright: ignore[reportUnknownArgumentType]
+            source = source.source  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        elif type(source) is Deferred:
+            source = source.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        elif type(source) is Immediate and behind and not (handle is not None and handle.disposed):
+            bound = behind.pop()
+            answer = bound.function(source.value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            # where a flow is due, `attach` says that this is none
+            source = Immediate(answer) if bound.plain and not is_observable(answer) else answer  # pyright: ignore[reportAssignmentType]
+        else:
+            return source, behind  # pyright: ignore[reportUnknownVariableType]
+
+
+def is_observable(value: object) -> TypeIs[abc.ObservableBase[object]]:
+    """Whether this is an Observable; cheap for flows and for most values."""
+    return hasattr(value, "_attach") or isinstance(value, abc.ObservableBase)
+
+
+def _attach_fused(flow: Flow[T], sink: Sink[T], scope: Scope) -> None:
+    handle = _Handle()
+    sink.on_subscribe(handle)
+    if handle.disposed:
+        return
+    try:
+        source, behind = _reduce(flow, handle)
+    except Exception as error:
+        if not handle.disposed:
+            sink.on_error(error)
+        return
+    if handle.disposed:
+        return
+    if not behind and type(source) is Immediate:
+        sink.on_next(cast("Immediate[T]", source).value)
+        if not handle.disposed:
+            sink.on_completed()
+        return
+    out: Sink[object] = cast("Sink[object]", _Relay(handle, sink))
+    for bound in behind:
+        out = bound.make_sink(out, scope)
+    attach(source, out, scope)
+
+
+class _Handle:
+    """What a fused chain hands over before anything of it is called."""
+
+    __slots__ = ("_upstream", "disposed")
+
+    def __init__(self) -> None:
+        self.disposed = False
+        self._upstream: Upstream | None = None
+
+    def on_subscribe(self, upstream: Upstream, /) -> None:
+        self._upstream = upstream
+        if self.disposed:
+            upstream.dispose()
+
+    def dispose(self) -> None:
+        self.disposed = True
+        if self._upstream is not None:
+            self._upstream.dispose()
+
+
+class _Relay(Generic[T]):
+    """The downstream sink, but for the disposable, which it has got already."""
+
+    __slots__ = ("on_completed", "on_error", "on_next", "on_subscribe")
+
+    def __init__(self, handle: _Handle, sink: Sink[T]) -> None:
+        self.on_subscribe = handle.on_subscribe
+        self.on_next = sink.on_next
+        self.on_error = sink.on_error
+        self.on_completed = sink.on_completed

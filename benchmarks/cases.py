@@ -1,0 +1,153 @@
+"""The measurements, each in a process of its own that prints one number: `python -m benchmarks.cases engine turns 100`."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+
+def cpu(main: Callable[[], Awaitable[object]], per: int, unit: float = 1e6, repeat: int = 3) -> float:
+    """CPU time of the best of some runs, divided by `per`, in units of 1/`unit` seconds."""
+
+    async def measured() -> float:
+        gc.collect()
+        start = time.process_time()
+        await main()
+        return time.process_time() - start
+
+    return min(asyncio.run(measured()) for _ in range(repeat)) / per * unit
+
+
+def turns(who: str, count: int) -> float:
+    """Microseconds of CPU per turn: one model round with one tool call."""
+    return cpu(_turns(who, count), count, repeat=1 if count >= 10_000 else 3)
+
+
+def memory(who: str, count: int) -> float:
+    """Peak memory of a run, in KiB per turn above what was in use before it."""
+    main = _turns(who, count)
+    asyncio.run(_call(_turns(who, 1)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    asyncio.run(_call(main))
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / count
+
+
+def chunks(who: str, count: int) -> float:
+    """Microseconds of CPU per text chunk, through a subscription to `stream()`."""
+    return cpu(_chunks(who, count, pulled=False), count)
+
+
+def pulled(who: str, count: int) -> float:
+    """Microseconds of CPU per text chunk, through `async for`."""
+    return cpu(_chunks(who, count, pulled=True), count)
+
+
+def first(who: str, count: int) -> float:
+    """Microseconds from the call to the first chunk, in a process that has made one before."""
+
+    async def main() -> float:
+        times: list[float] = []
+        for _ in range(count):
+            start = time.perf_counter()
+            seen: list[float] = []
+            await _first(who, seen)
+            times.append(seen[0] - start)
+        return sorted(times)[len(times) // 2]
+
+    return asyncio.run(main()) * 1e6
+
+
+def agents(who: str, count: int) -> float:
+    """Microseconds of CPU per agent, `count` at once with a model that takes 50 ms."""
+
+    async def main() -> None:
+        if who == "bare":
+            from benchmarks import bare, models
+
+            await asyncio.gather(*(bare.run(models.slow(0.05), len) for _ in range(count)))
+        else:
+            from benchmarks import engine, models
+
+            await asyncio.gather(*(engine.agent(models.slow(0.05)).call("go").as_task() for _ in range(count)))
+
+    return cpu(main, count)
+
+
+def start(who: str, count: int) -> float:
+    """Milliseconds to import what is needed."""
+    begin = time.perf_counter()
+    if who == "bare":
+        importlib.import_module("httpx")
+        importlib.import_module("pydantic")
+    else:
+        importlib.import_module("agentscope_rx")
+    return (time.perf_counter() - begin) * 1e3
+
+
+async def _call(main: Callable[[], Awaitable[object]]) -> None:
+    await main()
+
+
+def _turns(who: str, count: int) -> Callable[[], Awaitable[object]]:
+    if who == "bare":
+        from benchmarks import bare, models
+
+        return lambda: bare.run(models.turns(count), len)
+    from benchmarks import engine, models
+
+    async def main() -> None:
+        await engine.agent(models.turns(count), count + 1).call("go")
+
+    return main
+
+
+def _chunks(who: str, count: int, *, pulled: bool) -> Callable[[], Awaitable[object]]:
+    seen: list[object] = []
+    if who == "bare":
+        from benchmarks import bare, models
+
+        return lambda: bare.run(models.chunks(count), seen.append)
+    from benchmarks import engine, models
+
+    async def push() -> None:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        engine.agent(models.chunks(count)).stream("go").subscribe(
+            seen.append, done.set_exception, lambda: done.set_result(None)
+        )
+        await done
+
+    async def pull() -> None:
+        async for event in engine.agent(models.chunks(count)).stream("go"):
+            seen.append(event)
+
+    return pull if pulled else push
+
+
+async def _first(who: str, seen: list[float]) -> None:
+    if who == "bare":
+        from benchmarks import bare, models
+
+        await bare.run(models.chunks(1), lambda chunk: seen.append(time.perf_counter()))
+        return
+    from agentscope_rx.event import ReasoningChunkEvent
+    from benchmarks import engine, models
+
+    def note(event: object) -> None:
+        if isinstance(event, ReasoningChunkEvent):
+            seen.append(time.perf_counter())
+
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    agent = engine.agent(models.chunks(1))
+    agent.stream("go").subscribe(note, done.set_exception, lambda: done.set_result(None))
+    await done
+
+
+CASES = {case.__name__: case for case in (turns, memory, chunks, pulled, first, agents, start)}
+
+if __name__ == "__main__":
+    print(CASES[sys.argv[2]](sys.argv[1], int(sys.argv[3])))

@@ -1,0 +1,44 @@
+"""The models of both sides: async generators of chunks that cost as little as can be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from agentscope_rx.message import TextBlock
+from agentscope_rx.model import ChatResponse, ToolUseDelta
+
+
+def turns(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:
+    """Calls the tool so many times, then answers."""
+    left = count
+
+    async def generate() -> AsyncIterator[ChatResponse]:
+        nonlocal left
+        if left:
+            left -= 1
+            yield ChatResponse((ToolUseDelta(0, f"c{left}", "step", '{"n": 1}'),))
+        else:
+            yield ChatResponse((TextBlock("done"),))
+
+    return generate
+
+
+def chunks(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:
+    """Answers in so many pieces."""
+
+    async def generate() -> AsyncIterator[ChatResponse]:
+        for _ in range(count):
+            yield ChatResponse((TextBlock("word "),))
+
+    return generate
+
+
+def slow(seconds: float) -> Callable[[], AsyncIterator[ChatResponse]]:
+    """Thinks for a while, then answers."""
+
+    async def generate() -> AsyncIterator[ChatResponse]:
+        await asyncio.sleep(seconds)
+        yield ChatResponse((TextBlock("done"),))
+
+    return generate

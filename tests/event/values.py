@@ -1,0 +1,98 @@
+"""Hypothesis strategies for every kind of event."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from agentscope_rx import event as kinds
+from agentscope_rx.model.growing import growing
+from agentscope_rx.model.options import GenerateOptions
+from agentscope_rx.model.response import FinishReason
+from tests.message.values import blocks, ids, messages, numbers, tool_results, tool_uses, usages, words
+
+places = {
+    "source": st.builds(kinds.EventSource, words, words, st.lists(ids, max_size=3).map(tuple)),
+    "seq": st.integers(-1, 10**6),
+    "timestamp": numbers,
+}
+several = st.lists(messages, max_size=2).map(tuple)
+flags = st.booleans()
+iterations = st.integers(0, 99)
+
+
+@st.composite
+def chunks(draw, kind):
+    delta = draw(st.none() | blocks)
+    view = count = None
+    if delta is not None and draw(flags):
+        view = growing(delta)
+        count = view.add(delta)
+    return kind(
+        **{name: draw(values) for name, values in places.items()},
+        iteration=draw(iterations),
+        message_id=draw(ids),
+        delta=delta,
+        snapshot=draw(st.none() | blocks),
+        view=view,
+        count=count or 0,
+    )
+
+
+def _built(kind, **fields):
+    return st.builds(kind, **places, **fields)
+
+
+_asking = {
+    "iteration": iterations,
+    "model_name": words,
+    "system_message": st.none() | messages,
+    "hints": several,
+    "messages": several,
+    "history": several,
+    "options": st.none() | st.builds(GenerateOptions, temperature=st.none() | numbers),
+}
+_written = {"message": messages, "usage": st.none() | usages}
+
+EVENTS = {
+    kinds.PreCallEvent: _built(
+        kinds.PreCallEvent, input=several, system_message=st.none() | messages, history=several
+    ),
+    kinds.PreReasoningEvent: _built(kinds.PreReasoningEvent, **_asking),
+    kinds.ReasoningChunkEvent: chunks(kinds.ReasoningChunkEvent),
+    kinds.PostReasoningEvent: _built(
+        kinds.PostReasoningEvent,
+        iteration=iterations,
+        **_written,
+        finish_reason=st.none() | st.sampled_from(FinishReason),
+        interrupted=flags,
+        stop_requested=flags,
+        goto_messages=st.none() | several,
+        history=several,
+    ),
+    kinds.PreActingEvent: _built(kinds.PreActingEvent, iteration=iterations, tool_use=tool_uses),
+    kinds.ActingChunkEvent: _built(
+        kinds.ActingChunkEvent, iteration=iterations, tool_use=tool_uses, chunk=tool_results, is_last=flags
+    ),
+    kinds.PostActingEvent: _built(
+        kinds.PostActingEvent, iteration=iterations, tool_use=tool_uses, message=messages, stop_requested=flags
+    ),
+    kinds.PreSummaryEvent: _built(kinds.PreSummaryEvent, **_asking, max_iterations=iterations),
+    kinds.SummaryChunkEvent: chunks(kinds.SummaryChunkEvent),
+    kinds.PostSummaryEvent: _built(kinds.PostSummaryEvent, **_written, interrupted=flags),
+    kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written),
+    kinds.RetryEvent: _built(
+        kinds.RetryEvent,
+        stage=st.sampled_from(["model", "tool"]),
+        tool_use_id=st.none() | ids,
+        attempt=iterations,
+        delay=numbers,
+        error_type=words,
+        error_text=words,
+        discarded=flags,
+    ),
+    kinds.ErrorEvent: _built(
+        kinds.ErrorEvent, error_type=words, error_text=words, error=st.none() | st.builds(ValueError, words)
+    ),
+}
+
+events = st.one_of(*EVENTS.values())

@@ -1,0 +1,114 @@
+"""through and expand: an operator over one kind of value, and one value that becomes several."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reactivex import operators as ops
+
+from agentscope_rx.reactive import Flow, concat, expand, fail, from_iterable, just, through, timer
+from agentscope_rx.testing import run_virtual
+from tests.reactive.recorder import Recorder, after, record, turns
+
+VALUES = st.lists(st.integers(0, 9) | st.sampled_from("abc"), max_size=8)
+
+
+@given(values=VALUES, late=st.booleans())
+def test_only_the_kind_goes_through_and_order_is_kept(values: list[Any], late: bool) -> None:
+    async def main() -> None:
+        source = after(1, *values) if late else just(*values)
+        heard = (await record(source.pipe(through(int, ops.map(lambda v: -v))))).heard
+        assert heard == [-v if isinstance(v, int) else v for v in values] + ["|"]
+
+    run_virtual(main())
+
+
+@given(values=VALUES)
+def test_the_operator_is_flushed_before_completion(values: list[Any]) -> None:
+    async def main() -> None:
+        heard = (await record(just(*values).pipe(through(int, ops.last_or_default(99))))).heard
+        numbers = [v for v in values if isinstance(v, int)]
+        assert heard == [v for v in values if isinstance(v, str)] + [numbers[-1] if numbers else 99, "|"]
+
+    run_virtual(main())
+
+
+def test_an_operator_that_leaves_lets_the_others_go_on() -> None:
+    async def main() -> None:
+        assert (await record(just(1, "a", 2, "b").pipe(through(int, ops.take(1))))).heard == [1, "a", "b", "|"]
+
+    run_virtual(main())
+
+
+def test_time_in_the_operator() -> None:
+    async def main() -> None:
+        recorder = await record(just(1, "a", 2).pipe(through(int, ops.delay(3))))
+        assert recorder.timeline == [(0, "a"), (3, 1), (3, 2), (3, "|")]
+
+    run_virtual(main())
+
+
+def test_errors_of_either_and_of_making() -> None:
+    def broken(source: Any) -> Any:
+        raise ValueError("making")
+
+    async def main() -> None:
+        assert repr((await record(just(1).pipe(through(int, broken)))).heard) == "[ValueError('making')]"
+        source = concat(just("a", 1), fail(KeyError(1)))
+        assert repr((await record(source.pipe(through(int, ops.map(lambda v: v))))).heard) == "['a', 1, KeyError(1)]"
+        log: list[str] = []
+        source = concat(just(0), after(9, 1, log=log))
+        heard = (await record(source.pipe(through(int, ops.map(lambda v: 1 / v))))).heard
+        assert isinstance(heard[0], ZeroDivisionError)
+        await turns()
+        assert log.count("start") == log.count("end")
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("at", [0.5, 1.5])
+def test_disposal_ends_both(at: float) -> None:
+    async def main() -> None:
+        log: list[str] = []
+        source = concat(timer(1), after(1, 1, log=log)).pipe(through(int, ops.delay(5)))
+        recorder = Recorder().listen(source)
+        await asyncio.sleep(at)
+        recorder.dispose()
+        await asyncio.sleep(20)
+        assert recorder.heard == []
+        assert log.count("start") == log.count("end")
+
+    run_virtual(main())
+
+
+@given(counts=st.lists(st.integers(0, 3), max_size=5), take=st.integers(1, 5))
+def test_expand_in_order_and_no_more_than_is_taken(counts: list[int], take: int) -> None:
+    async def main() -> None:
+        called: list[int] = []
+
+        def several(n: int) -> list[int]:
+            called.append(n)
+            return [n] * n
+
+        source: Flow[int] = from_iterable(counts).pipe(expand(several))
+        everything = [n for n in counts for _ in range(n)]
+        assert (await record(source)).heard == [*everything, "|"]
+        called.clear()
+        assert (await record(source.pipe(ops.take(take)))).heard == [*everything[:take], "|"]
+        if take <= len(everything):
+            assert sum(called[:-1]) < take
+
+    run_virtual(main())
+
+
+def test_expand_fails_with_its_function() -> None:
+    async def main() -> None:
+        assert repr((await record(just(1, 0, 2).pipe(expand(lambda v: [1 // v])))).heard).startswith(
+            "[1, ZeroDivisionError"
+        )
+
+    run_virtual(main())
