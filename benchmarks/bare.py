@@ -1,7 +1,8 @@
 """The bare loop: what the work itself costs without an engine around it.
 
 It drives the same async generator of chunks as the engine does, joins the text, parses and validates the tool's
-arguments with pydantic, awaits the tool, appends the messages. No events, hooks, deadlines, retries, cancellation or repair.
+arguments with pydantic, awaits the tool, appends the messages. No events, hooks, deadlines, retries, cancellation or
+repair.
 """
 
 from __future__ import annotations

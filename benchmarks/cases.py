@@ -1,4 +1,4 @@
-"""The measurements, each in a process of its own that prints one number: `python -m benchmarks.cases engine turns 100`."""
+"""The measurements, each in a process that prints one number: `python -m benchmarks.cases engine turns 100`."""
 
 from __future__ import annotations
 

@@ -399,7 +399,7 @@ def test_a_subscriber_whose_file_is_gone_disposes_the_run() -> None:
             subscribed.subscribe(Console(Closed()))
             await agent.idle()
 
-            asyncio.run(go())
+        asyncio.run(go())
 
     assert [type(error) for error in dropped] == [BrokenPipeError]
 

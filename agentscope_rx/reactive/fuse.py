@@ -5,8 +5,8 @@
 
 A stage of a run is written as a chain of flows, but most of its links are plain values: a memory in this process, no
 hook, a plain function as a hook. Attaching a chain calls those links in a loop, down to the first flow that takes time;
-only what is left of the chain behind that one becomes sinks. The laws stay: one subscription, one evaluation; nothing is
-called after disposal; an exception of a function is the flow's error; the depth of the stack does not grow.
+only what is left of the chain behind that one becomes sinks. The laws stay: one subscription, one evaluation; nothing
+is called after disposal; an exception of a function is the flow's error; the depth of the stack does not grow.
 """
 
 from __future__ import annotations

@@ -54,9 +54,7 @@ _asking = {
 _written = {"message": messages, "usage": st.none() | usages}
 
 EVENTS = {
-    kinds.PreCallEvent: _built(
-        kinds.PreCallEvent, input=several, system_message=st.none() | messages, history=several
-    ),
+    kinds.PreCallEvent: _built(kinds.PreCallEvent, input=several, system_message=st.none() | messages, history=several),
     kinds.PreReasoningEvent: _built(kinds.PreReasoningEvent, **_asking),
     kinds.ReasoningChunkEvent: chunks(kinds.ReasoningChunkEvent),
     kinds.PostReasoningEvent: _built(

@@ -252,6 +252,19 @@ def test_cancellation_disposes(where: str) -> None:
     run_virtual(main())
 
 
+def test_a_cancelled_pull_disposes_although_the_iterator_lives_on() -> None:
+    async def main() -> None:
+        source = Source()
+        iterator = aiter(source.flow())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(iterator), 0.5)
+        await turns()
+        assert source.log == ["start", "end"]
+        assert [value async for value in iterator] == []
+
+    run_virtual(main())
+
+
 def test_an_abandoned_iterator_is_collected() -> None:
     async def main() -> None:
         source = Source()

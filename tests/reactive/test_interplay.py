@@ -149,10 +149,16 @@ def test_a_fluent_take_stops_a_synchronous_run() -> None:
             assert len(built) < 10
             return just(len(built), tail(build))
 
-        heard: list[Any] = []
-        recurse(build).take(2).subscribe(heard.append, heard.append, lambda: heard.append("|"))
-        assert heard == [1, 2, "|"]
-        assert len(built) == 2
+        for taken in (
+            recurse(build).take(2),
+            ops.take(2)(recurse(build)),
+            ops.take(2)(recurse(build).map(lambda v: v)),
+        ):
+            built.clear()
+            heard: list[Any] = []
+            taken.subscribe(heard.append, heard.append, lambda heard=heard: heard.append("|"))
+            assert heard == [1, 2, "|"]
+            assert len(built) == 2
 
     run_virtual(main())
 

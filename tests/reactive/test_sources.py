@@ -270,6 +270,30 @@ def test_a_loop_that_shuts_down_cancels_and_says_so(kind: str, turn: int) -> Non
     assert log in ([], ["start", "end"])
 
 
+@pytest.mark.parametrize("source", [lambda: from_call(asyncio.Event().wait), lambda: after(1, 1)])
+def test_a_source_that_is_cancelled_before_its_first_step_says_so(source: Any) -> None:
+    async def main() -> None:
+        recorder = Recorder().listen(source())
+        (task,) = asyncio.all_tasks() - {asyncio.current_task()}
+        task.cancel()
+        assert [type(one) for one in (await recorder.end()).heard] == [SourceCancelledError]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("source", [lambda: from_call(asyncio.Event().wait), lambda: after(1, 1)])
+def test_the_task_of_a_disposed_source_ends_as_cancelled(source: Any) -> None:
+    async def main() -> None:
+        recorder = Recorder().listen(source())
+        (task,) = asyncio.all_tasks() - {asyncio.current_task()}
+        await turns()
+        recorder.dispose()
+        await turns()
+        assert task.cancelled()
+
+    run_virtual(main())
+
+
 def test_a_cancelled_await_inside_a_source_is_an_ordinary_error() -> None:
     async def call() -> None:
         lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -302,6 +302,44 @@ def test_a_stalled_consumer_does_not_hold_up_the_release() -> None:
     run_virtual(main())
 
 
+def test_a_release_at_the_end_does_not_wait_for_a_stalled_consumer() -> None:
+    async def main() -> None:
+        freed: list[float] = []
+
+        async def write() -> Any:
+            freed.append(asyncio.get_running_loop().time())
+            yield None
+
+        flow = using(lambda: just(1), lambda _: just(1, 2, 3), lambda *_: from_async_iterable(write))
+        iterator = FlowIterator(flow, capacity=2)
+        assert await anext(iterator) == 1
+        assert iterator.statistics().withheld
+        await asyncio.sleep(50)
+        assert freed == [0]
+        assert [value async for value in iterator] == [2, 3]
+
+    run_virtual(main())
+
+
+def test_what_is_shielded_goes_on_although_demand_was_withheld() -> None:
+    async def main() -> None:
+        written: list[int] = []
+
+        async def write() -> Any:
+            for i in range(5):
+                written.append(i)
+                yield i
+
+        iterator = FlowIterator(shielded(from_async_iterable(write)), capacity=2)
+        await anext(iterator)
+        await turns()
+        assert iterator.statistics().withheld
+        await iterator.aclose()
+        assert written == [0, 1, 2, 3, 4]
+
+    run_virtual(main())
+
+
 def test_leaving_is_called_at_once_and_may_fail() -> None:
     def leaving(_: Flag) -> None:
         raise ValueError("leaving")

@@ -30,9 +30,8 @@ _KEPT = frozenset(
     "type properties required additionalProperties items prefixItems minItems maxItems enum const anyOf oneOf "
     "minLength maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum".split()
 )
-_LEAD_WORDS = 10
-_LEAD = "The the a an is are was at of in to and on it It has There there file files says".split()
-_QUESTION_WORDS = frozenset("what which who whom whose how where when why".split())
+_LEAD_WORDS = 16
+_QUESTION_WORDS = frozenset("what which who whom whose how where when why do does did".split())
 _SPAN_WORDS = 60
 
 
@@ -68,10 +67,10 @@ def quoting(question: str, statements: Sequence[str]) -> str:
 
     What is said is the model's choice; a number or a name that was not seen cannot be said.
     """
-    lead = dict.fromkeys([*_lead(question), *_LEAD])
-    import os
-    spans = "|".join(_literal(statement) if os.environ.get("WHOLE") else _from_any_word(statement.split()[-_SPAN_WORDS:]) for statement in statements)
-    return f"^(({'|'.join(map(_literal, lead))}) ){{0,{_LEAD_WORDS}}}({spans})$"
+    runs = "|".join(_run(words, start) for words in _clauses(question) for start in range(len(words)))
+    spans = "|".join(_from_any_word(statement.split()[-_SPAN_WORDS:]) for statement in statements)
+    lead = f"((The|A|It|There) )?(({runs}) )?((is|are|was|has|says) )?" if runs else ""
+    return f"^{lead}({spans})$"
 
 
 def candidates(tool: ToolSchema, request: str) -> list[str]:
@@ -110,12 +109,27 @@ def _expression(numbers: Sequence[str]) -> str:
     return f"^{term}({sign}{term}){{1,8}}$"
 
 
-def _lead(question: str) -> Iterable[str]:
-    for token in question.split():
+def _clauses(question: str) -> Iterator[list[str]]:
+    """The runs of words of a question that an answer can take up; a number is not one of them."""
+    run: list[str] = []
+    for token in question.split()[:_LEAD_WORDS]:
         word = token.strip(".,;:!?\"'`()")
-        if word and word.lower() not in _QUESTION_WORDS and not any(letter.isdigit() for letter in word):
-            if shape(word) != "<sign>":
-                yield word
+        if not word or word.lower() in _QUESTION_WORDS or shape(word) in ("<number>", "<sign>"):
+            if run:
+                yield run
+            run = []
+        else:
+            run.append(word)
+    if run:
+        yield run
+
+
+def _run(found: Sequence[str], start: int) -> str:
+    """The words from `start` on, up to any of them."""
+    pattern = ""
+    for word in reversed(found[start + 1 :]):
+        pattern = f"( {_literal(word)}{pattern})?"
+    return _literal(found[start]) + pattern
 
 
 def _from_any_word(found: Sequence[str]) -> str:
