@@ -15,7 +15,7 @@ from agentscope_rx.reactive import WORKERS, runtime
 from agentscope_rx.testing import collect_dropped
 
 settings.register_profile(
-    "house", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    "house", deadline=None, max_examples=40, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 settings.load_profile("house")
 

@@ -54,13 +54,13 @@ def shown(*turns: Turn, question: str = "?", options: StreamOptions | None = Non
     """What a console writes of a run, with all seconds as 0.0."""
     file = io.StringIO()
     agent = ReActAgent("A", ScriptedModel(*turns), tools=[add, fail])
-    print_run(agent.stream(question, options), Console(file, **console))  # type: ignore[arg-type]
+    print_run(agent.stream(question, options), Console(file, **console))
     return SECONDS.sub("0.0 s", file.getvalue())
 
 
 def events_shown(events: Sequence[Event], **console: object) -> str:
     file = io.StringIO()
-    screen = Console(file, **console)  # type: ignore[arg-type]
+    screen = Console(file, **console)
     for event in events:
         screen.on_next(event)
     screen.on_completed()
@@ -335,7 +335,7 @@ def _colored(file: TextIO, **console: object) -> str:
     model = ScriptedModel(
         [ThinkingBlock("[b]hm\n"), "See [link=x]http://a.b/c?d=1[/link]", call("add", a=1, b=2)], "3\n\n 4"
     )
-    print_run(ReActAgent("A", model, tools=[add]).stream("?"), Console(file, **console))  # type: ignore[arg-type]
+    print_run(ReActAgent("A", model, tools=[add]).stream("?"), Console(file, **console))
     assert isinstance(file, io.StringIO)
     return file.getvalue()
 
@@ -366,7 +366,7 @@ def test_without_rich_the_words_are_plain(terminal: Callable[[], TextIO], monkey
     def without(name: str, *arguments: object) -> object:
         if name.partition(".")[0] == "rich":
             raise ImportError(name)
-        return real(name, *arguments)  # type: ignore[arg-type]
+        return real(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
     assert "\x1b" not in _colored(terminal(), color=True)

@@ -70,7 +70,9 @@ _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 @tool
 def calculate(
-    expression: Annotated[str, Field(description="Numbers and operators.", examples=["12 * (3 + 4)", "60 * 24 / 2"])],
+    expression: Annotated[
+        str, Field(description="An arithmetic expression.", examples=["60 * 24 / 2", "(3 + 4) * 12"])
+    ],
 ) -> str:
     """Calculate with numbers: add, plus, subtract, minus, multiply, divide, power, percent, how many."""
     given = expression.strip()

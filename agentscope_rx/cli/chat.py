@@ -3,7 +3,7 @@
 | at the prompt       | does                     | during an answer | does                                       |
 |---------------------|--------------------------|------------------|--------------------------------------------|
 | a line              | asks it                  | Ctrl-C           | interrupts it, the conversation stays      |
-| Ctrl-C, Ctrl-D      | leaves                   | Ctrl-C again     | leaves                                     |
+| Ctrl-C, Ctrl-D      | leaves                   | Ctrl-C again     | leaves; a third time, without any clean-up |
 
 An answer that fails is told, and the conversation goes on; with lines from a pipe it ends there, with its status.
 """
@@ -26,12 +26,12 @@ PROMPT = "> "
 GREETING = "Ctrl-C interrupts an answer, a second one leaves; so does Ctrl-D."
 
 
-def chat(session: Session) -> int:
-    """Ask line after line, until there are no more; the exit status."""
+def chat(session: Session, *, prompt_apart: bool = False) -> int:
+    """Ask line after line, until there are no more; the exit status. `prompt_apart` keeps the prompt off stdout."""
     at_terminal = sys.stdin.isatty()
     if at_terminal:
         note(GREETING)
-    for line in _lines(at_terminal):
+    for line in _typed(prompt_apart or not sys.stdout.isatty()) if at_terminal else sys.stdin:
         if not line.strip():
             continue
         try:
@@ -48,18 +48,21 @@ def chat(session: Session) -> int:
 
 @contextmanager
 def interrupting(agent: Agent) -> Generator[None]:
-    """Inside, the first Ctrl-C interrupts the agent's run; the next one raises KeyboardInterrupt as ever."""
+    """Inside, the first Ctrl-C interrupts the agent's run; from the second on they raise KeyboardInterrupt as ever."""
     if threading.current_thread() is not threading.main_thread():
         # signals, and their handlers, are the main thread's
         yield
         return
-    asked = False
+    presses = 0
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked or not agent.interrupt():
-            raise KeyboardInterrupt
-        asked = True
+        nonlocal presses
+        presses += 1
+        if presses == 1 and agent.interrupt():
+            return
+        if presses == 2:
+            note("leaving as soon as what runs has stopped (Ctrl-C again: now)")
+        raise KeyboardInterrupt
 
     before: Callable[[int, FrameType | None], object] | int | None = signal.signal(signal.SIGINT, interrupt)
     try:
@@ -68,20 +71,17 @@ def interrupting(agent: Agent) -> Generator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _lines(at_terminal: bool) -> Iterator[str]:
-    """The lines that are typed, or that come through a pipe."""
-    if not at_terminal:
-        yield from sys.stdin
-        return
+def _typed(prompt_apart: bool) -> Iterator[str]:
+    """The lines that are typed, until Ctrl-D."""
     with contextlib.suppress(ImportError):
         # gives input() line editing and history
         import readline  # noqa: F401  # pyright: ignore[reportUnusedImport]
     while True:
-        if not sys.stdout.isatty():
-            # input() would write its prompt among the answers
+        if prompt_apart:
+            # input() would write it among the answers
             print(PROMPT, end="", file=sys.stderr, flush=True)
         try:
-            yield input(PROMPT if sys.stdout.isatty() else "")
+            yield input("" if prompt_apart else PROMPT)
         except EOFError:
             print(file=sys.stderr)
             return

@@ -32,8 +32,13 @@ class FileTools:
         self._workspace = workspace
 
     @tool
-    def list_files(self, path: Annotated[str, Field(description="The folder.", examples=["docs", "."])] = ".") -> str:
-        """List the files in a folder."""
+    def list_files(
+        self,
+        path: Annotated[
+            str, Field(description="The folder, relative to the working directory.", examples=["src/app", "src"])
+        ] = ".",
+    ) -> str:
+        """List the files in a folder (directory)."""
         entries = self._workspace.entries(path)
         if not entries:
             return f"The folder {shown(path)} is empty."
@@ -45,11 +50,13 @@ class FileTools:
     @tool
     def read_file(
         self,
-        path: Annotated[str, Field(description="The file.", examples=["docs/index.md"])],
-        first_line: Annotated[int, Field(description="The first line to read.", ge=1)] = 1,
-        last_line: Annotated[int, Field(description="The last line to read; 0 is the end of the file.", ge=0)] = 0,
+        path: Annotated[
+            str, Field(description="The file, relative to the working directory.", examples=["notes/todo.txt"])
+        ],
+        first_line: Annotated[int, Field(description="Where to begin.", ge=1)] = 1,
+        last_line: Annotated[int, Field(description="Where to stop; 0 is the end.", ge=0)] = 0,
     ) -> str:
-        """Read the text of a file."""
+        """Read a file: what it says, its text, its contents."""
         lines = decoded(self._workspace.read(path, MAX_BYTES), path).splitlines()
         if not lines:
             return f"The file {shown(path)} is empty."
@@ -64,7 +71,7 @@ class FileTools:
     def search_files(
         self,
         pattern: Annotated[str, Field(description="The word or phrase to look for.", examples=["banana"])],
-        path: Annotated[str, Field(description="The folder to search.", examples=["."])] = ".",
+        path: Annotated[str, Field(description="The folder to search in.")] = ".",
     ) -> object:
         """Search all files for a word or phrase: find where it is used, which file mentions it."""
         # a generator, but not announced as one: its last value is the result alone, the values before it are progress

@@ -48,7 +48,7 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             Session.of(flags, model).ask(question)
             return ANSWERED
         case "chat":
-            return chat(Session.of(flags, model))
+            return chat(Session.of(flags, model), prompt_apart=flags.json)
         case "setup-local":
             return _set_up_local()
         case _:

@@ -25,7 +25,7 @@ def builtin_tools(root: str | os.PathLike[str] = ".") -> Toolkit:
 
 @tool
 def current_time(
-    timezone: Annotated[str, Field(description="A time zone.", examples=["Europe/Paris", "UTC"])] = "UTC",
+    timezone: Annotated[str, Field(description="An IANA time zone.", examples=["Europe/Paris"])] = "UTC",
 ) -> str:
     """Tell the current time: the hour, the date today, the day of the week, now, in a city or time zone."""
     name = _zone_name(timezone)

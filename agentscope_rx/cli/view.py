@@ -40,7 +40,7 @@ class JsonLines:
 
         def failed(error: Exception) -> Flow[Event]:
             last = self._last
-            if not isinstance(last, ErrorEvent) and not isinstance(error, OSError):
+            if not isinstance(last, ErrorEvent):
                 # ended from outside, by a deadline: the reader of the lines is told all the same
                 source, seq = (last.source, last.seq + 1) if last else (EventSource(), 0)
                 self._write(ErrorEvent.of(error).replace(source=source, seq=seq, timestamp=time.time()))

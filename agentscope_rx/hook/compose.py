@@ -23,7 +23,20 @@ from agentscope_rx.event import ActingChunkEvent, ChunkEvent, ErrorEvent, Event
 from agentscope_rx.hook.check import checked
 from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
 from agentscope_rx.hook.shown import shown
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_awaitable, just, map_flow
+from agentscope_rx.reactive import (
+    Flow,
+    Tail,
+    catch,
+    concat_map,
+    defer,
+    empty,
+    flow,
+    from_awaitable,
+    just,
+    map_flow,
+    recurse,
+    tail,
+)
 from agentscope_rx.reactive.dropped import report_dropped
 
 E = TypeVar("E", bound=Event)
@@ -59,7 +72,7 @@ class Hooks:
         Cancels: the hook in progress; the ones after it are not called.
         """
         steps = self._for(type(event))
-        return defer(lambda: _fold(event, steps, 0)) if steps else just(event)
+        return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
 
     def observe(self, event: ErrorEvent) -> Flow[ErrorEvent]:
         """Show an error to all hooks, one after the other; a failing observer is reported and passed over."""
@@ -85,7 +98,7 @@ class Hooks:
 
 
 def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
-    """Call the hooks from `index` on; go on behind the first that answers later."""
+    """Call the hooks from `index` on; behind one that answers later the rest is a tail, so that no chain grows."""
     while index < len(steps):
         hook = steps[index]
         answer = hook.on_event(event)
@@ -95,13 +108,19 @@ def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
         if isinstance(answer, Event):
             event = checked(hook, event, answer)
             continue
-        return _continue(hook, event, _lift(answer), steps, index)
+        return _behind(hook, event, _lift(answer), steps, index)
     return just(event)
 
 
-def _continue(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], index: int) -> Flow[E]:
+def _behind(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], index: int) -> Flow[E]:
     """The rest of the fold, behind an answer that comes later."""
-    return _one(hook, event, answers).pipe(concat_map(lambda later: _fold(_settled(hook, event, later), steps, index)))
+
+    def go_on(later: Event) -> E | Tail[E]:
+        after = checked(hook, event, None if later is _UNCHANGED else later)
+        return tail(lambda: _fold(after, steps, index)) if index < len(steps) else after
+
+    # inside of `recurse`, which takes the tails out
+    return cast("Flow[E]", _one(hook, event, answers).pipe(map_flow(go_on)))
 
 
 def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
@@ -137,10 +156,6 @@ def _lift(answer: Answer) -> Flow[Event]:
     if isawaitable(answer):
         return from_awaitable(cast("Awaitable[Answer]", answer)).pipe(concat_map(_lift))
     return just(cast("Event", answer))
-
-
-def _settled(hook: Hook, before: E, after: Event) -> E:
-    return checked(hook, before, None if after is _UNCHANGED else after)
 
 
 def _compile_chunks(kind: type[Event], steps: Sequence[Hook]) -> Operator | None:

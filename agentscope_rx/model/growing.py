@@ -19,6 +19,9 @@ from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, 
 
 B = TypeVar("B", bound=ContentBlock)
 
+MAX_DEPTH = 100
+"""How deep arguments may be nested: what is deeper no encoder on the way would take."""
+
 
 class Growing(ABC, Generic[B]):
     """A block so far."""
@@ -184,9 +187,19 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
         return {}, f"not valid JSON: {error}"
     if value is None:
         return {}, None
+    if raw.count("{") + raw.count("[") > MAX_DEPTH and _deeper(value, MAX_DEPTH):
+        return {}, f"nested more than {MAX_DEPTH} levels deep"
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
     return cast("dict[str, object]", value), None
+
+
+def _deeper(value: object, levels: int) -> bool:
+    """Whether containers are nested more than so many levels deep; looks no further than that."""
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = cast("list[object]", list(value.values()) if isinstance(value, dict) else value)
+    return levels == 0 or any(_deeper(item, levels - 1) for item in inner)
 
 
 def _no_constant(name: str) -> NoReturn:

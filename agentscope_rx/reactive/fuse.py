@@ -90,19 +90,20 @@ def _reduce(
 ) -> tuple[abc.ObservableBase[object], list[Bound[object, object]]]:
     """The first flow of the chain that takes time (or the last value), and the operators behind it, outermost first."""
     behind: list[Bound[object, object]] = []
-    while True:
+    while handle is None or not handle.disposed:
         if type(source) is Bound:
             behind.append(source)  # pyright: ignore[reportUnknownArgumentType]
             source = source.source  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
         elif type(source) is Deferred:
             source = source.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        elif type(source) is Immediate and behind and not (handle is not None and handle.disposed):
+        elif type(source) is Immediate and behind:
             bound = behind.pop()
             answer = bound.function(source.value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
             # where a flow is due, `attach` says that this is none
             source = Immediate(answer) if bound.plain and not is_observable(answer) else answer  # pyright: ignore[reportAssignmentType]
         else:
-            return source, behind  # pyright: ignore[reportUnknownVariableType]
+            break
+    return source, behind  # pyright: ignore[reportUnknownVariableType]
 
 
 def is_observable(value: object) -> TypeIs[abc.ObservableBase[object]]:

@@ -26,7 +26,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.message import Msg, TextBlock, ToolUseBlock
@@ -128,7 +128,9 @@ class ScriptedModel(ChatModel):
 
 
 def _steps(turn: Turn) -> tuple[Step, ...]:
-    steps = tuple(turn) if isinstance(turn, Iterable) and not isinstance(turn, str) else (turn,)
+    # (the keys of a dict are no steps)
+    several = isinstance(turn, Iterable) and not isinstance(turn, (str, dict))
+    steps = cast("tuple[Step, ...]", tuple(turn) if several else (turn,))
     known = (str, ChatResponse, Delay, Hang, Exception, *get_args(ChunkBlock))
     for step in steps:
         if not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -17,6 +17,7 @@ from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.event import Event, PostCallEvent
 from agentscope_rx.message import ThinkingBlock
 from agentscope_rx.model.response import ToolUseDelta
+from agentscope_rx.reactive import and_then, defer, fail, from_call, timer
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered
@@ -251,10 +252,55 @@ class Brittle(InMemoryMemory):
     def add(self, messages):
         self.left -= 1
         if self.left == -1:
-            from agentscope_rx.reactive import fail
-
             return fail(ConnectionError("store"))
         return super().add(messages)
+
+
+class Remote(InMemoryMemory):
+    """Takes its time for everything, as a store elsewhere does; a write that is cut off is half done."""
+
+    begun = whole = 0
+
+    def get(self):
+        return timer(0.1).pipe(and_then(super().get))
+
+    def add(self, messages):
+        async def write() -> None:
+            for message in messages:
+                await InMemoryMemory.add(self, [message])
+                await asyncio.sleep(0.2)
+            self.whole += 1
+
+        def begin():
+            self.begun += 1
+            return from_call(write)
+
+        return defer(begin)
+
+
+@pytest.mark.parametrize("way", ["dispose", "cancel", "interrupt"])
+def test_ended_at_every_moment_with_a_slow_memory(way: str):
+    async def main(moment: float) -> None:
+        memory = Remote()
+        friday = eventful(parallel=True, hooks=(), memory=memory)
+        if way == "dispose":
+            running = friday.stream("go").subscribe(lambda event: None)
+            await asyncio.sleep(moment)
+            running.dispose()
+        else:
+            task = friday.call("go").as_task()
+            await asyncio.sleep(moment)
+            if way == "cancel":
+                task.cancel()
+            else:
+                friday.interrupt()
+            await asyncio.wait([task])
+        await friday.idle()
+        assert memory.whole == memory.begun, "a write was torn"
+        await check_after(friday)
+
+    for moment in [step * 0.1 for step in range(170)]:
+        run_virtual(main(moment))
 
 
 @pytest.mark.parametrize("index", range(8))

@@ -77,7 +77,7 @@ def test_making_an_openai_model(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_embedded_model_is_imported_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     local = ModuleType("agentscope_rx.model.local")
     embedded = ScriptedModel("hi")
-    local.LocalChatModel = lambda: embedded  # type: ignore[attr-defined]
+    local.LocalChatModel = lambda: embedded
     monkeypatch.setitem(sys.modules, "agentscope_rx.model.local", local)
     assert make(choose(None, None, {}), {}) is embedded
     with pytest.raises(ConfigurationError, match="no 'other'"):
@@ -86,7 +86,7 @@ def test_the_embedded_model_is_imported_when_wanted(monkeypatch: pytest.MonkeyPa
 
 def test_set_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     local = ModuleType("agentscope_rx.model.local")
-    local.install_weights = lambda report: report("half")  # type: ignore[attr-defined]
+    local.install_weights = lambda report: report("half")
     monkeypatch.setitem(sys.modules, "agentscope_rx.model.local", local)
     assert main(["setup-local"]) == 0
     assert capsys.readouterr().out == "half\n"
@@ -94,7 +94,7 @@ def test_set_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     def damaged(report: object) -> None:
         raise SetupError("The weights are damaged.")
 
-    local.install_weights = damaged  # type: ignore[attr-defined]
+    local.install_weights = damaged
     assert main(["setup-local"]) == 2
     assert capsys.readouterr().err == "agentscope-rx: error: The weights are damaged.\n"
 

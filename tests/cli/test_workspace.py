@@ -113,7 +113,7 @@ def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
     look = os.stat
 
     def replaced(path: object, *arguments: object, **options: object) -> os.stat_result:
-        found = look(path, *arguments, **options)  # type: ignore[arg-type]
+        found = look(path, *arguments, **options)
         if path == "docs":
             (root / "docs" / "index.md").unlink()
             (root / "docs" / "deep").unlink()
@@ -233,7 +233,7 @@ def test_encodings(tools: FileTools, root: Path, encoding: str) -> None:
 
 
 def _searched(tools: FileTools, pattern: str, path: str = ".") -> list[str]:
-    found: Iterator[str] = iter(tools.search_files(pattern, path))  # type: ignore[call-overload]
+    found: Iterator[str] = iter(tools.search_files(pattern, path))
     return list(found)
 
 

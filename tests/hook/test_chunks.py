@@ -113,7 +113,7 @@ def test_hooks_come_one_after_the_other():
 @pytest.mark.parametrize("wrong", ["text", PreReasoningEvent(), SummaryChunkEvent(), 3])
 @pytest.mark.parametrize("form", [lambda v: v, later, just, lambda v: rx.of(v)])
 def test_chunks_stay_of_their_class(wrong, form):
-    with pytest.raises(HookError, match="chunk_hook on reasoning_chunk.*must stay ReasoningChunkEvent") as caught:
+    with pytest.raises(HookError, match=r"chunk_hook on reasoning_chunk.*must stay ReasoningChunkEvent") as caught:
         shown(LETTERS, on_chunk(lambda e: form(wrong)))
     assert (caught.value.hook, caught.value.event) == ("chunk_hook", "reasoning_chunk")
 
@@ -254,14 +254,15 @@ def test_a_slow_chunk_hook_delays_the_post_event_and_nothing_is_lost():
 def test_a_failing_chunk_hook_fails_the_run_and_leaves_memory_whole():
     friday = agent(ScriptedModel([call("weather", city="Rome")]), hooks=[on_chunk(lambda e: 1 / 0)])
 
-    async def main() -> list[Event]:
-        seen: list[Event] = []
-        with pytest.raises(ZeroDivisionError):
-            async for event in friday.stream("hi"):
-                seen.append(event)
-        return seen
+    seen: list[Event] = []
 
-    assert types(run_virtual(main())) == ["pre_call", "pre_reasoning", "error"]
+    async def main() -> None:
+        async for event in friday.stream("hi"):
+            seen.append(event)
+
+    with pytest.raises(ZeroDivisionError):
+        run_virtual(main())
+    assert types(seen) == ["pre_call", "pre_reasoning", "error"]
     assert [message.text for message in remembered(friday)] == ["hi"] and not friday.running
 
 

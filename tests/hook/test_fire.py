@@ -32,6 +32,7 @@ from agentscope_rx.testing import run_virtual
 CALL = ToolUseBlock("c1", "weather", {"city": "Rome"})
 PRE = PreReasoningEvent(messages=(Msg.user("hi"),))
 ACTED = PostActingEvent(tool_use=CALL, message=Msg.tool(ToolResultBlock.of(CALL, "sunny")))
+REFUSAL = Msg.assistant("I will not.")
 ASKED = PostReasoningEvent(message=Msg.assistant([CALL], "Friday"))
 
 
@@ -143,7 +144,7 @@ def test_a_wrong_class_is_an_error_that_names_hook_and_event(form: str, answer: 
     def forgetful(event: PreReasoningEvent):
         return FORMS[form](answer)
 
-    with pytest.raises(HookError, match="forgetful on pre_reasoning.*PreReasoningEvent") as caught:
+    with pytest.raises(HookError, match=r"forgetful on pre_reasoning.*PreReasoningEvent") as caught:
         fired(PRE, hook(PreReasoningEvent)(forgetful))
     assert (caught.value.hook, caught.value.event) == ("forgetful", "pre_reasoning")
     assert type(answer).__name__ in str(caught.value)
@@ -188,7 +189,7 @@ async def later_fail():
 
 def test_an_answer_from_another_thread_is_waited_for():
     def from_thread(event: PreReasoningEvent):
-        answer: rx.Subject[Event] = rx.Subject()
+        answer: rx.subject.ReplaySubject[Event] = rx.subject.ReplaySubject()
 
         def tell() -> None:
             answer.on_next(event.with_hint("thread"))
@@ -276,9 +277,9 @@ def test_what_would_break_the_run_is_an_error_that_names_hook_and_event(event, c
     [
         (PreActingEvent(tool_use=CALL), lambda e: e.replace(tool_use=e.tool_use.with_input({"city": "Oslo"}))),
         (ACTED, lambda e: e.with_result(ToolResultBlock.of(CALL, "[redacted]"))),
-        (ASKED, lambda e: e.replace(message=Msg.assistant("I will not."))),
+        (ASKED, lambda e: e.replace(message=REFUSAL)),
         (ASKED, lambda e: e.goto_reasoning(ACTED.message)),
-        (PRE, lambda e: e.replace(messages=[Msg.user("other")])),
+        (PRE, lambda e: e.replace(messages=[REFUSAL])),
         (PreCallEvent(system_message=Msg.system("x")), lambda e: e.replace(system_message=None)),
     ],
 )

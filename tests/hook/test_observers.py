@@ -77,16 +77,15 @@ def test_in_a_run_the_failing_observer_is_reported_and_the_runs_error_stays():
     once = ExecutionConfig(max_attempts=1)
     friday = agent(ScriptedModel(ModelConnectionError("broken")), hooks=[Auditor()], model_execution_config=once)
 
-    async def main() -> list[Event]:
-        shown: list[Event] = []
-        with pytest.raises(ModelConnectionError, match="broken"):
-            async for event in friday.stream("hi"):
-                shown.append(event)
-        return shown
+    shown: list[Event] = []
 
-    with collect_dropped() as dropped:
-        events = run_virtual(main())
-    assert types(events) == ["pre_call", "pre_reasoning", "error"] == seen
+    async def main() -> None:
+        async for event in friday.stream("hi"):
+            shown.append(event)
+
+    with collect_dropped() as dropped, pytest.raises(ModelConnectionError, match="broken"):
+        run_virtual(main())
+    assert types(shown) == ["pre_call", "pre_reasoning", "error"] == seen
     assert [type(error) for error in dropped] == [ZeroDivisionError]
     assert "Auditor" in dropped.where[0]
     assert not friday.running

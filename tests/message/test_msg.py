@@ -62,7 +62,7 @@ def test_wrong_content_is_named(content):
 
 @pytest.mark.parametrize("role", ["robot", "", None, 1, "USER"])
 def test_a_wrong_role_is_answered_with_those_that_exist(role):
-    with pytest.raises(InvalidInputError, match="user, assistant, system, tool.*name, content, role"):
+    with pytest.raises(InvalidInputError, match=r"user, assistant, system, tool.*name, content, role"):
         Msg("u", "hi", role)
 
 

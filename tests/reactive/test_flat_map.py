@@ -15,6 +15,7 @@ from agentscope_rx.reactive import (
     and_then,
     concat,
     concat_map,
+    defer,
     empty,
     ensure,
     fail,
@@ -110,6 +111,29 @@ def test_take_one_calls_the_function_once(operator: Any) -> None:
         assert (await record(source.pipe(operator(inner), ops.take(1)))).heard == [0, "|"]
         assert (await record(source.pipe(operator(inner), operator(just), ops.first()))).heard == [0, "|"]
         assert called == [0, 0]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("operator", [flat_map, concat_map, map_flow])
+def test_nothing_is_made_once_a_function_has_disposed_the_run(operator: Any) -> None:
+    async def main() -> None:
+        made: list[str] = []
+        recorder = Recorder()
+
+        def leave(value: int) -> Flow[int]:
+            recorder.dispose()
+            return defer(lambda: just(made.append("deferred")))
+
+        def later(value: int) -> Flow[int]:
+            made.append("later")
+            return just(value)
+
+        chain = just(1).pipe(operator(leave), operator(later), and_then(lambda: just(made.append("after"))))
+        recorder.listen(timer(1).pipe(flat_map(lambda _: chain)))
+        await asyncio.sleep(5)
+        assert recorder.heard == []
+        assert made == []
 
     run_virtual(main())
 

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from agentscope_rx.model.local.words import features
+from agentscope_rx.model.local.words import Features, features
 
 MAX_STATEMENTS = 4
 MAX_CHARACTERS = 700
@@ -43,10 +43,13 @@ def statements(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def focus(question: str, text: str) -> list[str]:
-    """The statements of a text that a question is about, best first; the beginning of the text if none is."""
+def focus(question: str, text: str, spent: Features = frozenset()) -> list[str]:
+    """The statements of a text that a question is about, best first; the beginning of the text if none is.
+
+    `spent` are features of the question that led to this text: they do not tell its parts apart.
+    """
     listed = statements(text)
-    scores = _bm25(question, listed)
+    scores = _bm25(features(question) - spent, listed)
     best = max(scores, default=0.0)
     order = sorted(range(len(listed)), key=lambda index: (-scores[index], index))
     chosen = [listed[index] for index in order if scores[index] >= NEAR * best]
@@ -66,8 +69,7 @@ def _unwrapped(text: str) -> Iterator[str]:
     yield held
 
 
-def _bm25(question: str, listed: Sequence[str]) -> list[float]:
-    asked = features(question)
+def _bm25(asked: Features, listed: Sequence[str]) -> list[float]:
     documents = [features(statement) for statement in listed]
     lengths = [1 + len(statement.split()) for statement in listed]
     mean = sum(lengths) / max(1, len(lengths))

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from agentscope_rx.message import Msg, MsgRole
 from agentscope_rx.model.local import schema
-from agentscope_rx.model.local.conversation import Conversation, read
+from agentscope_rx.model.local.conversation import Conversation, Round, read
 from agentscope_rx.model.local.focus import MAX_STATEMENTS, focus
-from agentscope_rx.model.local.shortlist import examples, parameters, required, shortlist, steps
+from agentscope_rx.model.local.shortlist import examples, parameters, required, shortlist, steps, tool_features
+from agentscope_rx.model.local.words import Features, features
 from agentscope_rx.model.options import ToolChoice, ToolSchema
 
 TRIES = 2
@@ -72,7 +73,7 @@ def next_turn(messages: Sequence[Msg], tools: Sequence[ToolSchema], choice: Tool
         return _call(conversation, open_step, _untried(conversation, chosen.tools), or_answer=not chosen.certain)
     if not conversation.rounds:
         return _talk(conversation)
-    return _answer(conversation, (steps(conversation.request, offered) or [conversation.request])[-1])
+    return _answer(conversation, (steps(conversation.request, offered) or [conversation.request])[-1], tools)
 
 
 def _open_step(conversation: Conversation, tools: Sequence[ToolSchema]) -> str | None:
@@ -117,10 +118,11 @@ def _call(
     return Turn(tuple(messages), schema.one_of(branches))
 
 
-def _answer(conversation: Conversation, question: str) -> Turn:
+def _answer(conversation: Conversation, question: str, tools: Sequence[ToolSchema]) -> Turn:
     good = [past for past in conversation.rounds if not past.failed]
     # what was done last is what the request led up to
-    statements = focus(question, (good or conversation.rounds)[-1].text)
+    last = (good or conversation.rounds)[-1]
+    statements = focus(question, last.text, _spent(last, tools))
     if not statements:
         return _talk(conversation)
     messages = [Msg.system(_ANSWER)]
@@ -128,6 +130,12 @@ def _answer(conversation: Conversation, question: str) -> Turn:
         messages += [Msg.user(_question(text, asked)), Msg.assistant(json.dumps({"answer": line}))]
     messages.append(Msg.user(_question("\n".join(statements), question)))
     return Turn(tuple(messages), schema.answer(schema.quoting(question, statements)))
+
+
+def _spent(past: Round, tools: Sequence[ToolSchema]) -> Features:
+    """What of a request has done its work when this call was made."""
+    said = [tool_features(tool) for tool in tools if tool.name == past.tool]
+    return features(" ".join(map(str, past.arguments.values()))).union(*said)
 
 
 def _talk(conversation: Conversation) -> Turn:

@@ -31,7 +31,7 @@ _KEPT = frozenset(
     "minLength maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum".split()
 )
 _LEAD_WORDS = 16
-_QUESTION_WORDS = frozenset("what which who whom whose how where when why do does did".split())
+_QUESTION_WORDS = frozenset("what which who whom whose how where when why do does did is are was many much".split())
 _SPAN_WORDS = 60
 
 
@@ -51,7 +51,7 @@ def call(tool: ToolSchema, request: str, *, known: str = "", tried: Collection[o
             # the request says nothing that an optional argument could be made of
             del listed[name]
         elif schema.get("type") == "string" and "enum" not in schema:
-            listed[name] = _held(name, schema, spare, f"{request} {known}", tried)
+            listed[name] = _held(name, schema, spare, request, known, tried)
     arguments["properties"] = listed
     arguments.setdefault("additionalProperties", False)
     return _object({"tool": {"const": tool.name}, "arguments": arguments})
@@ -63,14 +63,16 @@ def answer(quoted: str | None = None) -> JsonSchema:
 
 
 def quoting(question: str, statements: Sequence[str]) -> str:
-    """The pattern of an answer: some words of the question, then a statement from a word of it to its end.
+    """The pattern of an answer: a statement, or words of the question and then a statement from a word of it to its end.
 
     What is said is the model's choice; a number or a name that was not seen cannot be said.
     """
-    runs = "|".join(_run(words, start) for words in _clauses(question) for start in range(len(words)))
-    spans = "|".join(_from_any_word(statement.split()[-_SPAN_WORDS:]) for statement in statements)
-    lead = f"((The|A|It|There) )?(({runs}) )?((is|are|was|has|says) )?" if runs else ""
-    return f"^{lead}({spans})$"
+    whole = "|".join(_literal(statement) for statement in statements)
+    runs = "|".join(_run(clause, start) for clause in _clauses(question) for start in _beginnings(clause))
+    if not runs:
+        return f"^({whole})$"
+    ends = "|".join(_from_any_word(statement.split()[-_SPAN_WORDS:]) for statement in statements)
+    return f"^({whole}|(The )?({runs}) ((is|are|was|has|says) )?({ends}))$"
 
 
 def candidates(tool: ToolSchema, request: str) -> list[str]:
@@ -90,23 +92,28 @@ def _named(tool: ToolSchema, request: str) -> list[str]:
     return candidates(tool, request)
 
 
-def _held(name: str, schema: JsonSchema, spare: Sequence[str], known: str, tried: Collection[object]) -> JsonSchema:
+def _held(
+    name: str, schema: JsonSchema, spare: Sequence[str], request: str, known: str, tried: Collection[object]
+) -> JsonSchema:
     """A string argument held to the conversation, if its name says that it is copied or computed from there."""
     if _COPIED.fullmatch(name) and "pattern" not in schema:
         choice = [word for word in spare if word not in tried]
         return {"type": "string", "enum": choice} if choice else schema
     if _EXPRESSION.fullmatch(name):
-        numbers = list(dict.fromkeys(_NUMBER_IN_TEXT.findall(known)))
-        return {"type": "string", "pattern": _expression(numbers)}
+        said = _NUMBER_IN_TEXT.findall(request)
+        return {"type": "string", "pattern": _expression(said if len(said) > 1 else said + _NUMBER_IN_TEXT.findall(known))}
     return schema
 
 
 def _expression(numbers: Sequence[str]) -> str:
-    """An expression of the numbers at hand; of any numbers if there is none to compute with."""
-    number = f"({'|'.join(map(_literal, numbers))})" if len(numbers) > 1 else "[0-9]{1,9}([.][0-9]{1,6})?"
+    """An expression of the numbers at hand; of any numbers if there are not two of them to compute with."""
+    at_hand = "|".join(map(_literal, dict.fromkeys(numbers)))
+    number = f"({at_hand})" if len(numbers) > 1 else "[0-9]{1,9}([.][0-9]{1,6})?"
     sign = r"( [-+*/%] | \*\* )"
+    if len(numbers) == 2:
+        return f"^{number}{sign}{number}$"
     term = rf"({number}|\({number}{sign}{number}\))"
-    return f"^{term}({sign}{term}){{1,8}}$"
+    return f"^{term}({sign}{term}){{1,{max(2, len(numbers) - 1)}}}$"
 
 
 def _clauses(question: str) -> Iterator[list[str]]:
@@ -122,6 +129,11 @@ def _clauses(question: str) -> Iterator[list[str]]:
             run.append(word)
     if run:
         yield run
+
+
+def _beginnings(clause: Sequence[str]) -> Iterator[int]:
+    """Where in a clause a sentence can begin."""
+    return (at for at, word in enumerate(clause) if word.lower() in ("the", "a", "an") or not is_function_word(word))
 
 
 def _run(found: Sequence[str], start: int) -> str:
