@@ -130,7 +130,7 @@ class ScriptedModel(ChatModel):
 def _steps(turn: Turn) -> tuple[Step, ...]:
     # (the keys of a dict are no steps)
     several = isinstance(turn, Iterable) and not isinstance(turn, (str, dict))
-    steps = cast("tuple[Step, ...]", tuple(turn) if several else (turn,))
+    steps = tuple(cast("Iterable[Step]", turn)) if several else (cast("Step", turn),)
     known = (str, ChatResponse, Delay, Hang, Exception, *get_args(ChunkBlock))
     for step in steps:
         if not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]
