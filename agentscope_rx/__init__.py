@@ -11,8 +11,6 @@ Models are in `agentscope_rx.model`, events in `agentscope_rx.event`, `Flow` and
 helpers for tests in `agentscope_rx.testing`.
 """
 
-from importlib.metadata import version
-
 from agentscope_rx.agent import Agent, InterruptSource, ReActAgent, Run, Tracer
 from agentscope_rx.errors import (
     AgentBusyError,
@@ -45,8 +43,6 @@ from agentscope_rx.message import (
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow, flow
 from agentscope_rx.tool import Tool, Toolkit, tool
-
-__version__ = version("agentscope-rx")
 
 __all__ = [
     "DROP",
@@ -86,10 +82,18 @@ __all__ = [
     "Tracer",
     "URLSource",
     "VideoBlock",
-    "__version__",
     "flow",
     "fold",
     "hook",
     "hook_operator",
     "tool",
 ]
+
+
+def __getattr__(name: str) -> str:
+    # `__version__` on demand: reading the package's metadata costs as much as importing half of it
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("agentscope-rx")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

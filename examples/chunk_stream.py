@@ -1,9 +1,9 @@
-"""A stream is an Observable: subscribe to an agent's words through stock operators.
+"""A stream is an Observable: an agent's words, as they come, through stock operators.
 
     python examples/chunk_stream.py
 
-One run, two subscribers: one prints the answer line by line as it is written, the other counts. Runs offline: the model
-plays a script. Put `OpenAIChatModel("gpt-5-mini")` in its place and nothing else changes.
+Each of the three views is one run: nothing starts before `subscribe` or `run`. It works offline, because the model
+plays a script; put `OpenAIChatModel("gpt-5-mini")` in its place and nothing else changes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import threading
 from reactivex import operators as ops
 
 from agentscope_rx import Flow, ReActAgent, tool
-from agentscope_rx.event import ActingChunkEvent, Event, ReasoningChunkEvent
+from agentscope_rx.event import Event, PostActingEvent, ReasoningChunkEvent
 from agentscope_rx.testing import ScriptedModel, call
 
 SCRIPT = (
     call("population", city="Oslo"),
-    ["Os", "lo has ", "about ", "720 000", " people.\n", "That is ", "a seventh", " of Norway."],
+    ["Os", "lo has ", "720 000", " people.\n", "That is ", "a seventh", " of Norway."],
 )
 
 
@@ -32,34 +32,69 @@ async def population(city: str) -> str:
     return f"{city}: 720 000"
 
 
+agent = ReActAgent("Friday", ScriptedModel(*SCRIPT, repeat=True), tools=[population])
+
+
+def ask() -> Flow[Event]:
+    """A run, not begun."""
+    return agent.stream("How many people live in Oslo?")
+
+
 def text_of(event: Event) -> str:
-    """What a chunk adds to the answer; nothing, if it is no chunk of text."""
+    """What an event adds to the answer: nothing, unless it is a chunk of text."""
     return event.text if isinstance(event, ReasoningChunkEvent) else ""
 
 
-def joined(pieces: list[str]) -> str:
-    """A buffer of pieces as one text."""
-    return "".join(pieces)
+def one_line(event: Event) -> str:
+    """An event for a log."""
+    return f"{event.seq:2} {event.type}"
 
 
-def texts(events: Flow[Event]) -> Flow[str]:
-    """The answer's text alone, piece by piece."""
-    return events.pipe(ops.map(text_of), ops.filter(bool))
-
-
-def main() -> None:
-    """Subscribe twice to one run, and wait for its end."""
-    agent = ReActAgent("Friday", ScriptedModel(*SCRIPT), tools=[population])
-
-    # one run for several subscribers: nothing starts before connect()
-    shared = agent.stream("How many people live in Oslo?").pipe(ops.publish())
-    events = Flow[Event].pipe(flow_of(shared))
+def in_groups() -> None:
+    """`filter`, `map`, `buffer`: the answer in groups of three chunks."""
     finished = threading.Event()
-
-    texts(events).pipe(ops.buffer_with_count(3), ops.map(joined)).subscribe(lambda part: print(f"three at a time: {part!r}"))
-    texts(events).pipe(ops.map(len), ops.scan(add, 0), ops.last()).subscribe(lambda count: print(f"characters: {count}"))
-    events.pipe(ops.filter(lambda event: isinstance(event, ActingChunkEvent))).subscribe(lambda _: print("a tool answered"))
-    events.subscribe(on_error=print, on_completed=finished.set)
-
-    shared.connect()
+    ask().pipe(
+        ops.map(text_of),
+        ops.filter(bool),
+        ops.buffer_with_count(3),
+        ops.map("".join),
+    ).subscribe(
+        on_next=lambda group: print(f"  {group!r}"),
+        on_error=lambda error: print(f"  failed: {error}"),
+        on_completed=finished.set,
+    )
+    # signals come on the library's loop thread: a script has to wait for the end
     finished.wait()
+
+
+def with_a_running_count() -> None:
+    """`scan`: how much of the answer is there. `run()` blocks and gives the last value."""
+
+    def longer(count: int, text: str) -> int:
+        return count + len(text)
+
+    counts = ask().pipe(ops.map(text_of), ops.filter(bool), ops.scan(longer, 0), ops.do_action(show_count))
+    print(f"  {counts.run()} characters")
+
+
+def show_count(count: int) -> None:
+    """A bar that grows, one mark for every five characters."""
+    print(f"  {'#' * (count // 5):10} {count:2}")
+
+
+def until_the_tool_has_answered() -> None:
+    """`take_while`: leaving the stream stops the run; the model is not asked a second time."""
+    ask().pipe(
+        ops.take_while(lambda event: not isinstance(event, PostActingEvent), inclusive=True),
+        ops.map(one_line),
+        ops.do_action(lambda line: print(f"  {line}")),
+    ).run()
+
+
+if __name__ == "__main__":
+    print("in groups of three:")
+    in_groups()
+    print("with a running count:")
+    with_a_running_count()
+    print("until the tool has answered:")
+    until_the_tool_has_answered()

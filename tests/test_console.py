@@ -29,7 +29,7 @@ from agentscope_rx.event import (
 )
 from agentscope_rx.message import ToolResultBlock, ToolResultKind
 from agentscope_rx.model import ChatResponse, ExecutionConfig
-from agentscope_rx.reactive import Flow, empty, from_iterable
+from agentscope_rx.reactive import Flow, from_iterable
 from agentscope_rx.testing import ScriptedModel, collect_dropped
 from agentscope_rx.testing.scripted_model import Turn, call
 
@@ -293,11 +293,12 @@ def test_what_an_encoding_lacks_is_escaped() -> None:
     file.detach()
 
 
-def test_a_closed_pipe_ends_the_run() -> None:
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError(32, "Broken pipe")
+class Closed(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
 
+
+def test_a_closed_pipe_ends_the_run() -> None:
     agent = ReActAgent("A", ScriptedModel(["a", "b"], "never asked"))
     with pytest.raises(BrokenPipeError):
         print_run(agent.stream("?"), Console(Closed()))
@@ -313,9 +314,6 @@ def test_print_run_wants_a_whole_run() -> None:
 def test_print_run_writes_to_stdout_and_returns_the_reply(capsys: pytest.CaptureFixture[str]) -> None:
     assert print_run(ReActAgent("A", ScriptedModel("hi")).stream("?")).text == "hi"
     assert capsys.readouterr().out.startswith("hi\n-- 1 turn")
-
-
-# --- colours ----------------------------------------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):
@@ -387,10 +385,6 @@ def test_show_passes_everything_on() -> None:
 
 
 def test_a_subscriber_whose_file_is_gone_disposes_the_run() -> None:
-    class Closed(io.StringIO):
-        def write(self, text: str) -> int:
-            raise BrokenPipeError(32, "Broken pipe")
-
     agent = ReActAgent("A", ScriptedModel("a"))
     with collect_dropped() as dropped:
         subscribed = agent.stream("?")
@@ -402,10 +396,3 @@ def test_a_subscriber_whose_file_is_gone_disposes_the_run() -> None:
         asyncio.run(go())
 
     assert [type(error) for error in dropped] == [BrokenPipeError]
-
-
-def test_an_empty_stream_writes_nothing() -> None:
-    file = io.StringIO()
-    quiet: Flow[Event] = empty()
-    Console(file).show(quiet).subscribe()
-    assert file.getvalue() == ""

@@ -90,7 +90,7 @@ class Run:
             if not self.interrupt.fired:
                 self.interrupt_message = message
                 self.interrupt_source = source
-                self.interrupt.fire(later=self.scope.loop.call_soon)
+                self.interrupt.fire(later=self.scope.call_soon)
 
         if self.scope.is_here():
             fire()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 from typing import Annotated
 
@@ -21,6 +22,7 @@ MAX_SEARCHED = 5_000
 MAX_LINE = 200
 PROGRESS_EVERY = 200
 
+_RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?P<open>-(?P<last>\d{1,9})?)?:?", re.DOTALL | re.ASCII)
 _BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SUFFIX = {Kind.FILE: "", Kind.FOLDER: "/", Kind.LINK: " (a link, not followed)", Kind.OTHER: " (not a file)"}
 
@@ -51,21 +53,38 @@ class FileTools:
     def read_file(
         self,
         path: Annotated[
-            str, Field(description="The file, relative to the working directory.", examples=["notes/todo.txt"])
+            str,
+            Field(
+                description="The file, relative to the working directory. For some lines only: path:first-last.",
+                examples=["notes/todo.txt"],
+            ),
         ],
-        first_line: Annotated[int, Field(description="Where to begin.", ge=1)] = 1,
-        last_line: Annotated[int, Field(description="Where to stop; 0 is the end.", ge=0)] = 0,
     ) -> str:
         """Read a file: what it says, its text, its contents."""
-        lines = decoded(self._workspace.read(path, MAX_BYTES), path).splitlines()
+        # the range is part of the path, as search_files writes it: a small model fills in any argument it is offered
+        data, first, last = self._ranged(path)
+        lines = decoded(data, path).splitlines()
         if not lines:
             return f"The file {shown(path)} is empty."
-        if first_line > len(lines):
-            raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first_line}.")
-        end = min(last_line or len(lines), len(lines))
-        if end < first_line:
-            raise ToolError(f"last_line ({last_line}) comes before first_line ({first_line}).")
-        return _excerpt(lines, first_line, end)
+        if first > len(lines):
+            raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first}.")
+        end = min(last or len(lines), len(lines))
+        if end < first:
+            raise ToolError(f"The range in {shown(path)} ends before it begins.")
+        return _excerpt(lines, first, end)
+
+    def _ranged(self, path: str) -> tuple[bytes, int, int]:
+        """A file's bytes, and which of its lines are wanted; 0 is the end."""
+        found = _RANGE.fullmatch(path)
+        try:
+            return self._workspace.read(path, MAX_BYTES), 1, 0
+        except ToolError:
+            # a file whose own name ends like a range comes first
+            if found is None:
+                raise
+        first = max(1, int(found["first"]))
+        last = int(found["last"]) if found["last"] else 0 if found["open"] else first
+        return self._workspace.read(found["path"], MAX_BYTES), first, last
 
     @tool
     def search_files(
@@ -148,7 +167,7 @@ def _excerpt(lines: list[str], first: int, end: int) -> str:
     text = "\n".join(taken)
     if first == 1 and last == len(lines):
         return text
-    more = f" Read on with first_line={last + 1}." if last < end else ""
+    more = f" Read on from line {last + 1} with path:{last + 1}-" if last < end else ""
     return f"{text}\n(Lines {first} to {last} of {len(lines)}.{more})"
 
 

@@ -11,6 +11,7 @@ observers of ErrorEvent cannot change or stop anything.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import copy_context
 from functools import reduce
 from inspect import isawaitable
 from typing import TypeVar, cast
@@ -82,7 +83,7 @@ class Hooks:
                 report_dropped(error, f"hook {hook.name} on ErrorEvent")
                 return empty()
 
-            return defer(lambda: _lift(hook.on_event(event))).pipe(catch(failed))
+            return defer(lambda: _lift(_ask(hook, event))).pipe(catch(failed))
 
         steps = [hook for hook in self._for(ErrorEvent) if not isinstance(hook, OperatorHook)]
         if not steps:
@@ -97,11 +98,16 @@ class Hooks:
         return self._operators[kind]
 
 
+def _ask(hook: Hook, event: Event) -> Answer:
+    """What the hook answers. A context variable that it sets is set for itself alone."""
+    return copy_context().run(hook.on_event, event)
+
+
 def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
     """Call the hooks from `index` on; behind one that answers later the rest is a tail, so that no chain grows."""
     while index < len(steps):
         hook = steps[index]
-        answer = hook.on_event(event)
+        answer = _ask(hook, event)
         index += 1
         if answer is None:
             continue
@@ -190,7 +196,7 @@ def _chunk_operator(kind: type[Event], hook: Hook) -> Operator:
         return lambda chunks: map_flow(check)(operator(chunks))
 
     def step(event: Event) -> Event | Observable[Event]:
-        answer = hook.on_event(event)
+        answer = _ask(hook, event)
         if answer is None:
             return event
         if isinstance(answer, Event):

@@ -198,7 +198,7 @@ def _deeper(value: object, levels: int) -> bool:
     """Whether containers are nested more than so many levels deep; looks no further than that."""
     if not isinstance(value, (dict, list)):
         return False
-    inner = cast("list[object]", list(value.values()) if isinstance(value, dict) else value)
+    inner = cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)
     return levels == 0 or any(_deeper(item, levels - 1) for item in inner)
 
 

@@ -3,7 +3,7 @@
 from agentscope_rx.reactive.and_then import and_then
 from agentscope_rx.reactive.bridge import FlowIterator
 from agentscope_rx.reactive.catch import catch
-from agentscope_rx.reactive.channel import ChannelStatistics, Overflow
+from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
 from agentscope_rx.reactive.concat import concat
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import on_dropped
@@ -11,6 +11,7 @@ from agentscope_rx.reactive.ensure import ensure
 from agentscope_rx.reactive.expand import expand
 from agentscope_rx.reactive.flat_map import concat_map, flat_map, flat_map_kind
 from agentscope_rx.reactive.flow import Flow, flow
+from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
@@ -27,8 +28,6 @@ from agentscope_rx.reactive.sources import (
     from_async_iterable,
     from_awaitable,
     from_call,
-    from_iterable,
-    just,
     never,
     timer,
 )
@@ -41,6 +40,7 @@ from agentscope_rx.reactive.workers import WORKERS, WorkerStatistics
 __all__ = [
     "WORKERS",
     "Attempt",
+    "Buffering",
     "ChannelStatistics",
     "Demand",
     "Ending",

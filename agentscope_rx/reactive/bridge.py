@@ -7,15 +7,16 @@ An iterator is a handle that holds the channel while the channel never holds it:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, TimeoutError
-from typing import Generic, TypeVar, cast
+from types import FrameType, TracebackType
+from typing import Generic, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from reactivex.internal.exceptions import SequenceContainsNoElementsError
 
 from agentscope_rx.errors import RunInsideLoopError
-from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Channel, ChannelStatistics, Overflow
+from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Buffering, Channel, ChannelStatistics, Overflow
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.runtime import library_loop, running_loop
@@ -29,14 +30,23 @@ CLOSING_SECONDS = 10.0
 
 
 class FlowIterator(AsyncIterator[T], Generic[T]):
-    """Pulls a flow through a bounded channel. The run starts at the first pull and is disposed with the handle."""
+    """Pulls a flow through a bounded channel. The run starts at the first pull and is disposed with the handle.
 
-    __slots__ = ("__weakref__", "_channel", "_options", "_source")
+    As `async with`, the end of the block waits for the clean-up.
+    """
 
-    def __init__(self, source: Flow[T], capacity: int = DEFAULT_CAPACITY, overflow: Overflow = Overflow.WAIT) -> None:
-        self._source: Flow[T] | None = source
-        self._options = (capacity, overflow)
+    __slots__ = ("__weakref__", "_buffering", "_channel", "_source")
+
+    def __init__(
+        self,
+        source: Flow[T],
+        capacity: int = DEFAULT_CAPACITY,
+        overflow: Overflow = Overflow.WAIT,
+        coalesce: Callable[[T, T], T | None] | None = None,
+    ) -> None:
         self._channel: Channel[T] | None = None
+        self._source: Flow[T] | None = source
+        self._buffering = Buffering(capacity, overflow, coalesce)
 
     def __aiter__(self) -> FlowIterator[T]:
         return self
@@ -47,7 +57,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             source, self._source = self._source, None
             if source is None:
                 raise StopAsyncIteration
-            self._channel = Channel(*self._options)
+            self._channel = Channel(self._buffering)
             self._channel.open(source)
         try:
             return await self._channel.pull()
@@ -67,10 +77,18 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             finally:
                 forget()
 
+    async def __aenter__(self) -> FlowIterator[T]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
     def statistics(self) -> ChannelStatistics:
         """What has passed through the iterator's buffer and what waits in it."""
         if self._channel is None:
-            return ChannelStatistics(0, self._options[0], 0, 0, 0, False)
+            return ChannelStatistics(0, self._buffering.capacity, 0, 0, 0, 0, False)
         return self._channel.statistics()
 
     def __del__(self) -> None:
@@ -78,29 +96,38 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             self._channel.dispose()
 
 
-_entered: WeakKeyDictionary[object, list[tuple[asyncio.Task[object], FlowIterator[object]]]] = WeakKeyDictionary()
+class _Entry(NamedTuple):
+    """An `async with` block: which frame entered it, on which task, and what it got."""
+
+    frame: int
+    task: asyncio.Task[object]
+    iterator: FlowIterator[object]
 
 
-def enter(source: Flow[T]) -> FlowIterator[T]:
+_entered: WeakKeyDictionary[object, list[_Entry]] = WeakKeyDictionary()
+
+
+async def enter(source: Flow[T], frame: FrameType) -> FlowIterator[T]:
     """Begin an `async with` over a flow; one flow object may be entered by many tasks, and more than once."""
     iterator = FlowIterator(source)
     task = asyncio.current_task()
     assert task is not None
-    _entered.setdefault(source, []).append((task, cast("FlowIterator[object]", iterator)))
+    # (a number, as the frame would keep alive what the block holds; it lives as long as its block)
+    _entered.setdefault(source, []).append(_Entry(id(frame), task, cast("FlowIterator[object]", iterator)))
     return iterator
 
 
-async def leave(source: Flow[object]) -> None:
-    """End the innermost `async with` of this task over this flow."""
+async def leave(source: Flow[object], frame: FrameType) -> None:
+    """End the innermost `async with` over this flow: of this frame, else (a stack of contexts) of this task."""
     task = asyncio.current_task()
     assert task is not None
     entries = _entered[source]
-    own = [entry for entry in entries if entry[0] is task]
     # An async generator that was left half-way is closed by a task of the loop's own, not by the one that entered.
-    others = [entry for entry in entries if entry[0].get_loop() is task.get_loop()]
+    own = [entry for entry in entries if entry.frame == id(frame)] or [entry for entry in entries if entry.task is task]
+    others = [entry for entry in entries if entry.task.get_loop() is task.get_loop()]
     entry = (own or others)[-1]
     entries.remove(entry)
-    await entry[1].aclose()
+    await entry.iterator.aclose()
 
 
 class _Last(Generic[T]):

@@ -3,17 +3,24 @@
 | policy        | when the buffer is full                                                                   |
 |---------------|-------------------------------------------------------------------------------------------|
 | `WAIT`        | demand is withheld: sources stop reading (TCP pushes back); nothing is lost                 |
+| `COALESCE`    | as WAIT; but an item that can be merged with the one that waits last never needs a place    |
 | `DROP_OLDEST` | the oldest waiting item goes                                                                |
 | `DROP_NEWEST` | the new item goes                                                                           |
 | `FAIL`        | the run is disposed and the consumer gets `ChannelFullError`                                |
 
-Under WAIT the bound holds but for what one source item expands to: demand is looked at before an item is read.
+Under WAIT the bound holds but for what one source item expands to: demand is looked at before an item is read. Under
+COALESCE reading goes on at a full buffer, as what comes next may be mergeable, and stops at the first item that is not.
+
+    pushed      --a1-a2-a3-X-b1-b2--       coalesce(a1, a2) = a1a2, coalesce(a3, X) = None
+    pulled      --a1-----------a2a3-X-b1b2--
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, NamedTuple, TypeVar
 
@@ -34,19 +41,53 @@ class Overflow(StrEnum):
     """What to do with an item that finds the buffer full."""
 
     WAIT = "wait"
+    COALESCE = "coalesce"
     DROP_OLDEST = "drop_oldest"
     DROP_NEWEST = "drop_newest"
     FAIL = "fail"
 
 
+@dataclass(frozen=True, slots=True)
+class Buffering(Generic[T]):
+    """How many items may wait for a consumer, and what becomes of one that finds no place.
+
+    `coalesce(waiting, item)` gives one item that says all that both say, or None if they cannot be merged. It is asked
+    whenever something waits. The bound counts items: `coalesce` bounds how large one may grow, by answering None.
+    """
+
+    capacity: int = DEFAULT_CAPACITY
+    overflow: Overflow = Overflow.WAIT
+    coalesce: Callable[[T, T], T | None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise ConfigurationError(f"A channel's capacity must be at least 1, not {self.capacity}.")
+        if self.overflow not in tuple(Overflow):
+            raise ConfigurationError(f"{self.overflow!r} is not a policy; there are {', '.join(Overflow)}.")
+        object.__setattr__(self, "overflow", Overflow(self.overflow))
+        if (self.overflow is Overflow.COALESCE) != (self.coalesce is not None):
+            raise ConfigurationError("Overflow.COALESCE and a function `coalesce` need each other.")
+
+    @property
+    def withholds_at(self) -> int | None:
+        """How many items wait when demand is withheld; None if it never is."""
+        if self.overflow is Overflow.WAIT:
+            return self.capacity
+        return self.capacity + 1 if self.overflow is Overflow.COALESCE else None
+
+
 class ChannelStatistics(NamedTuple):
-    """A look at a channel: counts of items since it was opened, and what waits now."""
+    """A look at a channel: counts of items since it was opened, and what waits now.
+
+    Every item received was delivered, dropped, or merged into another one; or it waits.
+    """
 
     waiting: int
     capacity: int
     received: int
     delivered: int
     dropped: int
+    merged: int
     withheld: bool
 
 
@@ -54,30 +95,31 @@ class Channel(Generic[T]):
     """One subscription to a source, pulled by one consumer on the loop where it was opened."""
 
     __slots__ = (
+        "_buffering",
         "_capacity",
         "_delivered",
         "_dropped",
         "_ended",
         "_error",
         "_items",
-        "_overflow",
+        "_merged",
         "_received",
         "_subscription",
         "_waiter",
+        "_withholds_at",
         "demand",
         "scope",
     )
 
-    def __init__(self, capacity: int = DEFAULT_CAPACITY, overflow: Overflow = Overflow.WAIT) -> None:
-        if capacity < 1:
-            raise ConfigurationError(f"A channel's capacity must be at least 1, not {capacity}.")
-        self._capacity = capacity
-        self._overflow = Overflow(overflow)
+    def __init__(self, buffering: Buffering[T] | None = None) -> None:
+        self._buffering = buffering = buffering or Buffering()
+        self._capacity = buffering.capacity
+        self._withholds_at = buffering.withholds_at
         self._items: deque[T] = deque()
         self._ended = False
         self._error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._received = self._delivered = self._dropped = 0
+        self._received = self._delivered = self._dropped = self._merged = 0
         self.scope = Scope.here()
         self.demand = Demand(self.scope.loop)
         self.scope.demand = self.demand
@@ -85,7 +127,8 @@ class Channel(Generic[T]):
 
     def open(self, source: abc.ObservableBase[T]) -> None:
         """Subscribe; once."""
-        self._subscription = Subscription(self.scope, self._next, self._fail, self._complete)
+        on_next = self._next if self._buffering.coalesce is None else self._next_or_merge
+        self._subscription = Subscription(self.scope, on_next, self._fail, self._complete)
         self._subscription.start(source)
 
     async def pull(self) -> T:
@@ -131,25 +174,57 @@ class Channel(Generic[T]):
     def statistics(self) -> ChannelStatistics:
         """What has passed and what waits."""
         return ChannelStatistics(
-            len(self._items), self._capacity, self._received, self._delivered, self._dropped, not self.demand.ready
+            waiting=len(self._items),
+            capacity=self._capacity,
+            received=self._received,
+            delivered=self._delivered,
+            dropped=self._dropped,
+            merged=self._merged,
+            withheld=not self.demand.ready,
         )
 
     def _next(self, item: T) -> None:
         self._received += 1
-        if len(self._items) >= self._capacity and self._overflow is not Overflow.WAIT:
-            self._dropped += 1
-            if self._overflow is Overflow.DROP_NEWEST:
-                return
-            if self._overflow is Overflow.FAIL:
-                if self._subscription is not None:
-                    self._subscription.dispose()
-                self._fail(ChannelFullError(self._capacity))
-                return
-            self._items.popleft()
-        self._items.append(item)
-        if self._overflow is Overflow.WAIT and len(self._items) >= self._capacity:
+        items = self._items
+        if self._withholds_at is None and len(items) >= self._capacity and not self._made_room():
+            return
+        items.append(item)
+        if self._withholds_at is not None and len(items) >= self._withholds_at:
             self.demand.withhold()
         self._wake()
+
+    def _next_or_merge(self, item: T) -> None:
+        coalesce = self._buffering.coalesce
+        if coalesce is None or not self._items:
+            self._next(item)
+            return
+        try:
+            merged = coalesce(self._items[-1], item)
+        except Exception as error:
+            self._stop(error)
+            return
+        if merged is None:
+            self._next(item)
+        else:
+            # whoever waits was woken by the item that this one joins
+            self._items[-1] = merged
+            self._received += 1
+            self._merged += 1
+
+    def _made_room(self) -> bool:
+        """Whether a full buffer that does not withhold demand can take one more item."""
+        self._dropped += 1
+        if self._buffering.overflow is Overflow.DROP_OLDEST:
+            self._items.popleft()
+            return True
+        if self._buffering.overflow is Overflow.FAIL:
+            self._stop(ChannelFullError(self._capacity))
+        return False
+
+    def _stop(self, error: Exception) -> None:
+        if self._subscription is not None:
+            self._subscription.dispose()
+        self._fail(error)
 
     def _fail(self, error: Exception) -> None:
         self._error = raisable(error)

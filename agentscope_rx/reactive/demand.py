@@ -42,12 +42,18 @@ class Demand:
         """Seconds, up to now, during which demand was withheld."""
         return self._total if self.ready else self._total + self._loop.time() - self._since
 
-    def when_ready(self, waiter: Callable[[], object]) -> None:
-        """Call `waiter` once demand is there: at once if it is."""
+    def when_ready(self, waiter: Callable[[], object]) -> Callable[[], None]:
+        """Call `waiter` once demand is there, at once if it is; returns a function that takes the wish back."""
         if self.ready:
             waiter()
         else:
             self._waiters.append(waiter)
+
+        def forget() -> None:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+        return forget
 
     async def wait(self) -> None:
         """Return once demand is there."""

@@ -7,6 +7,7 @@
 | `flow.run()`                       | the same for a script without a loop: blocks                           |
 | `async for x in flow`              | pulled, with back-pressure; leaving the loop disposes                  |
 | `async with flow as values`        | the same, and the end waits for the clean-up                           |
+| `flow.buffered(capacity, policy)`  | either of these two, through a buffer of your choice                   |
 | `flow.pipe(ops...)`                | a Flow again, behind kernel and stock operators alike                  |
 | `flow.as_task()`                   | an asyncio task for the last value                                     |
 
@@ -16,13 +17,15 @@ A Flow is attached by kernel operators through `_attach`, by everybody else thro
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
 from reactivex import ConnectableObservable, Observable, abc
 
+from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Overflow
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.subscription import Subscription
@@ -137,17 +140,34 @@ class Flow(Observable[T]):
 
         return FlowIterator(self)
 
-    async def __aenter__(self) -> FlowIterator[T]:
+    def buffered(
+        self: Flow[A],
+        capacity: int = DEFAULT_CAPACITY,
+        overflow: Overflow | None = None,
+        *,
+        coalesce: Callable[[A, A], A | None] | None = None,
+    ) -> FlowIterator[A]:
+        """For one `async for` or `async with`: pulled through a buffer of this size, with this policy (see `channel`).
+
+        Without a policy it is COALESCE if there is a function for it, else WAIT. `statistics()` tells what waits.
+        """
+        from agentscope_rx.reactive.bridge import FlowIterator
+
+        if overflow is None:
+            overflow = Overflow.WAIT if coalesce is None else Overflow.COALESCE
+        return FlowIterator(self, capacity, overflow, coalesce)
+
+    def __aenter__(self) -> Coroutine[object, object, FlowIterator[T]]:
         from agentscope_rx.reactive.bridge import enter
 
-        return enter(self)
+        return enter(self, sys._getframe(1))
 
-    async def __aexit__(
+    def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    ) -> Coroutine[object, object, None]:
         from agentscope_rx.reactive.bridge import leave
 
-        await leave(self)
+        return leave(self, sys._getframe(1))
 
 
 def flow(source: Observable[A]) -> Flow[A]:

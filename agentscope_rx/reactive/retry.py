@@ -87,6 +87,12 @@ def retry(policy: RetryPolicy, *, notice: Callable[[Attempt], T] | None = None) 
     return operator
 
 
+class _History(str):
+    """A note of ours on an error."""
+
+    __slots__ = ()
+
+
 class _Retry(Generic[T]):
     __slots__ = (
         "_disposed",
@@ -199,5 +205,8 @@ class _Retry(Generic[T]):
 
     def _give_up(self, error: Exception) -> None:
         if self._told:
-            error.add_note(f"Attempt {self._failures} of {self._failures}. Before: {'; '.join(self._told)}")
+            notes: list[str] = getattr(error, "__notes__", [])
+            # one exception object may end many runs: it tells of the last one only
+            notes[:] = [note for note in notes if not isinstance(note, _History)]
+            error.add_note(_History(f"Attempt {self._failures} of {self._failures}. Before: {'; '.join(self._told)}"))
         self._sink.on_error(error)

@@ -79,10 +79,14 @@ class Scope(PeriodicScheduler):
         """Call after `delay` seconds of the loop's clock, in a fresh copy of the context."""
         return self.loop.call_later(delay, call, context=self.context.copy())
 
+    def call_soon(self, call: Callable[[], object]) -> asyncio.Handle:
+        """Call in the loop's next turn, in a fresh copy of the context and not in that of whoever asks for it."""
+        return self.loop.call_soon(call, context=self.context.copy())
+
     def call_from_thread(self, call: Callable[..., object], *args: object) -> None:
-        """Hop to the loop's thread; what comes after the loop has closed is dropped with its signal."""
+        """Hop to the loop's thread, and to a fresh copy of the context; dropped if the loop has closed."""
         try:
-            self.loop.call_soon_threadsafe(call, *args)
+            self.loop.call_soon_threadsafe(call, *args, context=self.context.copy())
         except RuntimeError:
             if not self.loop.is_closed():
                 raise

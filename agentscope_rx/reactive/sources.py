@@ -2,20 +2,19 @@
 
 | source                        | emits                                          | disposal                    |
 |-------------------------------|------------------------------------------------|-----------------------------|
-| `just(a, b)`, `from_iterable` | the values, at once                            | no further value            |
 | `empty`, `never`, `fail`      | nothing; nothing, ever; an error               |                             |
 | `defer(make)`                 | what the Observable made at subscription emits | that Observable             |
 | `from_call(fn)`               | the result of one awaitable                    | cancels its task            |
 | `from_async_iterable(make)`   | its items, as fast as there is demand          | cancels its task, closes it |
 | `timer(seconds)`              | 0 after a delay of the loop's clock            | drops the timer             |
 
-Blocking functions: see `on_worker`.
+Values that are there: see `iterable`. Blocking functions: see `on_worker`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Generic, TypeVar
 
@@ -24,7 +23,7 @@ from reactivex import abc
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.fuse import Deferred, Immediate
+from agentscope_rx.reactive.fuse import Deferred
 from agentscope_rx.reactive.observer import Cancelled, Sink
 from agentscope_rx.reactive.scope import Scope
 
@@ -35,41 +34,16 @@ class SourceCancelledError(AgentScopeError):
     """A source's task was cancelled by someone else than its subscriber, such as a loop that shuts down."""
 
 
-def just(*values: T) -> Flow[T]:
-    """Emits the values, synchronously, and completes."""
-    return Immediate(values[0]) if len(values) == 1 else from_iterable(values)
-
-
-def from_iterable(values: Iterable[T]) -> Flow[T]:
-    """Emits the items of a fresh iterator, synchronously, and completes; looks for disposal before each."""
+def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
+    """Completes at once."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
         flag = Cancelled()
         sink.on_subscribe(flag)
-        if flag.disposed:
-            return
-        iterator: Iterator[T] | None = None
-        while True:
-            try:
-                if iterator is None:
-                    iterator = iter(values)
-                value = next(iterator)
-            except StopIteration:
-                break
-            except Exception as error:
-                sink.on_error(error)
-                return
-            sink.on_next(value)
-            if flag.disposed:
-                return
-        sink.on_completed()
+        if not flag.disposed:
+            sink.on_completed()
 
     return Flow(connect)
-
-
-def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """Completes at once."""
-    return from_iterable(())
 
 
 def never() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
@@ -136,7 +110,7 @@ def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
     """
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _Call(sink)
+        source = _Call(sink, scope)
         sink.on_subscribe(source)
         if not source.disposed:
             source.start(scope, source.drive(call))
@@ -155,7 +129,7 @@ def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
         return await awaitable
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _Await(sink, awaitable)
+        source = _Await(sink, scope, awaitable)
         sink.on_subscribe(source)
         if not source.disposed:
             source.task = scope.spawn(source.drive(wait))
@@ -180,12 +154,16 @@ def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
 
 
 class _TaskSource(Generic[T]):
-    """A source that lives in a task. Its signals run in that task too, so disposal from there must not cancel it."""
+    """A source that lives in a task. Its signals run in that task too, so disposal from there must not cancel it.
 
-    __slots__ = ("_signalling", "_sink", "disposed", "task")
+    They run in a context of their own: what the source's code sets is not seen by what follows on its signals.
+    """
 
-    def __init__(self, sink: Sink[T]) -> None:
+    __slots__ = ("_signal", "_signalling", "_sink", "disposed", "task")
+
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._sink = sink
+        self._signal = scope.context.copy().run
         self._signalling = False
         self.disposed = False
         self.task: asyncio.Task[None] | None = None
@@ -198,7 +176,9 @@ class _TaskSource(Generic[T]):
         # a task that is cancelled before its first step (by a loop that shuts down at once) runs not a line of ours
         if not (self._signalling or self.disposed):
             self._signalling = True
-            self._sink.on_error(SourceCancelledError("A source was cancelled from outside before it began."))
+            self._signal(
+                self._sink.on_error, SourceCancelledError("A source was cancelled from outside before it began.")
+            )
 
     def dispose(self) -> None:
         if not self.disposed:
@@ -219,15 +199,17 @@ class _TaskSource(Generic[T]):
             return
         self._signalling = True
         if error is None:
-            self._sink.on_completed()
+            self._signal(self._sink.on_completed)
         elif isinstance(error, Exception):
-            self._sink.on_error(error)
+            self._signal(self._sink.on_error, error)
         elif isinstance(error, asyncio.CancelledError) and not self._cancelled_from_outside():
             failure = RuntimeError("A source awaited something that was cancelled.")
             failure.__cause__ = error
-            self._sink.on_error(failure)
+            self._signal(self._sink.on_error, failure)
         else:
-            self._sink.on_error(SourceCancelledError(f"A source was cancelled from outside: {error!r}"))
+            self._signal(
+                self._sink.on_error, SourceCancelledError(f"A source was cancelled from outside: {error!r}")
+            )
             raise error
 
 
@@ -242,7 +224,7 @@ class _Call(_TaskSource[T]):
         else:
             if not self.disposed:
                 self._signalling = True
-                self._sink.on_next(value)
+                self._signal(self._sink.on_next, value)
                 self._finish(None)
             return
         try:
@@ -255,8 +237,8 @@ class _Call(_TaskSource[T]):
 class _Await(_Call[T]):
     __slots__ = ("_awaitable",)
 
-    def __init__(self, sink: Sink[T], awaitable: Awaitable[T]) -> None:
-        super().__init__(sink)
+    def __init__(self, sink: Sink[T], scope: Scope, awaitable: Awaitable[T]) -> None:
+        super().__init__(sink, scope)
         self._awaitable = awaitable
 
     def dispose(self) -> None:
@@ -267,17 +249,17 @@ class _Await(_Call[T]):
 
 
 class _Reader(_TaskSource[T]):
-    __slots__ = ("_scope",)
+    __slots__ = ("_demand",)
 
     def __init__(self, sink: Sink[T], scope: Scope) -> None:
-        super().__init__(sink)
-        self._scope = scope
+        super().__init__(sink, scope)
+        self._demand = scope.demand
 
     async def drive(self, make: Callable[[], AsyncIterable[T]]) -> None:
         iterator: AsyncIterator[T] | None = None
         failure: BaseException | None = None
-        demand = self._scope.demand
-        on_next = self._sink.on_next
+        demand = self._demand
+        signal, on_next = self._signal, self._sink.on_next
         try:
             while not self.disposed:
                 try:
@@ -293,7 +275,7 @@ class _Reader(_TaskSource[T]):
                     break
                 # outside of that `try`: what a sink raises is not this source's error
                 self._signalling = True
-                on_next(value)
+                signal(on_next, value)
                 self._signalling = False
         finally:
             # from here on disposal is only noted: a close that has begun is not cut short

@@ -65,7 +65,8 @@ class Subscription(abc.DisposableBase, Generic[T]):
         if self._stopped:
             return
         try:
-            attach(source, self, self.scope)
+            # in a copy: what a hook sets while it is attached must not reach the subscriber
+            self.scope.context.copy().run(attach, source, self, self.scope)
         except Exception as error:
             # an operator that fails to start; a subscriber's own exceptions never get here
             self._stop_upstream()

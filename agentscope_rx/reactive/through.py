@@ -5,10 +5,17 @@
     result              ----Ax------A--|    completes when the operator has completed, hence flushed
 
 The operator sees a stream of its kind alone, which completes when the source does.
+
+| the operator            | a value of its kind                                                       |
+|-------------------------|---------------------------------------------------------------------------|
+| does not listen yet     | waits, and is the first that it hears (`delay_subscription`, `start_with`) |
+| listens                 | goes to it; if it listens several times, to each from when it listens on  |
+| has left or completed   | is over (`take(1)`)                                                       |
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
@@ -40,7 +47,6 @@ class _Through(Generic[T, K]):
 
     __slots__ = (
         "_inside",
-        "_inside_done",
         "_kind",
         "_operator",
         "_outside",
@@ -59,8 +65,7 @@ class _Through(Generic[T, K]):
         self._scope = scope
         self._kind = kind
         self._operator = operator
-        self._inside: Sink[K] | None = None
-        self._inside_done = False
+        self._inside: _Inside[K] = _Inside()
         self._source_done = False
         self._outside_done = False
         self._outside: Upstream | None = None
@@ -71,19 +76,16 @@ class _Through(Generic[T, K]):
         self.sink.on_subscribe(self)
         if self.disposed:
             return
-        inside: Flow[K] = Flow(self._listen)
         try:
-            outside = self._operator(inside)
+            outside = self._operator(Flow(self._inside.listen))
         except Exception as error:
-            self.fail(error)
+            failure = error
+        else:
+            attach(outside, _Outside(cast("_Through[object, K]", self)), self._scope)
+            if not self.disposed:
+                attach(source, self, self._scope)
             return
-        attach(outside, _Outside(cast("_Through[object, K]", self)), self._scope)
-        if not self.disposed:
-            attach(source, self, self._scope)
-
-    def _listen(self, sink: Sink[K], scope: Scope) -> None:
-        self._inside = sink
-        sink.on_subscribe(_Ear(cast("_Through[object, object]", self)))
+        self.fail(failure)
 
     def on_subscribe(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -91,10 +93,10 @@ class _Through(Generic[T, K]):
             upstream.dispose()
 
     def on_next(self, value: T) -> None:
-        if not isinstance(value, self._kind):
+        if isinstance(value, self._kind):
+            self._inside.emit(value)
+        else:
             self.sink.on_next(value)
-        elif self._inside is not None and not self._inside_done:
-            self._inside.on_next(value)
 
     def on_error(self, error: Exception) -> None:
         # not into the operator: it must not turn a failed stage into a completed one
@@ -102,15 +104,8 @@ class _Through(Generic[T, K]):
 
     def on_completed(self) -> None:
         self._source_done = True
-        if self._inside is not None and not self._inside_done:
-            self._inside_done = True
-            self._inside.on_completed()
-        elif self._outside_done:
-            self.flushed()
-
-    def operator_left(self) -> None:
-        """The operator listens no more (as `take(1)` does): its values are over, the others go on."""
-        self._inside_done = True
+        self._inside.complete()
+        self._end_if_both_have()
 
     def outside_subscribed(self, upstream: Upstream) -> None:
         self._outside = upstream
@@ -123,9 +118,12 @@ class _Through(Generic[T, K]):
 
     def flushed(self) -> None:
         """The operator has completed; if the source has too, all is over."""
-        self._inside_done = True
+        self._inside.close()
         self._outside_done = True
-        if self._source_done and not self.disposed:
+        self._end_if_both_have()
+
+    def _end_if_both_have(self) -> None:
+        if self._source_done and self._outside_done and not self.disposed:
             self.disposed = True
             self.sink.on_completed()
 
@@ -137,20 +135,74 @@ class _Through(Generic[T, K]):
     def dispose(self) -> None:
         if not self.disposed:
             self.disposed = True
+            self._inside.close()
             if self._upstream is not None:
                 self._upstream.dispose()
             if self._outside is not None:
                 self._outside.dispose()
 
 
-class _Ear:
-    __slots__ = ("_parent",)
+class _Inside(Generic[K]):
+    """The stream that the operator listens to: once as a rule, never or several times if it likes."""
 
-    def __init__(self, parent: _Through[object, object]) -> None:
-        self._parent = parent
+    __slots__ = ("_completed", "_ears", "_early")
+
+    def __init__(self) -> None:
+        self._ears: tuple[_Ear[K], ...] = ()
+        # what has come before anybody listened; None once somebody has
+        self._early: deque[K] | None = deque()
+        self._completed = False
+
+    def listen(self, sink: Sink[K], scope: Scope) -> None:
+        ear = _Ear(self, sink)
+        sink.on_subscribe(ear)
+        # what comes meanwhile goes behind
+        while self._early and not ear.deaf:
+            sink.on_next(self._early.popleft())
+        self._early = None
+        if ear.deaf:
+            return
+        if self._completed:
+            sink.on_completed()
+        else:
+            self._ears = (*self._ears, ear)
+
+    def emit(self, value: K) -> None:
+        if self._early is not None:
+            self._early.append(value)
+            return
+        for ear in self._ears:
+            if not ear.deaf:
+                ear.sink.on_next(value)
+
+    def complete(self) -> None:
+        self._completed = True
+        ears, self._ears = self._ears, ()
+        for ear in ears:
+            if not ear.deaf:
+                ear.sink.on_completed()
+
+    def leave(self, ear: _Ear[K]) -> None:
+        self._ears = tuple(other for other in self._ears if other is not ear)
+
+    def close(self) -> None:
+        """Nobody will listen any more."""
+        self._early = None
+        self._ears = ()
+
+
+class _Ear(Generic[K]):
+    __slots__ = ("_inside", "deaf", "sink")
+
+    def __init__(self, inside: _Inside[K], sink: Sink[K]) -> None:
+        self._inside = inside
+        self.sink = sink
+        self.deaf = False
 
     def dispose(self) -> None:
-        self._parent.operator_left()
+        if not self.deaf:
+            self.deaf = True
+            self._inside.leave(self)
 
 
 class _Outside(Generic[K]):

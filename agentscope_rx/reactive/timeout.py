@@ -160,7 +160,8 @@ class _Timeout(Generic[T]):
             self._expire("idle" if self._seen else "first", limit)
         elif demand is not None and not demand.ready:
             self._pace_timer = None
-            demand.when_ready(self._resumed)
+            # through the loop: what a late deadline leads to does not happen inside of the consumer's pull
+            demand.when_ready(lambda: self._scope.call_soon(self._resumed))
         else:
             self._pace_timer = self._scope.call_later(remaining, self._pace_passed)
 

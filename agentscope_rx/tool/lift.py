@@ -17,6 +17,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
+from contextvars import copy_context
 from enum import Enum, auto
 from typing import Annotated, cast, get_args, get_origin
 
@@ -81,7 +82,8 @@ def lift(kind: Kind, call: Callable[[], object], executor: Executor | None = Non
         case Kind.ASYNC_ITEMS:
             return from_async_iterable(cast("Callable[[], AsyncIterable[object]]", call))
         case Kind.OBSERVABLE:
-            return defer(cast("Callable[[], abc.ObservableBase[object]]", call))
+            # called on the loop, amid the run: what it sets in its context is not for the stages that follow
+            return defer(lambda: cast("abc.ObservableBase[object]", copy_context().run(call)))
 
 
 _FOLLOWED = (abc.ObservableBase, Awaitable, AsyncIterable, Generator)

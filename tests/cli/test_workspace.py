@@ -187,31 +187,37 @@ def test_a_long_listing_is_cut(tools: FileTools, root: Path) -> None:
 def test_reading_lines(tools: FileTools, root: Path) -> None:
     (root / "n.txt").write_text("".join(f"line {n}\n" for n in range(1, 11)))
     assert tools.read_file("n.txt").count("\n") == 9
-    assert tools.read_file("n.txt", 9) == "line 9\nline 10\n(Lines 9 to 10 of 10.)"
-    assert tools.read_file("n.txt", 2, 3) == "line 2\nline 3\n(Lines 2 to 3 of 10.)"
-    assert tools.read_file("n.txt", 2, 99).endswith("(Lines 2 to 10 of 10.)")
+    assert tools.read_file("n.txt:9-") == "line 9\nline 10\n(Lines 9 to 10 of 10.)"
+    assert tools.read_file("n.txt:2-3") == "line 2\nline 3\n(Lines 2 to 3 of 10.)"
+    assert tools.read_file("n.txt:4") == tools.read_file("n.txt:4:") == "line 4\n(Lines 4 to 4 of 10.)"
+    assert tools.read_file("n.txt:2-99").endswith("(Lines 2 to 10 of 10.)")
+    assert tools.read_file("n.txt:0-1").startswith("line 1\n")
     with pytest.raises(ToolError, match="has 10 lines"):
-        tools.read_file("n.txt", 11)
-    with pytest.raises(ToolError, match="before"):
-        tools.read_file("n.txt", 5, 4)
+        tools.read_file("n.txt:11")
+    with pytest.raises(ToolError, match="ends before it begins"):
+        tools.read_file("n.txt:5-4")
+    with pytest.raises(ToolError, match="no file or folder"):
+        tools.read_file("nothing:5-4")
+    with pytest.raises(ToolError, match=r"'\.\.'"):
+        tools.read_file("../n.txt:5")
+    (root / "n.txt:3").write_text("odd")
+    assert tools.read_file("n.txt:3") == "odd"
     (root / "empty.txt").touch()
     assert tools.read_file("empty.txt") == "The file 'empty.txt' is empty."
 
 
 def test_long_files_are_cut_and_say_where_to_go_on(tools: FileTools, root: Path) -> None:
     (root / "long.txt").write_text("".join(f"{n:>99}\n" for n in range(1, 1001)))
-    text, first = "", 1
-    while True:
-        answer = tools.read_file("long.txt", first)
+    text, first = "", "1"
+    while first:
+        answer = tools.read_file(f"long.txt:{first}-")
         assert len(answer) <= files.MAX_TEXT + 100
         body, _, note = answer.rpartition("\n(")
         text += body + "\n"
-        if "Read on with first_line=" not in note:
-            break
-        first = int(note.partition("first_line=")[2].partition(".")[0])
+        first = note.partition("path:")[2].partition("-")[0]
     assert text == (root / "long.txt").read_text()
     (root / "wide.txt").write_text("x" * 50_000 + "\nend\n")
-    assert "Read on with first_line=2." in tools.read_file("wide.txt")
+    assert "Read on from line 2 with path:2-" in tools.read_file("wide.txt")
 
 
 def test_too_large_and_binary_files_are_denied(tools: FileTools, root: Path) -> None:

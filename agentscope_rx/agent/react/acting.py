@@ -26,7 +26,6 @@ from agentscope_rx.reactive import (
     ensure,
     expand,
     flat_map_kind,
-    from_iterable,
     just,
     map_flow,
     merge_ordered,
@@ -69,7 +68,7 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         batch.calls.append(event.tool_use)
         return event
 
-    announce: Flow[Event] = from_iterable(calls).pipe(
+    announce: Flow[Event] = just(*calls).pipe(
         concat_map(lambda call: agent.hooks.fire(PreActingEvent(iteration=run.iteration, tool_use=call))),
         map_flow(announced),
     )

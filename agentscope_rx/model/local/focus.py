@@ -23,6 +23,9 @@ NEAR = 0.5
 _SHORT = re.compile(r"(?!#)\S+(?: \S+)?")
 _SHORT_LENGTH = 40
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\"'(])")
+_FOUND = re.compile(r"\S+:\d+: ")
+"""How a search marks where a line was found: it belongs to the whole line."""
+
 _K1 = 1.2
 _B = 0.5
 _TITLE = 1.5
@@ -39,7 +42,7 @@ def statements(text: str) -> list[str]:
         if names:
             found.append(", ".join(names))
             names = []
-        found += [sentence for sentence in _SENTENCE.split(line) if sentence]
+        found += [line] if _FOUND.match(line) else [sentence for sentence in _SENTENCE.split(line) if sentence]
     return list(dict.fromkeys(found))
 
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
-from agentscope_rx.message import Msg, MsgRole
+from agentscope_rx.message import Msg
 from agentscope_rx.model.local import schema
 from agentscope_rx.model.local.conversation import Conversation, Round, read
 from agentscope_rx.model.local.focus import MAX_STATEMENTS, focus
@@ -34,6 +35,7 @@ TALK_CHARACTERS = 8000
 _WHO = "You are a helpful assistant."
 _CALL = f"{_WHO} Call one tool, as JSON."
 _ANSWER = f"{_WHO} Answer the question with a line from the text."
+_SAMPLES: Mapping[str, object] = {"integer": 3, "number": 2.5, "boolean": True, "array": (), "object": {}}
 _TALK = (("Hello!", "Hello! How can I help you?"), ("Who wrote Hamlet?", "William Shakespeare wrote Hamlet."))
 _ANSWERS = (
     (
@@ -52,10 +54,11 @@ _ANSWERS = (
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question to the model. Without a `schema` its answer is plain text."""
+    """One question to the model. Without a `schema` its answer is plain text; `free` if it need not quote."""
 
     messages: tuple[Msg, ...]
     schema: Mapping[str, object] | None = None
+    free: bool = False
 
 
 def next_turn(messages: Sequence[Msg], tools: Sequence[ToolSchema], choice: ToolChoice | None = None) -> Turn:
@@ -99,12 +102,17 @@ def _untried(conversation: Conversation, chosen: Sequence[ToolSchema]) -> tuple[
     return tuple(tool for tool in chosen if tool.name != failed) or tuple(chosen)
 
 
-def _call(
-    conversation: Conversation, step: str, tools: Sequence[ToolSchema], *, or_answer: bool = False
-) -> Turn:
+def _tried(conversation: Conversation, tool: ToolSchema) -> list[object]:
+    """The arguments that this tool has failed with."""
+    failed = (past for past in conversation.rounds if past.failed and past.tool == tool.name)
+    return [value for past in failed for value in past.arguments.values()]
+
+
+def _call(conversation: Conversation, step: str, tools: Sequence[ToolSchema], *, or_answer: bool = False) -> Turn:
     known = _observed(conversation, step)
-    tried = [value for past in conversation.rounds if past.failed for value in past.arguments.values()]
-    branches = [schema.call(tool, step, known=" ".join(known), tried=tried) for tool in tools]
+    branches = [
+        schema.call(tool, step, known=" ".join(known), tried=_tried(conversation, tool)) for tool in tools
+    ]
     lines = [f"{tool.name}({', '.join(parameters(tool))}): {tool.description}" for tool in tools]
     messages = [Msg.system("\n".join([_CALL, "Tools:", *lines]))]
     # the last example weighs most with this model: it is for the tool that the request speaks of most
@@ -115,7 +123,7 @@ def _call(
         for said, replied in _TALK:
             messages += [Msg.user(said), Msg.assistant(json.dumps({"answer": replied}))]
     messages.append(Msg.user("\n".join([*known, step])))
-    return Turn(tuple(messages), schema.one_of(branches))
+    return Turn(tuple(messages), schema.one_of(branches), free=or_answer)
 
 
 def _answer(conversation: Conversation, question: str, tools: Sequence[ToolSchema]) -> Turn:
@@ -148,14 +156,14 @@ def _talk(conversation: Conversation) -> Turn:
         kept.append(message)
     if kept and len(kept[0].text) > TALK_CHARACTERS:
         kept[0] = kept[0].replace(content=kept[0].text[-TALK_CHARACTERS:])
-    return Turn((Msg.system(conversation.system[:TALK_CHARACTERS] or _WHO), *reversed(kept)))
+    return Turn((Msg.system(conversation.system[:TALK_CHARACTERS] or _WHO), *reversed(kept)), free=True)
 
 
 def _observed(conversation: Conversation, question: str) -> list[str]:
     """What the observations say to a question, the latest first."""
     found: list[str] = []
     for past in reversed(conversation.rounds):
-        found += focus(question, past.text)
+        found += [] if past.failed else focus(question, past.text)
     return list(dict.fromkeys(found))[:MAX_STATEMENTS]
 
 
@@ -179,6 +187,7 @@ def _example_value(given: Mapping[str, object]) -> object:
         return shown[-1]
     if "default" in given:
         return given["default"]
-    if isinstance(given.get("enum"), Sequence):
-        return given["enum"][0]  # type: ignore[index]
-    return {"integer": 3, "number": 2.5, "boolean": True, "array": [], "object": {}}.get(str(given.get("type")), "...")
+    listed = given.get("enum")
+    if isinstance(listed, Sequence) and listed:
+        return cast("Sequence[object]", listed)[0]
+    return _SAMPLES.get(str(given.get("type")), "...")

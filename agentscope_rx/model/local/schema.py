@@ -12,26 +12,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import cast
 
-from agentscope_rx.model.local.shortlist import parameters, required, tool_features
-from agentscope_rx.model.local.words import feature, features, is_function_word, is_name, shape, words
+from agentscope_rx.model.local.shortlist import COPIED, EXPRESSION, required, tool_features
+from agentscope_rx.model.local.words import feature, is_function_word, is_name, shape, words
 from agentscope_rx.model.options import ToolSchema
 
 JsonSchema = dict[str, object]
 
-_COPIED = re.compile(
-    r"(?:.*_)?(?:path|file|filename|folder|directory|dir|url|pattern|query|keyword|word|phrase|name|id)s?"
-)
-_EXPRESSION = re.compile(r"(?:.*_)?(?:expression|formula|equation|calculation)")
 _NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
-_KEPT = frozenset(
-    "type properties required additionalProperties items prefixItems minItems maxItems enum const anyOf oneOf "
-    "minLength maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum".split()
-)
+_QUOTED = re.compile(r"(?<!\w)[\"'`“‘]([^\"'`“”‘’]{1,80})[\"'`”’](?!\w)")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_KEYWORDS = """
+type properties required additionalProperties items prefixItems minItems maxItems enum const anyOf oneOf minLength
+maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum
+"""
+_KEPT = frozenset(_KEYWORDS.split())
 _LEAD_WORDS = 16
-_QUESTION_WORDS = frozenset("what which who whom whose how where when why do does did is are was many much".split())
+_ASKING = "what which who whom whose how where when why do does did is are was many much"
+_NOT_TAKEN_UP = frozenset(_ASKING.split(" "))
 _SPAN_WORDS = 60
 
 
@@ -42,10 +42,10 @@ def one_of(branches: Sequence[JsonSchema]) -> JsonSchema:
 
 def call(tool: ToolSchema, request: str, *, known: str = "", tried: Collection[object] = ()) -> JsonSchema:
     """A call of `tool` that serves the request. `known`: what observations say; `tried`: values that failed before."""
-    arguments = _inlined(tool.parameters, tool.parameters.get("$defs"), 0)
+    arguments = _inlined(tool.parameters, cast("Mapping[str, object]", tool.parameters.get("$defs") or {}), 0)
     arguments.setdefault("type", "object")
     listed = dict(cast("Mapping[str, JsonSchema]", arguments.get("properties") or {}))
-    spare = _named(tool, request)
+    spare = candidates(tool, request)
     for name, schema in list(listed.items()):
         if name not in required(tool) and len(spare) <= len(required(tool)):
             # the request says nothing that an optional argument could be made of
@@ -63,7 +63,7 @@ def answer(quoted: str | None = None) -> JsonSchema:
 
 
 def quoting(question: str, statements: Sequence[str]) -> str:
-    """The pattern of an answer: a statement, or words of the question and then a statement from a word of it to its end.
+    """The pattern of an answer: a statement, or words of the question and a statement from a word of it to its end.
 
     What is said is the model's choice; a number or a name that was not seen cannot be said.
     """
@@ -76,32 +76,34 @@ def quoting(question: str, statements: Sequence[str]) -> str:
 
 
 def candidates(tool: ToolSchema, request: str) -> list[str]:
-    """The words of a request that can be what a call of the tool is about: names if there are any, else all."""
+    """What of a request a call of the tool can be about: what it quotes, else names in it, else all its words."""
+    quoted = _QUOTED.findall(request)
+    if quoted:
+        return list(dict.fromkeys(quoted))
     said = tool_features(tool)
     plain: list[str] = []
     names: list[str] = []
-    for index, word in enumerate(words(request)):
-        if is_name(word, first=index == 0):
-            names.append(word)
-        elif not is_function_word(word) and feature(word) not in said:
-            plain.append(word)
+    for sentence in _SENTENCE_END.split(request):
+        for index, word in enumerate(words(sentence)):
+            if is_name(word, first=index == 0):
+                names.append(word)
+            elif not is_function_word(word) and feature(word) not in said:
+                plain.append(word)
     return list(dict.fromkeys(names or plain))
-
-
-def _named(tool: ToolSchema, request: str) -> list[str]:
-    return candidates(tool, request)
 
 
 def _held(
     name: str, schema: JsonSchema, spare: Sequence[str], request: str, known: str, tried: Collection[object]
 ) -> JsonSchema:
     """A string argument held to the conversation, if its name says that it is copied or computed from there."""
-    if _COPIED.fullmatch(name) and "pattern" not in schema:
+    if COPIED.fullmatch(name) and "pattern" not in schema:
         choice = [word for word in spare if word not in tried]
         return {"type": "string", "enum": choice} if choice else schema
-    if _EXPRESSION.fullmatch(name):
-        said = _NUMBER_IN_TEXT.findall(request)
-        return {"type": "string", "pattern": _expression(said if len(said) > 1 else said + _NUMBER_IN_TEXT.findall(known))}
+    if EXPRESSION.fullmatch(name):
+        numbers = _NUMBER_IN_TEXT.findall(request)
+        if len(numbers) < 2:
+            numbers += _NUMBER_IN_TEXT.findall(known)
+        return {"type": "string", "pattern": _expression(numbers)}
     return schema
 
 
@@ -110,9 +112,12 @@ def _expression(numbers: Sequence[str]) -> str:
     at_hand = "|".join(map(_literal, dict.fromkeys(numbers)))
     number = f"({at_hand})" if len(numbers) > 1 else "[0-9]{1,9}([.][0-9]{1,6})?"
     sign = r"( [-+*/%] | \*\* )"
+    pair = f"{number}{sign}{number}"
     if len(numbers) == 2:
-        return f"^{number}{sign}{number}$"
-    term = rf"({number}|\({number}{sign}{number}\))"
+        return f"^{pair}$"
+    if len(numbers) == 3:
+        return rf"^({pair}{sign}{number}|\({pair}\){sign}{number}|{number}{sign}\({pair}\)|{pair})$"
+    term = rf"({number}|\({pair}\))"
     return f"^{term}({sign}{term}){{1,{max(2, len(numbers) - 1)}}}$"
 
 
@@ -121,7 +126,7 @@ def _clauses(question: str) -> Iterator[list[str]]:
     run: list[str] = []
     for token in question.split()[:_LEAD_WORDS]:
         word = token.strip(".,;:!?\"'`()")
-        if not word or word.lower() in _QUESTION_WORDS or shape(word) in ("<number>", "<sign>"):
+        if not word or word.lower() in _NOT_TAKEN_UP or shape(word) in ("<number>", "<sign>"):
             if run:
                 yield run
             run = []
@@ -165,15 +170,14 @@ def _object(properties: Mapping[str, object]) -> JsonSchema:
     }
 
 
-def _inlined(schema: object, definitions: object, depth: int) -> JsonSchema:
+def _inlined(schema: object, definitions: Mapping[str, object], depth: int) -> JsonSchema:
     """A schema with what `$ref` points to in its place, and without what a grammar cannot hold."""
     if not isinstance(schema, Mapping) or depth > 8:
         return {}
     given = cast("Mapping[str, object]", schema)
     reference = given.get("$ref")
-    if isinstance(reference, str) and isinstance(definitions, Mapping):
-        target = cast("Mapping[str, object]", definitions).get(reference.rpartition("/")[2])
-        return _inlined(target, definitions, depth + 1)
+    if isinstance(reference, str):
+        return _inlined(definitions.get(reference.rpartition("/")[2]), definitions, depth + 1)
     clean: JsonSchema = {}
     for key, value in given.items():
         if key not in _KEPT:

@@ -19,6 +19,16 @@ from agentscope_rx.model.options import ToolSchema
 NEAR = 0.7
 """The share of the best evidence that keeps a tool in the choice."""
 
+COPIED = re.compile(
+    r"(?:.*_)?(?:path|file|filename|folder|directory|dir|url|pattern|query|keyword|word|phrase|name|id)s?"
+)
+"""Names of parameters that take a word of the request."""
+
+EXPRESSION = re.compile(r"(?:.*_)?(?:expression|formula|equation|calculation)")
+"""Names of parameters that take arithmetic."""
+
+_FILE = re.compile(r"(?:.*_)?(?:path|file|filename)s?")
+_SHOWN = ((_FILE, "a/b.txt"), (EXPRESSION, "1 + 2"))
 _STEP_MARK = re.compile(r"^(?:(?:and\s+)?(?:then|next|finally|after that)\b[,:]?|\d+[.)](?=\s))\s*", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
 _SEQUENCE = re.compile(r"(?:,|;)?\s+(?:and\s+)?then\s+")
@@ -43,10 +53,13 @@ def shortlist(request: str, tools: Sequence[ToolSchema]) -> Shortlist:
 def tool_features(tool: ToolSchema) -> Features:
     """What a tool says of itself."""
     found = features(tool.name.replace("_", " ")) | features(tool.description)
+    shown: list[str] = []
     for name, schema in parameters(tool).items():
         found |= features(name.replace("_", " ")) | features(str(schema.get("description", "")))
-        for example in examples(schema):
-            found |= shapes(str(example))
+        shown += map(str, examples(schema))
+    # a tool without examples is taken at its parameters' names
+    for example in shown or [text for named, text in _SHOWN for name in parameters(tool) if named.fullmatch(name)]:
+        found |= shapes(example)
     return found
 
 

@@ -26,12 +26,13 @@ _FILE = re.compile(r".*\w\.[A-Za-z]\w*")
 _PATH = re.compile(r".*\w/.*")
 _ENDINGS = ("ing", "es", "ed", "s")
 _SHORTEST_STEM = 4
-_FUNCTION_WORDS = frozenset(
-    "a an the is are was were be been am it its in on at of to for from by and or as with what which who whom whose how "
-    "much does do did me my mine you your yours we us our i he she they them this that these those there here have has "
-    "had can could will would shall should may might must if then so not no yes please just about into than also out up "
-    "when where why any some all tell show give get let want need help thank thanks hello hi".split()
-)
+_GRAMMAR = """
+a an the is are was were be been am it its in on at of to for from by and or as with what which who whom whose how much
+does do did me my mine you your yours we us our i he she they them this that these those there here have has had can
+could will would shall should may might must if then so not no yes please just about into than also out up when where
+why any some all tell show give get let want need help thank thanks hello hi
+"""
+_FUNCTION_WORDS = frozenset(_GRAMMAR.split())
 
 
 def words(text: str) -> list[str]:

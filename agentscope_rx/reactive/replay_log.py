@@ -1,0 +1,251 @@
+"""`ReplayLog`: one run and its last values, for readers that come late, fall behind, leave and return.
+
+    source    --a--b--c--d--e--|          subscribed to once, whoever reads
+    reader 0  --a--b--c--d--e--|          from the start
+    reader 3            --d--e--|         from value 3: what is kept, then what comes, without a seam
+
+| when the log is full             | then                                                                            |
+|----------------------------------|---------------------------------------------------------------------------------|
+| a reader is `capacity` behind    | demand is withheld: sources stop reading; what a reader has yet to read is kept |
+| nobody reads, or all are close   | the oldest value goes, the run goes on                                          |
+
+As with a channel, the bound holds but for what one source item expands to. For one loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from reactivex import abc
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive.demand import Demand
+from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.signal import Signal
+from agentscope_rx.reactive.subscription import Subscription, raisable
+
+T = TypeVar("T")
+
+
+class LogStatistics(NamedTuple):
+    """A look at a log: values received and dropped since it was opened, what is kept, how far the last reader is."""
+
+    received: int
+    dropped: int
+    kept: int
+    capacity: int
+    readers: int
+    behind: int
+    withheld: bool
+
+
+class ReplayLog(Generic[T]):
+    """Keeps the last `capacity` values of a source, numbered from 0, and all that a reader has yet to read."""
+
+    __slots__ = (
+        "_capacity",
+        "_error",
+        "_heard",
+        "_readers",
+        "_subscription",
+        "_values",
+        "demand",
+        "dropped",
+        "ended",
+        "first",
+        "scope",
+    )
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise ConfigurationError(f"A log's capacity must be at least 1, not {capacity}.")
+        self._capacity = capacity
+        self._values: deque[T] = deque()
+        self._readers: list[LogReader[T]] = []
+        self._error: Exception | None = None
+        self._heard = False
+        self._subscription: Subscription[T] | None = None
+        self.scope = Scope.here()
+        self.demand = Demand(self.scope.loop)
+        self.scope.demand = self.demand
+        self.first = 0
+        self.dropped: T | None = None
+        """The latest value that went."""
+        self.ended = Signal()
+
+    @property
+    def end(self) -> int:
+        """The number that the next value will have."""
+        return self.first + len(self._values)
+
+    @property
+    def values(self) -> Sequence[T]:
+        """What is kept; the first of it has the number `first`."""
+        return self._values
+
+    @property
+    def readers(self) -> int:
+        """How many read."""
+        return len(self._readers)
+
+    def open(self, source: abc.ObservableBase[T]) -> None:
+        """Subscribe; once."""
+        self._subscription = Subscription(self.scope, self._next, self._fail, self._complete)
+        self._subscription.start(source)
+
+    def read(self, start: int = 0) -> LogReader[T]:
+        """A reader from the value of this number on; `LookupError` if it is gone or not the next one either."""
+        if not self.first <= start <= self.end:
+            raise LookupError(f"The log holds values {self.first} to {self.end - 1}, not {start}.")
+        reader = LogReader(self, start)
+        self._readers.append(reader)
+        return reader
+
+    def dispose(self, *last: T, error: Exception | None = None) -> None:
+        """Stop the source; those who read get what is kept, then `last`, then the error if one is given."""
+        if self.ended.fired:
+            return
+        if self._subscription is not None:
+            self._subscription.dispose()
+        for value in last:
+            self._next(value)
+        if error is not None and self._readers:
+            self._error = error
+        self._complete()
+
+    async def idle(self) -> None:
+        """Return when nothing of the run is under way any more."""
+        idle: asyncio.Future[None] = self.scope.loop.create_future()
+        forget = self.scope.work.when_idle(lambda: idle.done() or idle.set_result(None))
+        try:
+            await idle
+        finally:
+            forget()
+
+    def statistics(self) -> LogStatistics:
+        """What has passed and what is kept."""
+        return LogStatistics(
+            received=self.end,
+            dropped=self.first,
+            kept=len(self._values),
+            capacity=self._capacity,
+            readers=len(self._readers),
+            behind=self.end - self._slowest(),
+            withheld=not self.demand.ready,
+        )
+
+    # --- between the source and the readers ---------------------------------------------------------------------
+
+    def leave(self, reader: LogReader[T]) -> None:
+        """The reader reads no more."""
+        if reader in self._readers:
+            self._readers.remove(reader)
+            self.settle()
+            self._report_unheard()
+
+    def settle(self) -> None:
+        """Let go of what nobody needs, then tell the source to wait or to go on."""
+        slowest = self._slowest()
+        while len(self._values) > self._capacity and self.first < slowest:
+            self.dropped = self._values.popleft()
+            self.first += 1
+        behind = self.end - slowest
+        if behind <= self._capacity // 2 or self.ended.fired:
+            self.demand.resume()
+        elif behind >= self._capacity:
+            self.demand.withhold()
+
+    def failure(self) -> Exception | None:
+        """The error that the run ended with, for a reader that raises it."""
+        self._heard = self._error is not None
+        return self._error
+
+    def _slowest(self) -> int:
+        return min((reader.position for reader in self._readers), default=self.end)
+
+    def _next(self, value: T) -> None:
+        self._values.append(value)
+        self.settle()
+        self._wake()
+
+    def _fail(self, error: Exception) -> None:
+        self._error = raisable(error)
+        self._report_unheard()
+        self._complete()
+
+    def _complete(self) -> None:
+        self.ended.fire()
+        self.settle()
+        self._wake()
+
+    def _wake(self) -> None:
+        for reader in self._readers:
+            reader.wake()
+
+    def _report_unheard(self) -> None:
+        if self._error is not None and not self._heard and not self._readers:
+            self._heard = True
+            report_dropped(self._error, "a log that nobody reads")
+
+
+class LogReader(AsyncIterator[T], Generic[T]):
+    """One reader's place in a log. For one consumer at a time; cancelling it loses no value."""
+
+    __slots__ = ("_closed", "_log", "_waiter", "position")
+
+    def __init__(self, log: ReplayLog[T], position: int) -> None:
+        self._log = log
+        self._closed = False
+        self._waiter: asyncio.Future[None] | None = None
+        self.position = position
+
+    @property
+    def waiting(self) -> int:
+        """How many values are there to be read."""
+        return self._log.end - self.position
+
+    async def wait(self) -> bool:
+        """True when there is a value to read, False at the end; raises what the run failed with."""
+        if self._waiter is not None:
+            raise RuntimeError("A reader was asked for a second value before it had given the first.")
+        while not self._closed:
+            if self.waiting:
+                return True
+            if self._log.ended.fired:
+                error = self._log.failure()
+                if error is not None:
+                    raise error
+                return False
+            self._waiter = self._log.scope.loop.create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return False
+
+    def take(self) -> T:
+        """The next value, which must be there."""
+        value = self._log.values[self.position - self._log.first]
+        self.position += 1
+        self._log.settle()
+        return value
+
+    async def __anext__(self) -> T:
+        if not await self.wait():
+            raise StopAsyncIteration
+        return self.take()
+
+    def close(self) -> None:
+        """Read no more: the log need not keep anything for this reader. Idempotent."""
+        self._closed = True
+        self._log.leave(self)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look again."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,0 +1,44 @@
+"""The engine behind HTTP: an agent's stream as server-sent events, with runs that end or go on when a client leaves.
+
+    return sse_response(agent.stream(text))                                  # stops when the client leaves
+    return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))       # goes on
+    return sse_response(runs.find(run_id), after=last_event_id(request))              # and is taken up again
+
+`create_app(agent)` is all of that as a small application. Needs the extra `service`.
+"""
+
+from importlib.util import find_spec
+
+from agentscope_rx.errors import MissingExtraError
+
+if find_spec("starlette") is None:
+    raise MissingExtraError("starlette", "service")
+
+from agentscope_rx.service.app import create_app
+from agentscope_rx.service.failure import (
+    EventsGoneError,
+    RunStoppedError,
+    ServiceError,
+    ServiceStoppingError,
+    UnknownRunError,
+    answer_error,
+)
+from agentscope_rx.service.live_run import LiveRun, OnDisconnect
+from agentscope_rx.service.runs import Runs
+from agentscope_rx.service.sse import SSEResponse, last_event_id, sse_response
+
+__all__ = [
+    "EventsGoneError",
+    "LiveRun",
+    "OnDisconnect",
+    "RunStoppedError",
+    "Runs",
+    "SSEResponse",
+    "ServiceError",
+    "ServiceStoppingError",
+    "UnknownRunError",
+    "answer_error",
+    "create_app",
+    "last_event_id",
+    "sse_response",
+]

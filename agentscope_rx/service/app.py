@@ -1,0 +1,138 @@
+"""`create_app`: an agent behind HTTP.
+
+| request                   | answer                                                                                   |
+|---------------------------|------------------------------------------------------------------------------------------|
+| POST /run                 | the run's events; body `{"text": "..."}` or `{"messages": [Msg as JSON, ...]}`           |
+| GET /runs/{id}/events     | its events from `Last-Event-ID` on, then live; 204 if the client has all of an ended run |
+| POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it is over; body optional: `{"text": "the reply"}`     |
+| DELETE /runs/{id}         | 204 when the run has been stopped and cleaned up                                         |
+
+Failures before a stream has begun are JSON, see `failure`. Who may ask for what is for a middleware to say.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from inspect import isawaitable
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agentscope_rx.agent import Agent
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
+from agentscope_rx.message import Msg
+from agentscope_rx.service.failure import MalformedBodyError, answer_error
+from agentscope_rx.service.live_run import OnDisconnect, OnDisconnectChoice
+from agentscope_rx.service.runs import KEEP_SECONDS, Runs
+from agentscope_rx.service.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, SSEResponse, last_event_id, sse_response
+
+AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
+"""Gives the agent that answers a request: by its path, its headers, its body."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def create_app(
+    agent: Agent | AgentFactory,
+    *,
+    on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
+    log_capacity: int | None = None,
+    keep_seconds: float = KEEP_SECONDS,
+    heartbeat: float | None = HEARTBEAT_SECONDS,
+    retry: float | None = None,
+    send_timeout: float | None = SEND_TIMEOUT_SECONDS,
+) -> Starlette:
+    """An ASGI application around one agent, or around those that a factory gives; its runs are `app.state.runs`.
+
+    One agent answers one client at a time: the next one gets 409. The options are those of `LiveRun` and
+    `sse_response`. At shutdown all runs are stopped, and their clean-up is waited for.
+    """
+    runs = Runs(keep_seconds=keep_seconds)
+
+    async def run(request: Request) -> SSEResponse:
+        asked = await _body(request, _Ask)
+        chosen = await _chosen(agent, request)
+        events = chosen.stream(asked.input)
+        live = runs.add(events, on_disconnect=on_disconnect, capacity=log_capacity, agent=chosen)
+        return sse_response(live, heartbeat=heartbeat, retry=retry, send_timeout=send_timeout)
+
+    async def events(request: Request) -> SSEResponse:
+        live, after = runs.find(request.path_params["run_id"]), last_event_id(request)
+        return sse_response(live, after=after, heartbeat=heartbeat, retry=retry, send_timeout=send_timeout)
+
+    async def interrupt(request: Request) -> JSONResponse:
+        live = runs.find(request.path_params["run_id"])
+        words = await _body(request, _Interrupt)
+        return JSONResponse({"interrupted": live.interrupt(words.text)})
+
+    async def stop(request: Request) -> Response:
+        await runs.stop(request.path_params["run_id"])
+        return Response(status_code=204)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        async with runs:
+            yield
+
+    routes = [
+        Route("/run", run, methods=["POST"]),
+        Route("/runs/{run_id}/events", events, methods=["GET"]),
+        Route("/runs/{run_id}/interrupt", interrupt, methods=["POST"]),
+        Route("/runs/{run_id}", stop, methods=["DELETE"]),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={AgentScopeError: answer_error})
+    app.state.runs = runs
+    return app
+
+
+class _Ask(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str | None = None
+    messages: list[Msg] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> _Ask:
+        if (self.text is None) == (self.messages is None):
+            raise ValueError("give either text or messages")
+        return self
+
+    @property
+    def input(self) -> str | list[Msg] | None:
+        return self.messages if self.text is None else self.text
+
+
+class _Interrupt(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str | None = None
+
+
+async def _body(request: Request, kind: type[M]) -> M:
+    """The request's JSON as one of these; an empty body is an empty object."""
+    raw = await request.body()
+    try:
+        given: object = json.loads(raw or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise MalformedBodyError(f"The body is not JSON: {error}") from error
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors())
+        raise InvalidInputError(f"The body is not what is expected here: {problems:.1000}") from error
+
+
+async def _chosen(agent: Agent | AgentFactory, request: Request) -> Agent:
+    if isinstance(agent, Agent):
+        return agent
+    made = agent(request)
+    chosen = await made if isawaitable(made) else made
+    if not isinstance(chosen, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"The factory gave {chosen!r:.60}, which is no agent.")
+    return chosen

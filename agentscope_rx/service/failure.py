@@ -1,0 +1,82 @@
+"""What a failure is over HTTP, before a stream has begun: a status, and `{"error": {"type", "message"}}`.
+
+| error                  | status | means                                            |
+|------------------------|--------|--------------------------------------------------|
+| `MalformedBodyError`   | 400    | the body is not JSON                             |
+| `InvalidInputError`    | 422    | it is, but not what an agent takes               |
+| `UnknownRunError`      | 404    | no such run, or it ended too long ago            |
+| `AgentBusyError`       | 409    | the agent is running; that run is untouched      |
+| `EventsGoneError`      | 410    | the log no longer holds what the client missed   |
+| `ServiceStoppingError` | 503    | the application shuts down                       |
+| any other              | 500    |                                                  |
+
+Once a stream has begun, a failure is its last event, of type `error`.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from agentscope_rx.errors import AgentBusyError, AgentScopeError, InvalidInputError
+
+
+class ServiceError(AgentScopeError):
+    """Something that only a run behind HTTP can fail with."""
+
+
+class UnknownRunError(ServiceError):
+    """No run of this id is kept: it never was, or it ended too long ago. `run_id` names it."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"There is no run {run_id!r}. It never was, or it has ended and is no longer kept.")
+        self.run_id = run_id
+
+
+class EventsGoneError(ServiceError):
+    """The log no longer holds the events after `after` (None: the first ones); `first` is the oldest that is kept."""
+
+    def __init__(self, run_id: str, after: int | None, first: int | None) -> None:
+        asked = "its beginning" if after is None else f"what follows event {after}"
+        super().__init__(f"Run {run_id} no longer has {asked}: the oldest event kept is {first}.")
+        self.run_id = run_id
+        self.after = after
+        self.first = first
+
+
+class RunStoppedError(ServiceError):
+    """The service stopped the run: it was asked to, its last client left, or the application shuts down."""
+
+
+class ServiceStoppingError(ServiceError):
+    """The application shuts down and begins no further run."""
+
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("The service is shutting down.")
+
+
+class MalformedBodyError(InvalidInputError):
+    """The body of a request is not JSON."""
+
+
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (MalformedBodyError, 400),
+    (InvalidInputError, 422),
+    (UnknownRunError, 404),
+    (AgentBusyError, 409),
+    (EventsGoneError, 410),
+    (ServiceStoppingError, 503),
+)
+
+
+def error_response(error: Exception) -> JSONResponse:
+    """The error as a JSON response with the status that it stands for."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return JSONResponse({"error": {"type": type(error).__name__, "message": str(error)}}, status)
+
+
+async def answer_error(request: Request, error: Exception) -> JSONResponse:
+    """`error_response` as an exception handler: `Starlette(exception_handlers={AgentScopeError: answer_error})`."""
+    return error_response(error)

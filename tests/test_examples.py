@@ -1,0 +1,77 @@
+"""Every example runs offline, without a warning, and prints what it promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+EXPECTED = {
+    "chunk_stream.py": [
+        "in groups of three:",
+        "  'Oslo has 720 000'",
+        "  ' of Norway.'",
+        "  53 characters",
+        "until the tool has answered:",
+        "   6 post_acting",
+    ],
+    "redact.py": [
+        "shown       'The key of ann is '",
+        "shown       '[secret], as ask'",
+        "remembered  tool: 'app.ini: user=ann key=[secret]'",
+        "remembered  assistant: 'The key of ann is [secret], as asked.'",
+        "sent        tool: 'app.ini: user=ann key=[secret]'",
+    ],
+    "audit.py": [
+        "reply: The bakery has its money; the casino needs a second signature.",
+        "  transfer({'amount': 40, 'to': 'the bakery'}): ok: 40 sent to the bakery",
+        "the file tells the same reply: True",
+    ],
+    "operators_in_hooks.py": [
+        "   1.0 s  'Rome was not built in '",
+        "   2.5 s  '[61 characters]'",
+        "   2.6 s  'ROME WAS NOT BUILT IN A DAY, BUT BRICKS WERE LAID EVERY HOUR.'",
+    ],
+}
+
+
+def run(name: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_every_example_is_run():
+    assert {file.name for file in EXAMPLES.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_example_prints_what_it_promises(name: str):
+    lines = run(name).splitlines()
+    places = [lines.index(expected) for expected in EXPECTED[name]]
+    assert places == sorted(places)
+
+
+def test_no_secret_is_printed_by_the_example_that_redacts():
+    assert "4711" not in run("redact.py") and "sk-" not in run("redact.py")
+
+
+def test_the_audit_is_a_file_of_json_lines(tmp_path: Path):
+    file = tmp_path / "audit.jsonl"
+    run("audit.py", str(file))
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert [line["type"] for line in lines][0 :: len(lines) - 1] == ["pre_call", "post_call"]
+    assert {"pre_acting", "acting_chunk", "post_acting"} <= {line["type"] for line in lines}
