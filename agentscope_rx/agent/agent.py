@@ -183,7 +183,9 @@ class Agent(ABC):
 
         fired = run.history().pipe(
             concat_map(
-                lambda history: self.hooks.fire(PreCallEvent(input=given, system_message=system, history=history))
+                lambda history: self.hooks.fire(
+                    PreCallEvent(source=run.source, input=given, system_message=system, history=history)
+                )
             ),
             concat_map(begin),
         )
@@ -198,7 +200,7 @@ class Agent(ABC):
                 and_then(lambda: just(event.replace(message=event.message.replace(id=message.id))))
             )
 
-        return self.hooks.fire(PostCallEvent(message=message, usage=run.usage)).pipe(concat_map(end))
+        return self.hooks.fire(PostCallEvent(source=run.source, message=message, usage=run.usage)).pipe(concat_map(end))
 
     def _failed(self, error: Exception, run: Run) -> Flow[Event]:
         def unrepaired(second: Exception) -> Flow[Event]:
@@ -206,7 +208,7 @@ class Agent(ABC):
             return empty()
 
         repair = cast("Flow[Event]", run.close_open(ToolResultKind.FAILED)).pipe(catch(unrepaired))
-        told = cast("Flow[Event]", self.hooks.observe(ErrorEvent.of(error)))
+        told = cast("Flow[Event]", self.hooks.observe(ErrorEvent.of(error, source=run.source)))
         return concat(repair, told, fail(error))
 
     def _release(self, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:

@@ -133,7 +133,7 @@ class Run:
 
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
         message = Msg.tool(closing_results((call,), kind, text), self.name)
-        event = PostActingEvent(iteration=self.iteration, tool_use=call, message=message)
+        event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)
         return self.remember((message,)).pipe(and_then(lambda: just(event)))
 
     def final(self, message: Msg, reason: GenerateReason) -> Msg:

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal, Protocol, Self
 from pydantic import PlainSerializer, PlainValidator
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event.event import Event, register
+from agentscope_rx.event.event import NOWHERE, Event, EventSource, register
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
@@ -305,6 +305,6 @@ class ErrorEvent(Event):
     error: _Error = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, error: Exception) -> ErrorEvent:
+    def of(cls, error: Exception, *, source: EventSource = NOWHERE) -> ErrorEvent:
         """The event of this error."""
-        return cls(error_type=type(error).__name__, error_text=str(error), error=error)
+        return cls(source=source, error_type=type(error).__name__, error_text=str(error), error=error)

@@ -87,6 +87,8 @@ class LiveRun:
         what you get to `leave` in the end.
         """
         if self._log is None:
+            if after is not None:
+                raise InvalidInputError(f"The run has not begun: there is no event {after} to go on from.")
             return self._open()
         return self._log.read(self._index(self._log, after))
 

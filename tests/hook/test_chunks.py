@@ -285,7 +285,6 @@ async def unlucky() -> str:
     raise ToolError("no luck", retryable=True)
 
 
-@pytest.mark.xfail(strict=True, reason="acting puts RetryEvents through the operator for chunks")
 def test_chunk_hooks_of_tools_see_chunks_only():
     seen: list[Event] = []
     retrying = ExecutionConfig(max_attempts=2, initial_backoff=1.0)

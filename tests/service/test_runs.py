@@ -207,7 +207,7 @@ def test_a_run_stopped_before_its_first_event_is_an_error():
     async def main():
         async with Runs() as runs:
             run = runs.add(never())
-            with pytest.raises(InvalidInputError, match="no event 0; its last one is None"):
+            with pytest.raises(InvalidInputError, match="no event 0 to go on from"):
                 LiveRun(never()).follow(0)
             reader = run.follow()
             await asyncio.sleep(1)

@@ -69,7 +69,9 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         return event
 
     announce: Flow[Event] = just(*calls).pipe(
-        concat_map(lambda call: agent.hooks.fire(PreActingEvent(iteration=run.iteration, tool_use=call))),
+        concat_map(
+            lambda call: agent.hooks.fire(PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call))
+        ),
         map_flow(announced),
     )
     return concat(
@@ -96,10 +98,10 @@ def _lane(agent: ReActAgent, run: Run, call: ToolUseBlock) -> Flow[Event | _Resu
     def shown(value: ToolChunk | ToolRetry | ToolResultBlock) -> Iterator[Event]:
         if isinstance(value, ToolResultBlock):
             found.append(value)
-            yield ActingChunkEvent(iteration=run.iteration, tool_use=call, chunk=value, is_last=True)
+            yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=value, is_last=True)
         elif isinstance(value, ToolChunk):
             chunk = ToolResultBlock(call.id, call.name, value.output)
-            yield ActingChunkEvent(iteration=run.iteration, tool_use=call, chunk=chunk)
+            yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=chunk)
         else:
             yield _retry_event(value)
 
@@ -114,13 +116,13 @@ def _lane(agent: ReActAgent, run: Run, call: ToolUseBlock) -> Flow[Event | _Resu
     )
     operator = agent.hooks.chunks(ActingChunkEvent)
     if operator is not None:
-        events = events.pipe(through(Event, operator))
+        events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator))
     return concat(cast("Flow[Event | _Result]", events), defer(lambda: just(_Result(call, found[0]))))
 
 
 def _settle(agent: ReActAgent, run: Run, batch: _Batch, result: _Result) -> Flow[Event]:
     message = Msg.tool(result.block, agent.name)
-    event = PostActingEvent(iteration=run.iteration, tool_use=result.call, message=message)
+    event = PostActingEvent(source=run.source, iteration=run.iteration, tool_use=result.call, message=message)
 
     def remember(post: PostActingEvent) -> Flow[Event]:
         if post.stop_requested and batch.stopped is None:

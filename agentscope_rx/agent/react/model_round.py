@@ -50,6 +50,7 @@ def model_round(
     gather = Gather()
     message_id = uuid4().hex
     iteration = run.iteration
+    source = run.source
 
     def shown(response: ChatResponse) -> Iterator[Event]:
         if response.retry is not None:
@@ -57,7 +58,7 @@ def model_round(
                 gather.reset()
             yield retry_event(response.retry)
         for delta, view, count in gather.feed(response):
-            yield kind(iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
+            yield kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
 
     def gathered() -> Flow[Event | Gathered]:
         return just(Gathered(_message(agent, run, gather, message_id), gather))

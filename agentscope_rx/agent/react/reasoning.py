@@ -57,6 +57,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         concat_map(
             lambda history: agent.hooks.fire(
                 PreReasoningEvent(
+                    source=run.source,
                     iteration=run.iteration,
                     model_name=agent.model.model_name,
                     system_message=run.system_message,
@@ -74,6 +75,7 @@ def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gat
     if gathered.message is None:
         return just(tail(lambda: agent.interrupted(run)))
     event = PostReasoningEvent(
+        source=run.source,
         iteration=run.iteration,
         message=gathered.message,
         usage=gathered.gather.usage,

@@ -46,6 +46,7 @@ def summarizing(agent: ReActAgent, run: Run) -> Stage:
         concat_map(
             lambda history: agent.hooks.fire(
                 PreSummaryEvent(
+                    source=run.source,
                     iteration=run.iteration,
                     max_iterations=limit,
                     model_name=agent.model.model_name,
@@ -72,7 +73,9 @@ def _answered(agent: ReActAgent, run: Run, gathered: Gathered) -> Stage:
         raise EmptyResponseError(model=agent.model.model_name, finish_reason=gathered.gather.raw_finish_reason)
     reason = GenerateReason.INTERRUPTED if run.interrupted else GenerateReason.MAX_ITERATIONS
     message = run.final(gathered.message.replace(content=words), reason)
-    event = PostSummaryEvent(message=message, usage=gathered.gather.usage, interrupted=run.interrupted)
+    event = PostSummaryEvent(
+        source=run.source, message=message, usage=gathered.gather.usage, interrupted=run.interrupted
+    )
     return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
 
 
