@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench clean help
+.PHONY: run test lint pytest bench clean help
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
@@ -20,13 +20,13 @@ $(BIN)/python:
 # Stamps: an environment is made again when what it is made from has changed.
 $(VENV)/.run: pyproject.toml | $(BIN)/python
 	@echo "Installing agentscope-rx with its command line and local model (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cli]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[cli]'
 	@$(BIN)/agentscope-rx setup-local
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "Installing agentscope-rx for development (once) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'
 	@$(BIN)/agentscope-rx setup-local
 	@touch $@
 
@@ -41,12 +41,14 @@ lint: $(VENV)/.dev
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 
-test: lint
+test: lint pytest
+
+pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf $(VENV) .hypothesis .ruff_cache .import_linter_cache .coverage
+	rm -rf $(VENV) .venv-* .hypothesis .ruff_cache .import_linter_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
