@@ -33,7 +33,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 run: $(VENV)/.run
 	@$(BIN)/agentscope-rx ask --model local:smollm2 "$(QUESTION)"
 
-QUESTION ?= Which license is in the file LICENSE?
+QUESTION ?= Read examples/data/ferry.txt, then calculate the price of 3 tickets.
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

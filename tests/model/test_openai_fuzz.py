@@ -1,6 +1,6 @@
 """The SSE path under damage: whatever the bytes, an answer is whole, or the error is one of ours. Nothing else escapes.
 
-    python -m tests.model.test_openai_fuzz 600        fuzzes for so many seconds and says how many bodies it tried
+python -m tests.model.test_openai_fuzz 600        fuzzes for so many seconds and says how many bodies it tried
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tests.model.test_openai_parser import CHUNKS, increments_of
 
 BODY = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in CHUNKS).encode() + b"data: [DONE]\n\n"
 SPICE = [
-    b"data:", b"\n\n", b"\r", b"[DONE]", b"{", b"}", b"null", b"\xff", b"\xef\xbb\xbf", b'"index":-1,', b"1e999", b"\x00",
+    b"data:", b"\n\n", b"\r", b"[DONE]", b"{", b"}", b"null", b"\xff", b"\xef\xbb\xbf", b'"index":-1,', b"1e999",
+    b"\x00",
     b'"tool_calls":5,', b'"choices":{},', b'"content":[{"type":"text"}],', b'"\\ud800"', b"event: error\n", b"[" * 50,
 ]  # fmt: skip
 
@@ -90,4 +91,5 @@ def fuzz(seconds: float) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write("%d bodies tried, %d taken for answers\n" % fuzz(float(sys.argv[1])))
+    tried, taken = fuzz(float(sys.argv[1]))
+    sys.stdout.write(f"{tried} bodies tried, {taken} taken for answers\n")

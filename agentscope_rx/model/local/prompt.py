@@ -22,7 +22,15 @@ from agentscope_rx.message import Msg
 from agentscope_rx.model.local import schema
 from agentscope_rx.model.local.conversation import Conversation, Round, read
 from agentscope_rx.model.local.focus import MAX_STATEMENTS, focus
-from agentscope_rx.model.local.shortlist import examples, parameters, required, shortlist, steps, tool_features
+from agentscope_rx.model.local.shortlist import (
+    Shortlist,
+    examples,
+    parameters,
+    required,
+    shortlist,
+    steps,
+    tool_features,
+)
 from agentscope_rx.model.local.words import Features, features
 from agentscope_rx.model.options import ToolChoice, ToolSchema
 
@@ -72,8 +80,8 @@ def next_turn(messages: Sequence[Msg], tools: Sequence[ToolSchema], choice: Tool
         return _call(conversation, conversation.request, shortlist(conversation.request, offered).tools)
     open_step = _open_step(conversation, offered)
     if open_step is not None:
-        chosen = shortlist(open_step, offered)
-        return _call(conversation, open_step, _untried(conversation, chosen.tools), or_answer=not chosen.certain)
+        chosen = _choice(conversation, open_step, offered)
+        return _call(conversation, open_step, chosen.tools, or_answer=not chosen.certain)
     if not conversation.rounds:
         return _talk(conversation)
     return _answer(conversation, (steps(conversation.request, offered) or [conversation.request])[-1], tools)
@@ -96,10 +104,19 @@ def _open_step(conversation: Conversation, tools: Sequence[ToolSchema]) -> str |
     return listed[position] if position == 0 or shortlist(listed[position], tools).certain else None
 
 
-def _untried(conversation: Conversation, chosen: Sequence[ToolSchema]) -> tuple[ToolSchema, ...]:
-    """The tools of a choice without the one that has just failed, unless it is the only one."""
+def _choice(conversation: Conversation, step: str, tools: Sequence[ToolSchema]) -> Shortlist:
+    """The tools that may serve a step: the one that has just failed only if it is alone and has not tried all."""
+    chosen = shortlist(step, tools)
     failed = conversation.rounds[-1].tool if conversation.rounds and conversation.rounds[-1].failed else None
-    return tuple(tool for tool in chosen if tool.name != failed) or tuple(chosen)
+    others = [tool for tool in tools if tool.name != failed]
+    if failed is None or not others:
+        return chosen
+    rest = tuple(tool for tool in chosen.tools if tool.name != failed)
+    if rest:
+        return Shortlist(rest, chosen.certain)
+    (only,) = chosen.tools
+    untried = set(schema.candidates(only, step)).difference(map(str, _tried(conversation, only)))
+    return chosen if untried else shortlist(step, others)
 
 
 def _tried(conversation: Conversation, tool: ToolSchema) -> list[object]:
@@ -110,9 +127,7 @@ def _tried(conversation: Conversation, tool: ToolSchema) -> list[object]:
 
 def _call(conversation: Conversation, step: str, tools: Sequence[ToolSchema], *, or_answer: bool = False) -> Turn:
     known = _observed(conversation, step)
-    branches = [
-        schema.call(tool, step, known=" ".join(known), tried=_tried(conversation, tool)) for tool in tools
-    ]
+    branches = [schema.call(tool, step, known=" ".join(known), tried=_tried(conversation, tool)) for tool in tools]
     lines = [f"{tool.name}({', '.join(parameters(tool))}): {tool.description}" for tool in tools]
     messages = [Msg.system("\n".join([_CALL, "Tools:", *lines]))]
     # the last example weighs most with this model: it is for the tool that the request speaks of most

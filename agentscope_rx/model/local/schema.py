@@ -122,11 +122,11 @@ def _expression(numbers: Sequence[str]) -> str:
 
 
 def _clauses(question: str) -> Iterator[list[str]]:
-    """The runs of words of a question that an answer can take up; a number is not one of them."""
+    """The runs of words of a question that an answer can take up; a sign, which would compute, is not one of them."""
     run: list[str] = []
     for token in question.split()[:_LEAD_WORDS]:
         word = token.strip(".,;:!?\"'`()")
-        if not word or word.lower() in _NOT_TAKEN_UP or shape(word) in ("<number>", "<sign>"):
+        if not word or word.lower() in _NOT_TAKEN_UP or shape(word) == "<sign>":
             if run:
                 yield run
             run = []

@@ -30,7 +30,7 @@ EXPRESSION = re.compile(r"(?:.*_)?(?:expression|formula|equation|calculation)")
 _FILE = re.compile(r"(?:.*_)?(?:path|file|filename)s?")
 _SHOWN = ((_FILE, "a/b.txt"), (EXPRESSION, "1 + 2"))
 _STEP_MARK = re.compile(r"^(?:(?:and\s+)?(?:then|next|finally|after that)\b[,:]?|\d+[.)](?=\s))\s*", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])(?<!^\d\.)\s+|\n+", re.MULTILINE)
 _SEQUENCE = re.compile(r"(?:,|;)?\s+(?:and\s+)?then\s+")
 
 
