@@ -20,7 +20,7 @@ from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.input import CallInput, check_roles, messages_of
 from agentscope_rx.agent.run import Done, InterruptSource, Run
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import ErrorEvent, Event, PostCallEvent, PreCallEvent, StreamOptions
 from agentscope_rx.hook import Hook, Hooks
 from agentscope_rx.memory import Memory
@@ -28,6 +28,7 @@ from agentscope_rx.message import Msg, ToolResultKind
 from agentscope_rx.reactive import (
     Ending,
     Flow,
+    Scope,
     Tail,
     and_then,
     catch,
@@ -39,10 +40,11 @@ from agentscope_rx.reactive import (
     flat_map_kind,
     just,
     recurse,
+    shielded,
     using,
 )
 from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.observer import attach
+from agentscope_rx.reactive.observer import Sink, attach
 
 Stage = Flow[Event | Done | Tail[Event | Done]]
 """What a stage of a run is: its events and, last, its tail or the reply."""
@@ -65,6 +67,10 @@ class Agent(ABC):
             raise ConfigurationError(f"An agent needs a name, not {name!r}.")
         if not isinstance(memory, Memory):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"memory must be a Memory, such as InMemoryMemory(), not {memory!r:.60}.")
+        if sys_prompt is not None and not isinstance(sys_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"sys_prompt must be a str, not {sys_prompt!r:.60}.")
+        if tracer is not None and not isinstance(tracer, Tracer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"tracer must be a Tracer, not {tracer!r:.60}.")
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
@@ -74,6 +80,9 @@ class Agent(ABC):
         self._gate = Gate(name)
         # with check_running=False every run has a gate of its own: all can be interrupted and waited for
         self._gates: set[Gate] = {self._gate}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
 
     # --- what a user calls ---------------------------------------------------------------------------------------
 
@@ -93,9 +102,14 @@ class Agent(ABC):
         Cancels: as `call`.
         """
         given = messages_of(msgs)
-        return Flow(
-            lambda sink, scope: attach(self._gated(given, Run(self.name, self.memory, scope), options), sink, scope)
-        )
+        if options is not None and not isinstance(options, StreamOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"options must be StreamOptions(kinds=..., incremental=...), not {options!r:.60}.")
+
+        def connect(sink: Sink[Event], scope: Scope) -> None:
+            scope = scope.own_demand()
+            attach(self._gated(given, Run(self.name, self.memory, scope), options), sink, scope)
+
+        return Flow(connect)
 
     def observe(self, msgs: CallInput) -> Flow[None]:
         """Remember the messages without answering; does not look at the running flag.
@@ -108,16 +122,19 @@ class Agent(ABC):
         """Ask the run in progress to end normally; from any thread. False if there is none.
 
         The run ends at its next check point, or at once if it waits for its model. The given message is remembered and
-        is the reply; without one the agent says that it was interrupted. During PostCall it has no effect.
+        is the reply; without one the agent says that it was interrupted. During PostCall it has no effect. A call that
+        still waits for the clean-up of the run before it ends as soon as it gets its turn.
         """
         message = Msg.user(msg) if isinstance(msg, str) else msg
-        runs = [run for gate in tuple(self._gates) if (run := gate.run) is not None]
+        if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
+        runs = [run for gate in tuple(self._gates) for run in gate.interruptible]
         for run in runs:
             run.request_interrupt(message, source)
         return bool(runs)
 
     def idle(self) -> Flow[None]:
-        """One None when no run is in progress or being cleaned up."""
+        """One None when no run is in progress or being cleaned up. (A run's own tool or hook would wait for itself.)"""
 
         def all_idle() -> Flow[None]:
             gates = (gate.idle() for gate in tuple(self._gates))
@@ -146,6 +163,7 @@ class Agent(ABC):
         gate = self._gate if self.check_running else Gate(self.name)
 
         def acquire() -> Flow[Run]:
+            self._gates.difference_update([other for other in self._others(gate) if other.lost])
             self._gates.add(gate)
             return gate.acquire(run)
 
@@ -156,11 +174,25 @@ class Agent(ABC):
 
         events = using(
             acquire,
-            lambda _: self.tracer.trace_call(self._events(given, run), agent=self.name, run_id=run.id),
+            lambda _: self.tracer.trace_call(self._begun(given, run, gate), agent=self.name, run_id=run.id),
             lambda run, ending: self._release(run, ending, free),
             leaving=gate.leave,
         )
         return stamped(events, run, options)
+
+    def _others(self, gate: Gate) -> list[Gate]:
+        return [other for other in tuple(self._gates) if other is not gate and other is not self._gate]
+
+    def _calls_of_others(self, run: Run) -> set[str]:
+        """Ids of the calls that are another run's to answer, if runs overlap (`check_running=False`)."""
+        runs = [other for gate in tuple(self._gates) if (other := gate.run) is not None and other is not run]
+        return {id for other in runs for id in tuple(other.open)}
+
+    def _begun(self, given: tuple[Msg, ...], run: Run, gate: Gate) -> Flow[Event]:
+        """The events of the run, once memory is whole: a run that was lost with its loop could not see to that."""
+        repairs = [self._repaired(lost) for lost in gate.take_lost()]
+        events = self._events(given, run)
+        return concat(*repairs).pipe(and_then(lambda: events)) if repairs else events
 
     def _events(self, given: tuple[Msg, ...], run: Run) -> Flow[Event]:
         stages = concat(
@@ -196,33 +228,32 @@ class Agent(ABC):
             if event.message is message or event.message == message:
                 return just(event)
             # a hook changed the reply: memory must say the same
-            return run.memory.replace(event.message.replace(id=message.id)).pipe(
+            return shielded(run.memory.replace(event.message.replace(id=message.id))).pipe(
                 and_then(lambda: just(event.replace(message=event.message.replace(id=message.id))))
             )
 
         return self.hooks.fire(PostCallEvent(source=run.source, message=message, usage=run.usage)).pipe(concat_map(end))
 
     def _failed(self, error: Exception, run: Run) -> Flow[Event]:
-        def unrepaired(second: Exception) -> Flow[Event]:
-            report_dropped(second, f"repairing the memory of agent {self.name}")
+        told = cast("Flow[Event]", self.hooks.observe(ErrorEvent.of(error, source=run.source)))
+        return concat(self._repaired(run, ToolResultKind.FAILED), told, fail(error))
+
+    def _repaired(self, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
+        """The run's open calls closed; what memory refuses is reported and does not replace why the run ended."""
+
+        def unrepaired(error: Exception) -> Flow[Event]:
+            report_dropped(error, f"repairing the memory of agent {self.name}")
             return empty()
 
-        repair = cast("Flow[Event]", run.close_open(ToolResultKind.FAILED)).pipe(catch(unrepaired))
-        told = cast("Flow[Event]", self.hooks.observe(ErrorEvent.of(error, source=run.source)))
-        return concat(repair, told, fail(error))
+        return cast("Flow[Event]", run.close_open(kind)).pipe(catch(unrepaired))
 
     def _release(self, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:
         if ending is not Ending.DISPOSED:
             free()
             return None
 
-        def unrepaired(error: Exception) -> Flow[object]:
-            report_dropped(error, f"repairing the memory of agent {self.name}")
-            return empty()
-
         def freed() -> Flow[object]:
             free()
             return empty()
 
-        repair = cast("Flow[object]", run.close_open()).pipe(catch(unrepaired))
-        return concat(repair, defer(freed))
+        return concat(cast("Flow[object]", self._repaired(run)), defer(freed))

@@ -4,7 +4,8 @@
                       running --leave----> closing --release--> free
 
 A second run is refused while one is running, and waits (bounded) while one is closing: a disposed run still has to
-repair memory.
+repair memory. A run whose loop has been closed under it is *lost*: it can neither end nor repair anything, so the next
+run takes the gate from it, and repairs memory in its place.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ WAIT_SECONDS = 60.0
 class Gate:
     """Lets one run through at a time."""
 
-    __slots__ = ("_closing", "_idle", "_lock", "_name", "_run", "_waiting")
+    __slots__ = ("_closing", "_idle", "_lock", "_lost", "_name", "_run", "_waiting")
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -34,11 +35,33 @@ class Gate:
         self._closing = False
         self._waiting: deque[_Waiter] = deque()
         self._idle: list[Callable[[], None]] = []
+        self._lost: list[Run] = []
 
     @property
     def run(self) -> Run | None:
-        """The run that holds the gate, if any."""
-        return self._run
+        """The run that holds the gate, if any; not a lost one."""
+        run = self._run
+        return None if run is None or _is_lost(run) else run
+
+    @property
+    def interruptible(self) -> tuple[Run, ...]:
+        """The runs that are to end by a reply yet: the one that is running, and those that wait to enter."""
+        with self._lock:
+            run = None if self._closing else self.run
+            waiting = [waiter.run for waiter in self._waiting if not waiter.done]
+        return tuple(waiting) if run is None else (run, *waiting)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the run that holds the gate is lost."""
+        run = self._run
+        return run is not None and _is_lost(run)
+
+    def take_lost(self) -> tuple[Run, ...]:
+        """The lost runs whose memory nobody has repaired yet; once."""
+        with self._lock:
+            lost, self._lost = self._lost, []
+        return tuple(lost)
 
     def acquire(self, run: Run) -> Flow[Run]:
         """The run, once it holds the gate.
@@ -53,6 +76,9 @@ class Gate:
             if waiter.done:
                 return
             with self._lock:
+                if self._run is not None and _is_lost(self._run):
+                    self._lost.append(self._run)
+                    self._run = None
                 free = self._run is None
                 waits = not free and self._closing
                 if free:
@@ -89,7 +115,7 @@ class Gate:
             self._closing = False
             while self._waiting and waiter is None:
                 candidate = self._waiting.popleft()
-                if not candidate.done:
+                if not (candidate.done or _is_lost(candidate.run)):
                     candidate.done = True
                     waiter = candidate
                     self._run = candidate.run
@@ -104,23 +130,33 @@ class Gate:
         """One None, when no run holds the gate: at once if none does."""
 
         def connect(sink: Sink[None], scope: Scope) -> None:
-            flag = _IdleFlag()
-            sink.on_subscribe(flag)
-
             def tell() -> None:
-                if not flag.disposed:
+                if not waiting.disposed:
                     sink.on_next(None)
-                if not flag.disposed:
+                if not waiting.disposed:
                     sink.on_completed()
 
+            def hop() -> None:
+                scope.call_from_thread(tell)
+
+            waiting = _Idle(self, hop)
+            sink.on_subscribe(waiting)
+            if waiting.disposed:
+                return
             with self._lock:
-                busy = self._run is not None
+                busy = self.run is not None
                 if busy:
-                    self._idle.append(lambda: scope.call_from_thread(tell))
+                    self._idle.append(hop)
             if not busy:
                 tell()
 
         return Flow(connect)
+
+    def forget_idle(self, call: Callable[[], None]) -> None:
+        """Somebody no longer waits for the gate to be free."""
+        with self._lock:
+            if call in self._idle:
+                self._idle.remove(call)
 
     def forget(self, waiter: _Waiter) -> None:
         """The waiter no longer waits."""
@@ -129,14 +165,23 @@ class Gate:
                 self._waiting.remove(waiter)
 
 
-class _IdleFlag:
-    __slots__ = ("disposed",)
+def _is_lost(run: Run) -> bool:
+    return run.scope.loop.is_closed()
 
-    def __init__(self) -> None:
+
+class _Idle:
+    """Somebody who waits for the gate to be free."""
+
+    __slots__ = ("_call", "_gate", "disposed")
+
+    def __init__(self, gate: Gate, call: Callable[[], None]) -> None:
+        self._gate = gate
+        self._call = call
         self.disposed = False
 
     def dispose(self) -> None:
         self.disposed = True
+        self._gate.forget_idle(self._call)
 
 
 class _Waiter:

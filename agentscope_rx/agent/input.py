@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import Msg, MsgRole, ToolUseBlock
@@ -18,10 +18,10 @@ def messages_of(given: CallInput) -> tuple[Msg, ...]:
         return (Msg.user(given),)
     if isinstance(given, Msg):
         return check_roles((given,))
-    try:
-        messages = tuple(given)
-    except TypeError:
-        raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg, not {type(given).__name__}.") from None
+    # (a dict would be taken for the list of its keys)
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg, not {type(given).__name__}.")
+    messages = tuple(given)
     for message in messages:
         if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg; the list holds {message!r:.60}.")

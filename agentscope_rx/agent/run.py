@@ -77,6 +77,9 @@ class Run:
         self.interrupt = Signal()
         self.interrupt_message: Msg | None = None
         self.interrupt_source = InterruptSource.USER
+        if (demand := scope.demand) is not None:
+            # a consumer that has stalled does not keep the run from ending; after the others who listen have stopped
+            self.interrupt.listen(lambda: scope.call_soon(demand.waive))
 
     @property
     def interrupted(self) -> bool:

@@ -1,5 +1,6 @@
 """What a run says: its events, in order, and what they fold to."""
 
+from agentscope_rx.event.coalesce import coalesce_chunks
 from agentscope_rx.event.event import Event, EventSource, event_from_dict, event_from_json
 from agentscope_rx.event.fold import Folded, fold
 from agentscope_rx.event.kinds import (
@@ -39,6 +40,7 @@ __all__ = [
     "RetryEvent",
     "StreamOptions",
     "SummaryChunkEvent",
+    "coalesce_chunks",
     "event_from_dict",
     "event_from_json",
     "fold",

@@ -69,7 +69,7 @@ class PreReasoningEvent(Event):
     system_message: Msg | None = None
     hints: tuple[Msg, ...] = ()
     messages: _History = field(default=(), compare=False, repr=False)
-    options: _Options = field(default=None, compare=False)
+    options: _Options = field(default=None, compare=False, repr=False)
     history: _History = field(default=(), compare=False, repr=False)
     """Read-only: the memory at this moment."""
 

@@ -49,12 +49,17 @@ class Hooks:
     """An agent's hooks, sorted and compiled."""
 
     def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+        if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"hooks takes a list of hooks, not {hooks!r:.60}. Did you mean hooks=[...]?")
         given = list(hooks)
         for hook in given:
             if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigurationError(
-                    f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent)."
+                hint = (
+                    "Make an object of the class."
+                    if isinstance(hook, type)
+                    else "Decorate a function with @hook(PreReasoningEvent)."
                 )
+                raise ConfigurationError(f"hooks takes Hook objects, not {hook!r:.60}. {hint}")
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}

@@ -71,6 +71,10 @@ class Hook:
         """How errors name this hook."""
         return type(self).__name__
 
+    def __repr__(self) -> str:
+        kinds = " and ".join(kind.__name__ for kind in self.kinds) if self.kinds is not None else "every event"
+        return f"<hook {self.name} on {kinds}, priority {self.priority}>"
+
 
 class FunctionHook(Hook, Generic[E]):
     """One function for one kind of event; made by `@hook`."""
@@ -111,6 +115,9 @@ class OperatorHook(Hook):
     @property
     def name(self) -> str:
         return f"operator on {self.kinds[0].__name__}" if self.kinds else "operator"
+
+    def __repr__(self) -> str:
+        return f"<hook {self.name}, priority {self.priority}>"
 
 
 def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY) -> Callable[[Callable[[E], Answer]], FunctionHook[E]]:

@@ -32,6 +32,9 @@ class InMemoryMemory(Memory):
     def __len__(self) -> int:
         return len(self._messages)
 
+    def __repr__(self) -> str:
+        return f"<InMemoryMemory of {len(self)} messages>"
+
     def add(self, messages: Sequence[Msg]) -> Flow[None]:
         def add() -> None:
             checked = _checked(messages)

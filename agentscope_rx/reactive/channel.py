@@ -75,6 +75,11 @@ class Buffering(Generic[T]):
             return self.capacity
         return self.capacity + 1 if self.overflow is Overflow.COALESCE else None
 
+    @property
+    def resumes_at(self) -> int:
+        """How few items must wait for demand to be there again; under COALESCE the last one may still grow."""
+        return max(self.capacity // 2, int(self.overflow is Overflow.COALESCE))
+
 
 class ChannelStatistics(NamedTuple):
     """A look at a channel: counts of items since it was opened, and what waits now.
@@ -104,6 +109,7 @@ class Channel(Generic[T]):
         "_items",
         "_merged",
         "_received",
+        "_resumes_at",
         "_subscription",
         "_waiter",
         "_withholds_at",
@@ -115,6 +121,7 @@ class Channel(Generic[T]):
         self._buffering = buffering = buffering or Buffering()
         self._capacity = buffering.capacity
         self._withholds_at = buffering.withholds_at
+        self._resumes_at = buffering.resumes_at
         self._items: deque[T] = deque()
         self._ended = False
         self._error: Exception | None = None
@@ -148,7 +155,7 @@ class Channel(Generic[T]):
                 self._waiter = None
         item = self._items.popleft()
         self._delivered += 1
-        if not self.demand.ready and len(self._items) <= self._capacity // 2:
+        if not self.demand.ready and len(self._items) <= self._resumes_at:
             self.demand.resume()
         return item
 

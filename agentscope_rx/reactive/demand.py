@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from weakref import WeakSet
 
 
 class Demand:
     """Whether the consumer of a subscription wants more. Starts out ready."""
 
-    __slots__ = ("_loop", "_since", "_total", "_waiters", "ready")
+    __slots__ = ("__weakref__", "_followers", "_loop", "_since", "_total", "_waiters", "_waived", "ready")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -22,12 +23,32 @@ class Demand:
         self._since = 0.0
         self._total = 0.0
         self._waiters: list[Callable[[], object]] = []
+        self._waived = False
+        # held by those whose demand they are
+        self._followers: WeakSet[Demand] | None = None
+
+    def follower(self) -> Demand:
+        """A demand that goes as this one goes, until it is waived: for a part of what the consumer listens to."""
+        follower = Demand(self._loop)
+        if self._followers is None:
+            self._followers = WeakSet()
+        self._followers.add(follower)
+        if not self.ready:
+            follower.withhold()
+        return follower
+
+    def waive(self) -> None:
+        """Let sources read on for good: what comes has to come whether or not somebody is there to take it."""
+        self._waived = True
+        self.resume()
 
     def withhold(self) -> None:
         """Ask sources to stop reading."""
-        if self.ready:
+        if self.ready and not self._waived:
             self.ready = False
             self._since = self._loop.time()
+            for follower in tuple(self._followers or ()):
+                follower.withhold()
 
     def resume(self) -> None:
         """Let sources read on."""
@@ -37,6 +58,8 @@ class Demand:
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
                 waiter()
+            for follower in tuple(self._followers or ()):
+                follower.resume()
 
     def withheld(self) -> float:
         """Seconds, up to now, during which demand was withheld."""

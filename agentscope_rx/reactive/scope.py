@@ -57,6 +57,12 @@ class Scope(PeriodicScheduler):
         """The same surroundings with a count of work of its own."""
         return Scope(self.loop, self.context, self.demand, self.work)
 
+    def own_demand(self) -> Scope:
+        """A scope whose demand can be waived without that of the rest; this very one if there is none to waive."""
+        if self.demand is None:
+            return self
+        return Scope(self.loop, self.context, self.demand.follower(), self.work)
+
     def is_here(self) -> bool:
         """Whether this thread is the one that runs the loop."""
         return running_loop() is self.loop

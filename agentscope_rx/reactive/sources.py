@@ -207,9 +207,7 @@ class _TaskSource(Generic[T]):
             failure.__cause__ = error
             self._signal(self._sink.on_error, failure)
         else:
-            self._signal(
-                self._sink.on_error, SourceCancelledError(f"A source was cancelled from outside: {error!r}")
-            )
+            self._signal(self._sink.on_error, SourceCancelledError(f"A source was cancelled from outside: {error!r}"))
             raise error
 
 

@@ -145,7 +145,7 @@ class _Through(Generic[T, K]):
 class _Inside(Generic[K]):
     """The stream that the operator listens to: once as a rule, never or several times if it likes."""
 
-    __slots__ = ("_completed", "_ears", "_early")
+    __slots__ = ("_completed", "_early", "_ears")
 
     def __init__(self) -> None:
         self._ears: tuple[_Ear[K], ...] = ()

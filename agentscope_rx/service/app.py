@@ -26,6 +26,7 @@ from starlette.routing import Route
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
+from agentscope_rx.event import StreamOptions
 from agentscope_rx.message import Msg
 from agentscope_rx.service.failure import MalformedBodyError, answer_error
 from agentscope_rx.service.live_run import OnDisconnect, OnDisconnectChoice
@@ -41,6 +42,7 @@ M = TypeVar("M", bound=BaseModel)
 def create_app(
     agent: Agent | AgentFactory,
     *,
+    options: StreamOptions | None = None,
     on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
     log_capacity: int | None = None,
     keep_seconds: float = KEEP_SECONDS,
@@ -50,15 +52,15 @@ def create_app(
 ) -> Starlette:
     """An ASGI application around one agent, or around those that a factory gives; its runs are `app.state.runs`.
 
-    One agent answers one client at a time: the next one gets 409. The options are those of `LiveRun` and
-    `sse_response`. At shutdown all runs are stopped, and their clean-up is waited for.
+    One agent answers one client at a time: the next one gets 409. `options` choose what is shown of a run; the
+    rest is as for `Runs.add` and `sse_response`. At shutdown all runs are stopped, and their clean-up is waited for.
     """
     runs = Runs(keep_seconds=keep_seconds)
 
     async def run(request: Request) -> SSEResponse:
         asked = await _body(request, _Ask)
         chosen = await _chosen(agent, request)
-        events = chosen.stream(asked.input)
+        events = chosen.stream(asked.input, options)
         live = runs.add(events, on_disconnect=on_disconnect, capacity=log_capacity, agent=chosen)
         return sse_response(live, heartbeat=heartbeat, retry=retry, send_timeout=send_timeout)
 

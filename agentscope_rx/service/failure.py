@@ -1,19 +1,21 @@
 """What a failure is over HTTP, before a stream has begun: a status, and `{"error": {"type", "message"}}`.
 
-| error                  | status | means                                            |
-|------------------------|--------|--------------------------------------------------|
-| `MalformedBodyError`   | 400    | the body is not JSON                             |
-| `InvalidInputError`    | 422    | it is, but not what an agent takes               |
-| `UnknownRunError`      | 404    | no such run, or it ended too long ago            |
-| `AgentBusyError`       | 409    | the agent is running; that run is untouched      |
-| `EventsGoneError`      | 410    | the log no longer holds what the client missed   |
-| `ServiceStoppingError` | 503    | the application shuts down                       |
-| any other              | 500    |                                                  |
+| error                                     | status | means                                          |
+|-------------------------------------------|--------|------------------------------------------------|
+| `MalformedBodyError`                      | 400    | the body is not JSON                           |
+| `InvalidInputError`                       | 422    | it is, but not what an agent takes             |
+| `UnknownRunError`                         | 404    | no such run, or it ended too long ago          |
+| `AgentBusyError`                          | 409    | the agent is running; that run is untouched    |
+| `EventsGoneError`                         | 410    | the log no longer holds what the client missed |
+| `ServiceStoppingError`, `RunStoppedError` | 503    | the application shuts down                     |
+| any other                                 | 500    | and it is logged                               |
 
 Once a stream has begun, a failure is its last event, of type `error`.
 """
 
 from __future__ import annotations
+
+import logging
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -61,6 +63,8 @@ class MalformedBodyError(InvalidInputError):
     """The body of a request is not JSON."""
 
 
+_log = logging.getLogger("agentscope_rx")
+
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (MalformedBodyError, 400),
     (InvalidInputError, 422),
@@ -68,12 +72,16 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (AgentBusyError, 409),
     (EventsGoneError, 410),
     (ServiceStoppingError, 503),
+    (RunStoppedError, 503),
 )
 
 
 def error_response(error: Exception) -> JSONResponse:
     """The error as a JSON response with the status that it stands for."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    if status == 500:
+        # nobody else will hear where it came from
+        _log.error("answered with 500: %s", error, exc_info=error)
     return JSONResponse({"error": {"type": type(error).__name__, "message": str(error)}}, status)
 
 

@@ -137,11 +137,12 @@ class LiveRun:
     # --- within -------------------------------------------------------------------------------------------------
 
     def _open(self) -> LogReader[Frame]:
+        # its owner may refuse
+        self.opened.fire()
         # not before: a response may be made on another thread than it is sent from
         log: ReplayLog[Frame] = ReplayLog(self._capacity)
         self._log = log
         log.ended.listen(self._ended)
-        self.opened.fire()
         # read from before the first signal, which may come while the log is being opened
         reader = log.read()
         log.open(frames(self._events).pipe(map_flow(self._note)))

@@ -57,7 +57,7 @@ class Runs:
         if self._closed:
             raise ServiceStoppingError
         run = LiveRun(events, on_disconnect=on_disconnect, capacity=capacity, agent=agent)
-        run.opened.listen(lambda: self._live.add(run))
+        run.opened.listen(lambda: self._opened(run))
         run.begun.listen(lambda: self._found.setdefault(run.id or "", run))
         run.ended.listen(lambda: self._ended(run))
         run.gone.listen(lambda: self._live.discard(run))
@@ -103,6 +103,12 @@ class Runs:
         await self.aclose()
 
     # --- within -------------------------------------------------------------------------------------------------
+
+    def _opened(self, run: LiveRun) -> None:
+        # its response may be sent after the service was closed
+        if self._closed:
+            raise ServiceStoppingError
+        self._live.add(run)
 
     def _ended(self, run: LiveRun) -> None:
         if self._closed or run.on_disconnect is OnDisconnect.STOP:

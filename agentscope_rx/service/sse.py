@@ -20,7 +20,7 @@ from reactivex import Observable
 from reactivex import operators as ops
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import Event
@@ -131,13 +131,17 @@ class SSEResponse(Response):
         except Exception as error:
             await error_response(error)(scope, receive, send)
             return
+
+        async def put(message: Message) -> None:
+            async with asyncio.timeout(self._send_timeout):
+                await send(message)
+
         try:
-            await self._begin(send)
+            await self._begin(put)
             async with aclosing(body(reader, heartbeat=self._heartbeat, retry=self._retry)) as chunks:
                 async for chunk in chunks:
-                    async with asyncio.timeout(self._send_timeout):
-                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                    await put({"type": "http.response.body", "body": chunk, "more_body": True})
+            await put({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
             # the client reads no more, or the server says that it is gone
             return

@@ -1,19 +1,29 @@
-"""For tests of programs that use the library: a scripted model, virtual time, dropped errors."""
+"""For tests of programs that use the library: a scripted model, a verifier of flows, virtual time, dropped errors.
+
+For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
+"""
 
 from agentscope_rx.testing.dropped import DroppedErrors, collect_dropped
+from agentscope_rx.testing.heard import Heard, Record
 from agentscope_rx.testing.scripted_model import HANG, Delay, Request, ScriptedModel, ScriptExhaustedError, call
+from agentscope_rx.testing.verifier import Verification, Verifier, verify
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual, virtual_loop
 
 __all__ = [
     "HANG",
     "Delay",
     "DroppedErrors",
+    "Heard",
+    "Record",
     "Request",
     "ScriptExhaustedError",
     "ScriptedModel",
+    "Verification",
+    "Verifier",
     "VirtualLoop",
     "call",
     "collect_dropped",
     "run_virtual",
+    "verify",
     "virtual_loop",
 ]

@@ -107,6 +107,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(lambda _: self._count(-1))
         return future
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """As asyncio's; its threads are outstanding until they have been joined, so no `timeout` runs out before."""
+        with self.hold():
+            await super().shutdown_default_executor()
+
     @contextmanager
     def hold(self) -> Generator[None]:
         """Something real is outstanding inside this block, such as a test's own thread; from any thread."""

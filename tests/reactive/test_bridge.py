@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import itertools
 import threading
 from collections.abc import AsyncIterator
 from typing import Any
@@ -385,6 +387,51 @@ def test_an_async_generator_that_was_left_half_way_closes_its_run() -> None:
         gc.collect()
         await asyncio.sleep(1)
         assert source.log == ["start", "end"]
+
+    run_virtual(main())
+
+
+def test_generators_left_half_way_over_one_flow_each_end_their_own_run() -> None:
+    async def main() -> None:
+        ended: list[int] = []
+
+        def once() -> Flow[int]:
+            number = next(numbers)
+
+            async def items() -> AsyncIterator[int]:
+                try:
+                    while True:
+                        await asyncio.sleep(1)
+                        yield number
+                finally:
+                    ended.append(number)
+
+            return from_async_iterable(items)
+
+        numbers = itertools.count()
+        one = defer(once)
+
+        async def wrapped() -> AsyncIterator[int]:
+            async with one as values:
+                async for value in values:
+                    yield value
+
+        async def left(generator: Any) -> None:
+            await generator.aclose()
+
+        generators = [wrapped() for _ in range(3)]
+        assert [await anext(generator) for generator in generators] == [0, 1, 2]
+        for number in (1, 0):
+            # as the loop closes an async generator: from another task than the one that entered
+            await asyncio.create_task(left(generators[number]))
+            assert ended[-1] == number
+        assert await anext(generators[2]) == 2, "the one that is still read goes on"
+        async with contextlib.AsyncExitStack() as stack:
+            values = await stack.enter_async_context(one)
+            assert await anext(values) == 3
+        assert ended == [1, 0, 3]
+        await generators[2].aclose()
+        assert ended == [1, 0, 3, 2]
 
     run_virtual(main())
 

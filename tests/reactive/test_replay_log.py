@@ -6,11 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
+import reactivex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive import Flow, concat, fail, from_async_iterable, from_iterable, just, never
+from agentscope_rx.reactive import Flow, concat, fail, from_async_iterable, just, never
 from agentscope_rx.reactive.replay_log import LogReader, ReplayLog
 from agentscope_rx.testing import collect_dropped, run_virtual
 
@@ -140,7 +141,8 @@ def test_what_one_item_expands_to_is_kept_for_those_who_read() -> None:
     async def main() -> None:
         log: ReplayLog[int] = ReplayLog(2)
         reader = log.read()
-        log.open(from_iterable(range(50)))
+        # a stock source, which knows no demand
+        log.open(reactivex.from_iterable(range(50)))
         assert await rest(reader) == list(range(50))
         assert len(log.values) == 2
 

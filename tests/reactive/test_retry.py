@@ -101,6 +101,19 @@ def test_the_last_error_tells_of_the_ones_before() -> None:
     run_virtual(main())
 
 
+def test_an_error_that_is_raised_again_and_again_tells_of_the_last_time_only() -> None:
+    error = ValueError("the same")
+    error.add_note("its own")
+
+    async def main() -> None:
+        for attempts in (3, 2, 3):
+            with pytest.raises(ValueError):
+                await fail(error).pipe(retry(policy(attempts)))
+        assert error.__notes__ == ["its own", "Attempt 3 of 3. Before: ValueError: the same; ValueError: the same"]
+
+    run_virtual(main())
+
+
 def test_a_call_is_made_anew_for_each_attempt() -> None:
     calls = []
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import reactivex as rx
 from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
@@ -66,6 +67,79 @@ def test_errors_of_either_and_of_making() -> None:
         assert isinstance(heard[0], ZeroDivisionError)
         await turns()
         assert log.count("start") == log.count("end")
+
+    run_virtual(main())
+
+
+@given(values=VALUES, late=st.booleans())
+def test_an_operator_that_listens_late_hears_all(values: list[Any], late: bool) -> None:
+    async def main() -> None:
+        source = after(1, *values) if late else just(*values)
+        numbers = [v for v in values if isinstance(v, int)]
+        others = [v for v in values if isinstance(v, str)]
+        recorder = await record(source.pipe(through(int, ops.delay_subscription(5))))
+        assert recorder.heard == [*others, *numbers, "|"]
+        heard = (await record(source.pipe(through(int, lambda ints: concat(timer(0.5), ints))))).heard
+        assert [v for v in heard if isinstance(v, int)] == [0, *numbers]
+        assert [v for v in heard if isinstance(v, str)] == [*others, "|"]
+
+    run_virtual(main())
+
+
+@given(values=VALUES)
+def test_below_stock_operators_alone_nothing_is_lost(values: list[Any]) -> None:
+    """A stock trampoline puts off what the operator subscribes to, but not a source of ours."""
+
+    async def main() -> None:
+        def stock(ints: Any) -> Any:
+            return rx.concat(rx.of(-1), ints, rx.of(-2))
+
+        passed = just(*values).pipe(through(int, stock))
+        for source in (passed, passed.pipe(ops.start_with("start")), rx.of("x").pipe(ops.flat_map(lambda _: passed))):
+            heard = (await record(source)).heard
+            numbers = [v for v in values if isinstance(v, int)]
+            assert [v for v in heard if isinstance(v, int)] == [-1, *numbers, -2]
+            assert [v for v in heard if v in ("a", "b", "c")] == [v for v in values if isinstance(v, str)]
+
+    run_virtual(main())
+
+
+@given(values=VALUES)
+def test_an_operator_may_listen_twice(values: list[Any]) -> None:
+    def split(ints: Any) -> Any:
+        return rx.merge(ints.pipe(ops.filter(lambda v: v % 2 == 0)), ints.pipe(ops.filter(lambda v: v % 2 == 1)))
+
+    async def main() -> None:
+        heard = (await record(just(*values).pipe(through(int, split)))).heard
+        assert heard == [*values, "|"]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (lambda ints: rx.of(7), [7, "a", "b", "|"]),  # never listens
+        (ops.take(0), ["a", "b", "|"]),
+        (lambda ints: ints.pipe(ops.take(1), ops.repeat(2)), [1, "a", 2, "b", "|"]),  # leaves, and comes back
+        (lambda ints: ints.pipe(ops.repeat(2)), [1, "a", 2, "b", "|"]),  # listens again when all is over
+        (lambda ints: concat(timer(9), ints), ["a", "b", 0, 1, 2, "|"]),
+        (lambda ints: timer(9), ["a", "b", 0, "|"]),
+    ],
+)
+def test_when_it_listens_is_the_operators_choice(operator: Any, expected: list[Any]) -> None:
+    async def main() -> None:
+        assert (await record(just(1, "a", 2, "b").pipe(through(int, operator)))).heard == expected
+
+    run_virtual(main())
+
+
+def test_an_error_of_the_source_does_not_wait_for_the_operator() -> None:
+    async def main() -> None:
+        source = concat(just(1, "a"), after(1, error=KeyError(1)))
+        recorder = await record(source.pipe(through(int, ops.delay_subscription(5))))
+        assert repr(recorder.heard) == "['a', KeyError(1)]"
+        assert recorder.at[-1] == 1
 
     run_virtual(main())
 

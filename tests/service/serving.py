@@ -42,7 +42,7 @@ class _Uvicorn(uvicorn.Server):
 class Served:
     """An application being served; `errors` are what uvicorn had to log of it."""
 
-    def __init__(self, app: Any, graceful: int = 0) -> None:
+    def __init__(self, app: Any, graceful: int = 10) -> None:
         self.errors: list[str] = []
         self._socket = socket.create_server(("127.0.0.1", 0))
         # inherited by the accepted ones: what a client does not read piles up here, so let it be little
@@ -95,7 +95,7 @@ class _Errors(logging.Handler):
 
 
 @contextlib.contextmanager
-def served(app: Any, *, graceful: int = 0, expected: Sequence[str] = ()) -> Iterator[Served]:
+def served(app: Any, *, graceful: int = 10, expected: Sequence[str] = ()) -> Iterator[Served]:
     """The application on loopback for the length of a block; uvicorn may log no error but those `expected`."""
     server = Served(app, graceful)
     handler = _Errors(server.errors)

@@ -9,7 +9,7 @@ import pytest
 
 from agentscope_rx.errors import DeadlineError
 from agentscope_rx.event import EventSource
-from agentscope_rx.reactive import concat, fail, from_async_iterable, just, timer
+from agentscope_rx.reactive import concat, concat_map, fail, from_async_iterable, just, timer
 from agentscope_rx.reactive.replay_log import ReplayLog
 from agentscope_rx.service.body import body
 from agentscope_rx.service.frame import HEARTBEAT, Frame
@@ -110,17 +110,10 @@ def test_beats_are_no_demand():
 
 @pytest.mark.parametrize("error", [DeadlineError("total", 3.0), ValueError("x")])
 def test_a_failure_of_the_log_is_the_last_event(error):
-    source = concat(timer(7).pipe(), fail(error))
-    log_source = concat(just(frame(0)), source.pipe())
-    seen = run_virtual(written(log_source.pipe(_frames_only), heartbeat=5))
+    source = concat(just(frame(0)), timer(7).pipe(concat_map(lambda _: fail(error))))
+    seen = run_virtual(written(source, heartbeat=5))
     assert [moment for moment, _ in seen] == [0, 5, 7]
     assert seen[-1][1].startswith(b"event: error\ndata: {") and type(error).__name__.encode() in seen[-1][1]
-
-
-def _frames_only(source):
-    from reactivex import operators as ops
-
-    return source.pipe(ops.filter(lambda value: isinstance(value, Frame)))
 
 
 def test_it_stops_at_once_when_it_is_left():

@@ -16,8 +16,8 @@ from agentscope_rx.service import (
     EventsGoneError,
     LiveRun,
     OnDisconnect,
-    RunStoppedError,
     Runs,
+    RunStoppedError,
     ServiceStoppingError,
     UnknownRunError,
 )
@@ -241,9 +241,36 @@ def test_a_busy_agent_fails_before_any_event():
     run_virtual(main())
 
 
+@pytest.mark.parametrize("stop", ["interrupt", "stop", "leave"])
+def test_a_client_that_stalls_is_no_obstacle_to_the_end(stop: str):
+    async def main():
+        friday = agent(ScriptedModel([f"{i} " for i in range(200)]))
+        async with Runs() as runs:
+            run = runs.add(friday.stream("hi"), agent=friday)
+            reader = run.follow()
+            await anext(reader)
+            await asyncio.sleep(1)
+            assert run.statistics().withheld
+            if stop == "interrupt":
+                assert run.interrupt("enough")
+            elif stop == "stop":
+                await run.stop()
+            else:
+                await run.leave(reader)
+            await asyncio.sleep(1)
+            assert run.gone.fired and not friday.running
+            if stop != "leave":
+                frames = await rest(reader)
+                assert len(frames) >= 64 and frames[-1].type == ("post_call" if stop == "interrupt" else "error")
+                await run.leave(reader)
+        assert_whole(friday)
+
+    run_virtual(main())
+
+
 def test_interruption_is_the_agents_and_ends_the_run_normally():
     async def main():
-        friday = agent(ScriptedModel(["One moment", HANG], "again"))
+        friday = agent(ScriptedModel(["One moment", HANG], [Delay(1), "again"]))
         async with Runs() as runs:
             run = runs.add(friday.stream("hi"), agent=friday)
             assert not run.interrupt("too early")
@@ -256,7 +283,8 @@ def test_interruption_is_the_agents_and_ends_the_run_normally():
             assert last.message.generate_reason is GenerateReason.INTERRUPTED
             # the agent's next run is none of this one's business
             other = friday.call("go on").as_task()
-            assert not run.interrupt("too late")
+            await asyncio.sleep(0.5)
+            assert friday.running and not run.interrupt("too late")
             assert (await other).text == "again"
             await run.leave(reader)
             nobody = runs.add(agent(ScriptedModel("x")).stream("hi"))
@@ -278,6 +306,7 @@ def test_closing_stops_what_is_under_way_waits_for_it_and_begins_nothing_more():
             detached = runs.add(agents[1].stream("hi"), on_disconnect="continue")
             await detached.leave(detached.follow())
             closing = runs.add(agents[2].stream("hi"))
+            late = runs.add(agents[2].stream("hi"))
             left = asyncio.ensure_future(closing.leave(closing.follow()))
             await asyncio.sleep(1)
             assert runs.statistics().live == 2
@@ -288,6 +317,8 @@ def test_closing_stops_what_is_under_way_waits_for_it_and_begins_nothing_more():
         await left
         with pytest.raises(ServiceStoppingError):
             runs.add(never())
+        with pytest.raises(ServiceStoppingError):
+            late.follow()
         async with runs:
             runs.add(never())
 

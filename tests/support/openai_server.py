@@ -37,9 +37,10 @@ class OpenAIServer:
         async def start() -> None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
             self._port = self._server.sockets[0].getsockname()[1]
-            self._ready.set()
 
         self._loop.run_until_complete(start())
+        # not before it runs for good: a stop that comes in between would go unnoticed
+        self._loop.call_soon(self._ready.set)
         self._loop.run_forever()
         tasks = asyncio.all_tasks(self._loop)
         for task in tasks:

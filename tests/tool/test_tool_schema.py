@@ -134,7 +134,7 @@ def test_defaults_are_shown_unless_json_cannot_write_them():
 def test_pydantic_fields_as_default_and_names_that_pydantic_reserves():
     def odd(
         x: int = Field(3, ge=1, description="three"),
-        items: list[int] = Field(default_factory=list),  # noqa: B008
+        items: list[int] = Field(default_factory=list),
         schema: str = "",
         model_config: str = "",
         _private: int = 0,

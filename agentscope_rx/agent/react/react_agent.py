@@ -75,8 +75,11 @@ class ReActAgent(Agent):
             )
         if not isinstance(max_iters, int) or isinstance(max_iters, bool) or max_iters < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_iters must be a whole number of at least 1, not {max_iters!r}.")
-        if interrupt_grace < 0:
-            raise ConfigurationError(f"interrupt_grace must be >= 0 seconds, not {interrupt_grace}.")
+        if not isinstance(interrupt_grace, (int, float)) or interrupt_grace < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"interrupt_grace must be >= 0 seconds, not {interrupt_grace!r}.")
+        _check_kind("generate_options", generate_options, GenerateOptions)
+        _check_kind("model_execution_config", model_execution_config, ExecutionConfig)
+        _check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
         self.model = model
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
@@ -86,6 +89,10 @@ class ReActAgent(Agent):
         if model_execution_config is not None:
             options = GenerateOptions(execution_config=model_execution_config).over(options)
         self.generate_options = options
+
+    def __repr__(self) -> str:
+        tools = ", ".join(self.toolkit.names) or "none"
+        return f"<{type(self).__name__} {self.name}, model {self.model.model_name}, tools: {tools}>"
 
     # --- stages --------------------------------------------------------------------------------------------------
 
@@ -122,7 +129,8 @@ class ReActAgent(Agent):
         or passes them by: then they get results that say so, before the input is remembered."""
 
         def settle(history: Sequence[Msg]) -> Flow[Event]:
-            pending = open_calls(history, self.name)
+            elsewhere = self._calls_of_others(run)
+            pending = tuple(call for call in open_calls(history, self.name) if call.id not in elsewhere)
             unanswered(pending, input)
             run.open = {call.id: call for call in pending}
             passed_by = pending and input and not any(message.tool_results for message in input)
@@ -143,6 +151,11 @@ class ReActAgent(Agent):
         )
 
 
+def _check_kind(name: str, given: object, kind: type) -> None:
+    if given is not None and not isinstance(given, kind):
+        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {given!r:.60}.")
+
+
 def _toolkit(
     tools: Iterable[Tool | Callable[..., object]] | None, toolkit: Toolkit | None, hooks: Sequence[Hook]
 ) -> Toolkit:
@@ -152,6 +165,9 @@ def _toolkit(
         )
     if toolkit is not None and not isinstance(toolkit, Toolkit):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"toolkit must be a Toolkit, not {toolkit!r:.60}. Did you mean tools=[...]?")
+    if tools is not None and (isinstance(tools, (str, Toolkit)) or not isinstance(tools, Iterable)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        hint = "toolkit=..." if isinstance(tools, Toolkit) else "tools=[...]"
+        raise ConfigurationError(f"tools takes a list of functions or tools, not {tools!r:.60}. Did you mean {hint}?")
     own = toolkit.copy() if toolkit is not None else Toolkit()
     for item in tools or ():
         own.register(item)

@@ -1,0 +1,249 @@
+"""The small application: what it takes, what it refuses, and that its routes do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from agentscope_rx.event import ErrorEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
+from agentscope_rx.message import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
+from agentscope_rx.service import Runs, ServiceStoppingError, create_app
+from agentscope_rx.testing import ScriptedModel, call
+from tests.agent.parts import agent, remembered
+from tests.service.serving import PATIENCE, Speaker, ask, checked, events_of, served, sse
+
+
+@pytest.fixture(scope="module")
+def quick():
+    """One server for the requests that need no server of their own."""
+    friday = agent(ScriptedModel("fine", repeat=True))
+    with served(create_app(friday)) as server, server.client() as client:
+        yield client, friday
+
+
+def refused(response, status: int, kind: str) -> str:
+    """What an error response says."""
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/json")
+    error = response.json()["error"]
+    assert error["type"] == kind and set(error) == {"type", "message"}
+    return error["message"]
+
+
+def test_a_question_and_its_events():
+    friday = agent(ScriptedModel(call("weather", city="Oslo"), "Sunny."))
+    with served(create_app(friday)) as server, server.client() as client:
+        events = ask(client, "Weather?")
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert isinstance(events[-1], PostCallEvent) and events[-1].message.text == "Sunny."
+    assert [message.role for message in remembered(friday)] == ["user", "assistant", "tool", "assistant"]
+
+
+def test_messages_in_full(quick):
+    client, _ = quick
+    msgs = [Msg.user([TextBlock("look"), ImageBlock(URLSource("http://x/y.png"))]), Msg.user("now")]
+    body = {"messages": [json.loads(msg.to_json()) for msg in msgs]}
+    with sse(client, "POST", "/run", json=body) as source:
+        first = events_of(source)[0]
+    assert isinstance(first, PreCallEvent) and first.input == tuple(msgs)
+
+
+def test_no_messages_go_on_from_memory(quick):
+    client, _ = quick
+    with sse(client, "POST", "/run", json={"messages": []}) as source:
+        assert events_of(source)[0].input == ()
+
+
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000, b"text=hi"])
+def test_a_body_that_is_not_json(quick, raw):
+    client, _ = quick
+    assert "not JSON" in refused(client.post("/run", content=raw), 400, "MalformedBodyError")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (None, "give either text or messages"),
+        ({}, "give either text or messages"),
+        ([], "valid dictionary"),
+        ("hi", "valid dictionary"),
+        (7, "valid dictionary"),
+        ({"text": 7}, "text: "),
+        ({"text": "a", "messages": []}, "give either text or messages"),
+        ({"txet": "a"}, "txet: "),
+        ({"messages": "a"}, "messages: "),
+        ({"messages": [{"name": "u"}]}, "messages.0.content"),
+        ({"messages": [{"name": "u", "content": [{"type": "video_call"}]}]}, "messages.0.content.0"),
+        ({"messages": [{"name": "u", "content": [], "role": "king"}]}, "messages.0.role"),
+        ({"messages": [json.loads(Msg.system("x").to_json())]}, "SYSTEM message"),
+    ],
+)
+def test_a_body_that_is_not_what_an_agent_takes(quick, body, says):
+    client, _ = quick
+    content = b"" if body is None else json.dumps(body).encode()
+    assert says in refused(client.post("/run", content=content), 422, "InvalidInputError")
+
+
+def test_unknown_runs_and_methods(quick):
+    client, _ = quick
+    for response in (
+        client.get("/runs/none/events"),
+        client.post("/runs/none/interrupt"),
+        client.delete("/runs/none"),
+    ):
+        assert "'none'" in refused(response, 404, "UnknownRunError")
+    assert client.get("/run").status_code == 405
+
+
+def test_a_run_that_stops_with_its_client_is_unknown_after_its_end(quick):
+    client, _ = quick
+    id = ask(client)[0].run_id
+    refused(client.get(f"/runs/{id}/events"), 404, "UnknownRunError")
+
+
+def test_a_busy_agent_is_409_before_a_stream_begins():
+    model = Speaker(["One "], hang=True)
+    with (
+        served(create_app(agent(model))) as server,
+        server.client() as client,
+        server.client() as other,
+        sse(client, "POST", "/run", json={"text": "hi"}) as source,
+    ):
+        events = source.iter_sse()
+        first = checked(next(events))
+        assert first.run_id in refused(other.post("/run", json={"text": "me too"}), 409, "AgentBusyError")
+        model.go_on.say()
+        assert [event.event for event in events][-1] == "post_call"
+
+
+def test_only_what_was_chosen_is_shown():
+    app = create_app(agent(ScriptedModel(["a", "b"])), options=StreamOptions(kinds=(ReasoningChunkEvent,)))
+    with served(app) as server, server.client() as client:
+        events = ask(client)
+    assert [event.type for event in events] == ["reasoning_chunk", "reasoning_chunk", "post_call"]
+    assert [event.seq for event in events] == [0, 1, 2]
+
+
+def test_a_failing_run_ends_with_an_error_event_and_a_whole_response():
+    with served(create_app(agent(ScriptedModel(ValueError("no idea"))))) as server, server.client() as client:
+        events = ask(client)
+    assert isinstance(events[-1], ErrorEvent)
+    assert (events[-1].error_type, events[-1].error_text) == ("ValueError", "no idea")
+
+
+def test_an_interruption_from_another_client():
+    model = Speaker(["One "], hang=True)
+    app = create_app(agent(model), on_disconnect="continue")
+    with served(app) as server, server.client() as client, server.client() as other:
+        with sse(client, "POST", "/run", json={"text": "hi"}) as source:
+            events = source.iter_sse()
+            id = checked(next(events)).run_id
+            model.asked.wait(PATIENCE)
+            refused(other.post(f"/runs/{id}/interrupt", json={"words": 1}), 422, "InvalidInputError")
+            assert other.post(f"/runs/{id}/interrupt", json={"text": "enough"}).json() == {"interrupted": True}
+            last = [checked(event) for event in events][-1]
+        assert isinstance(last, PostCallEvent) and last.message.text == "enough"
+        assert last.message.generate_reason is GenerateReason.INTERRUPTED
+        assert model.closed.wait(PATIENCE)
+        assert other.post(f"/runs/{id}/interrupt").json() == {"interrupted": False}
+
+
+def test_a_run_is_stopped_by_another_client():
+    model = Speaker(["One "], hang=True)
+    friday = agent(model)
+    app = create_app(friday, on_disconnect="continue")
+    with served(app) as server, server.client() as client, server.client() as other:
+        with sse(client, "POST", "/run", json={"text": "hi"}) as source:
+            events = source.iter_sse()
+            id = checked(next(events)).run_id
+            model.asked.wait(PATIENCE)
+            assert other.delete(f"/runs/{id}").status_code == 204
+            assert model.closed.is_set() and not friday.running
+            last = [checked(event) for event in events][-1]
+        assert isinstance(last, ErrorEvent) and last.error_type == "RunStoppedError"
+        refused(other.delete(f"/runs/{id}"), 404, "UnknownRunError")
+
+
+def test_what_is_gone_is_410_and_nonsense_is_422():
+    app = create_app(agent(ScriptedModel(["a "] * 50)), on_disconnect="continue", log_capacity=5)
+    with served(app) as server, server.client() as client:
+        events = ask(client)
+        path, last = f"/runs/{events[0].run_id}/events", len(events) - 1
+        assert "no longer has" in refused(client.get(path), 410, "EventsGoneError")
+        refused(client.get(path, params={"last_event_id": 3}), 410, "EventsGoneError")
+        refused(client.get(path, params={"last_event_id": last + 1}), 422, "InvalidInputError")
+        refused(client.get(path, headers={"last-event-id": "abc"}), 422, "InvalidInputError")
+        with sse(client, "GET", path, params={"last_event_id": last - 5}) as source:
+            assert events_of(source) == events[-5:]
+        head = client.head(path)
+        assert head.status_code == 200 and not head.content
+
+
+def test_a_factory_chooses_the_agent_of_a_request():
+    agents = {name: agent(ScriptedModel(name, repeat=True)) for name in ("anna", "ben")}
+
+    async def chosen(request):
+        await asyncio.sleep(0)
+        assert (await request.json())["text"] == "hi"
+        return agents.get(request.headers["x-user"])
+
+    expected = ["ConfigurationError"]
+    with served(create_app(chosen), expected=expected) as server, server.client() as client:
+        for name in agents:
+            client.headers["x-user"] = name
+            assert ask(client)[-1].message.text == name
+        client.headers["x-user"] = "nobody"
+        assert "is no agent" in refused(client.post("/run", json={"text": "hi"}), 500, "ConfigurationError")
+
+
+def test_it_is_part_of_a_larger_application(quick):
+    whole = Starlette(routes=[Mount("/agent", create_app(agent(ScriptedModel("fine"))))])
+    with (
+        served(whole) as server,
+        server.client() as client,
+        sse(client, "POST", "/agent/run", json={"text": "hi"}) as source,
+    ):
+        assert isinstance(events_of(source)[-1], PostCallEvent)
+
+
+def test_heartbeats_reach_a_client():
+    model = Speaker(["One "], hang=True)
+    with served(create_app(agent(model), heartbeat=0.01, retry=1.5)) as server, server.client() as client:
+        beats = 0
+        with client.stream("POST", "/run", json={"text": "hi"}) as response:
+            lines = []
+            for line in response.iter_lines():
+                lines.append(line)
+                beats += line == ":"
+                if beats == 3:
+                    model.go_on.say()
+    assert lines[0] == "retry: 1500" and beats >= 3
+    assert lines[-2].startswith('data: {"type":"post_call"')
+    assert all(line == ":" or not line or line.split(":")[0] in {"id", "event", "data", "retry"} for line in lines)
+
+
+def test_a_service_that_shuts_down_begins_nothing():
+    runs = Runs()
+    asyncio.run(runs.aclose())
+    app = create_app(agent(ScriptedModel("x")))
+    asyncio.run(app.state.runs.aclose())
+    with pytest.raises(ServiceStoppingError):
+        runs.add(agent(ScriptedModel("x")).stream("hi"))
+
+
+def test_a_missing_extra_is_named():
+    code = (
+        "import sys; sys.modules['starlette'] = None\n"
+        "from agentscope_rx.errors import MissingExtraError\n"
+        "try: import agentscope_rx.service\n"
+        "except MissingExtraError as error: print(error.extra, error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.startswith(
+        "service 'starlette' is not installed. Install it with: pip install 'agentscope-rx[service]'"
+    )

@@ -1,0 +1,63 @@
+"""The example runs as printed: with its script, and against an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import runpy
+from typing import Any
+
+import pytest
+
+from agentscope_rx.event import PostCallEvent
+from agentscope_rx.testing import ScriptedModel
+from tests.service.serving import ask, events_of, served, sse
+from tests.support.openai_server import openai_server
+from tests.test_docs import BLOCK, ROOT
+
+EXAMPLE = ROOT / "examples" / "sse_service.py"
+PAGE = ROOT / "docs" / "service.md"
+
+
+def test_with_its_script(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    module = runpy.run_path(str(EXAMPLE))
+    script = module["model"]()
+    assert isinstance(script, ScriptedModel)
+    # its pauses are for people
+    steps = [[step for step in turn if isinstance(step, str) or hasattr(step, "name")] for turn in script.turns]
+    module["agent_of"].__globals__["model"] = lambda: ScriptedModel(*steps, repeat=True)
+    with served(module["app"]) as server, server.client() as client:
+        for name in ("one", "two", "one"):
+            client.headers["x-conversation"] = name
+            events = ask(client, "Weather in Paris?")
+            assert isinstance(events[-1], PostCallEvent) and "sunny in Paris" in events[-1].message.text
+            path = f"/runs/{events[0].run_id}/events"
+            assert client.get(path, headers={"last-event-id": str(events[-1].seq)}).status_code == 204
+    assert sorted(module["agents"]) == ["one", "two"]
+
+
+def test_with_a_model_behind_a_server(monkeypatch: pytest.MonkeyPatch):
+    with openai_server() as upstream:
+        monkeypatch.setenv("OPENAI_API_KEY", "test")
+        monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)
+        with served(runpy.run_path(str(EXAMPLE))["app"]) as server, server.client() as client:
+            assert ask(client, "Weather?")[-1].message.text.strip() == "You said: Sunny in Paris, 21 degrees."
+
+
+def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
+    small, own = BLOCK.findall(PAGE.read_text())
+    with openai_server() as upstream:
+        monkeypatch.setenv("OPENAI_API_KEY", "test")
+        monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)
+        page: dict[str, Any] = {}
+        exec(small, page)
+        with served(page["app"]) as server, server.client() as client:
+            assert ask(client, "hi")[-1].message.text.strip() == "You said: hi"
+        exec(own, page)
+        with served(page["app"]) as server, server.client() as client:
+            with sse(client, "POST", "/ask", json="hi") as source:
+                assert isinstance(events_of(source)[-1], PostCallEvent)
+            with sse(client, "POST", "/begin", json="hi") as source:
+                events = events_of(source)
+            with sse(client, "GET", f"/resume/{events[0].run_id}", headers={"last-event-id": "0"}) as source:
+                assert events_of(source) == events[1:]
+            assert client.get("/resume/nothing").status_code == 404
