@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import Msg, MsgRole, ToolUseBlock
@@ -19,8 +20,10 @@ def messages_of(given: CallInput) -> tuple[Msg, ...]:
     if isinstance(given, Msg):
         return check_roles((given,))
     # (a dict would be taken for the list of its keys)
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg, not {type(given).__name__}.")
+    several = cast("object", given)
+    if isinstance(several, Mapping) or not isinstance(several, Iterable):
+        kind = type(given).__name__
+        raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg, not {kind}.")
     messages = tuple(given)
     for message in messages:
         if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]

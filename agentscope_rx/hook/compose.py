@@ -54,12 +54,10 @@ class Hooks:
         given = list(hooks)
         for hook in given:
             if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
-                hint = (
-                    "Make an object of the class."
-                    if isinstance(hook, type)
-                    else "Decorate a function with @hook(PreReasoningEvent)."
+                raise ConfigurationError(
+                    f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
+                    "or make an object of your Hook class."
                 )
-                raise ConfigurationError(f"hooks takes Hook objects, not {hook!r:.60}. {hint}")
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}

@@ -87,6 +87,16 @@ def test_a_deadline_over_a_stuck_job_passes_in_real_time() -> None:
     assert 0.04 < time.monotonic() - began < 3
 
 
+def test_joining_an_executors_threads_takes_no_virtual_time() -> None:
+    """From Python 3.12 on a runner bounds it by a timeout on the loop's clock, which must not jump there."""
+
+    async def main() -> None:
+        await asyncio.get_running_loop().run_in_executor(None, int)
+
+    for _ in range(50):
+        run_virtual(main())
+
+
 def test_a_socket_is_waited_for_in_real_time() -> None:
     ours, theirs = socket.socketpair()
 

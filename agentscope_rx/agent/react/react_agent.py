@@ -165,8 +165,10 @@ def _toolkit(
         )
     if toolkit is not None and not isinstance(toolkit, Toolkit):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"toolkit must be a Toolkit, not {toolkit!r:.60}. Did you mean tools=[...]?")
-    if tools is not None and (isinstance(tools, (str, Toolkit)) or not isinstance(tools, Iterable)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        hint = "toolkit=..." if isinstance(tools, Toolkit) else "tools=[...]"
+    given = cast("object", tools)
+    if given is not None and (isinstance(given, (str, Toolkit)) or not isinstance(given, Iterable)):
+        # (a toolkit could be iterated, but its settings would be lost)
+        hint = "toolkit=..." if isinstance(given, Toolkit) else "tools=[...]"
         raise ConfigurationError(f"tools takes a list of functions or tools, not {tools!r:.60}. Did you mean {hint}?")
     own = toolkit.copy() if toolkit is not None else Toolkit()
     for item in tools or ():
