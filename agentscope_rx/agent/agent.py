@@ -163,7 +163,6 @@ class Agent(ABC):
         gate = self._gate if self.check_running else Gate(self.name)
 
         def acquire() -> Flow[Run]:
-            self._gates.difference_update([other for other in self._others(gate) if other.lost])
             self._gates.add(gate)
             return gate.acquire(run)
 
@@ -180,9 +179,6 @@ class Agent(ABC):
         )
         return stamped(events, run, options)
 
-    def _others(self, gate: Gate) -> list[Gate]:
-        return [other for other in tuple(self._gates) if other is not gate and other is not self._gate]
-
     def _calls_of_others(self, run: Run) -> set[str]:
         """Ids of the calls that are another run's to answer, if runs overlap (`check_running=False`)."""
         runs = [other for gate in tuple(self._gates) if (other := gate.run) is not None and other is not run]
@@ -190,7 +186,13 @@ class Agent(ABC):
 
     def _begun(self, given: tuple[Msg, ...], run: Run, gate: Gate) -> Flow[Event]:
         """The events of the run, once memory is whole: a run that was lost with its loop could not see to that."""
-        repairs = [self._repaired(lost) for lost in gate.take_lost()]
+        lost = gate.take_lost()
+        for other in tuple(self._gates):
+            if other is not gate and (taken := other.take_lost()):
+                lost = (*lost, *taken)
+                if other is not self._gate:
+                    self._gates.discard(other)
+        repairs = [self._repaired(each) for each in lost]
         events = self._events(given, run)
         return concat(*repairs).pipe(and_then(lambda: events)) if repairs else events
 

@@ -51,17 +51,18 @@ class Gate:
             waiting = [waiter.run for waiter in self._waiting if not waiter.done]
         return tuple(waiting) if run is None else (run, *waiting)
 
-    @property
-    def lost(self) -> bool:
-        """Whether the run that holds the gate is lost."""
-        run = self._run
-        return run is not None and _is_lost(run)
-
     def take_lost(self) -> tuple[Run, ...]:
-        """The lost runs whose memory nobody has repaired yet; once."""
+        """The lost runs whose memory is to be repaired yet; each is given away once."""
         with self._lock:
+            self._free_of_lost()
             lost, self._lost = self._lost, []
         return tuple(lost)
+
+    def _free_of_lost(self) -> None:
+        if self._run is not None and _is_lost(self._run):
+            self._lost.append(self._run)
+            self._run = None
+            self._closing = False
 
     def acquire(self, run: Run) -> Flow[Run]:
         """The run, once it holds the gate.
@@ -76,9 +77,7 @@ class Gate:
             if waiter.done:
                 return
             with self._lock:
-                if self._run is not None and _is_lost(self._run):
-                    self._lost.append(self._run)
-                    self._run = None
+                self._free_of_lost()
                 free = self._run is None
                 waits = not free and self._closing
                 if free:

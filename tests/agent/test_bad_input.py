@@ -105,7 +105,7 @@ def test_run_on_the_thread_of_a_loop_says_await():
             friday.call("Hi").run()
         return await friday.call("Hi")
 
-    assert run_virtual(main).text == "Hello"
+    assert run_virtual(main()).text == "Hello"
 
 
 def test_an_agent_called_from_its_own_tool_or_hook_is_busy_not_stuck():
