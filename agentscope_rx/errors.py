@@ -16,7 +16,7 @@
     |   +-- ModelConnectionError            no connection, or it broke off
     |   +-- ModelTimeoutError               a deadline of the model call passed
     |   +-- ProtocolError                   an answer that the wire format does not allow
-    |   +-- EmptyResponseError              an answer with neither text, thinking nor tool call
+    |   +-- EmptyResponseError              an answer with neither text nor tool call
     |   +-- ContentFilterError              the provider withheld the answer
     |   +-- ModelHTTPError                  the provider answered with an error status
     |       +-- BadRequestError             400, 422 and other 4xx
@@ -182,7 +182,7 @@ class ProtocolError(ModelError):
 
 
 class EmptyResponseError(ModelError):
-    """The model ended without text, thinking or tool call; `finish_reason` is what it gave as the reason."""
+    """The model ended without text or tool call (thinking alone is no answer); `finish_reason` is its reason."""
 
     retryable = True
 

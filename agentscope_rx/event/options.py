@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event.event import Event
@@ -17,15 +19,14 @@ class StreamOptions:
     whole block so far, in `snapshot`, instead of the new piece in `delta`.
     """
 
-    kinds: tuple[type[Event], ...] | None = None
+    kinds: Sequence[type[Event]] | type[Event] | None = None
     incremental: bool = True
 
     def __post_init__(self) -> None:
         if self.kinds is None:
             return
-        given: object = self.kinds
         # one class alone is what is meant by itself
-        kinds = (self.kinds,) if isinstance(given, type) else tuple(self.kinds)
+        kinds = (self.kinds,) if isinstance(self.kinds, type) else tuple(self.kinds)
         object.__setattr__(self, "kinds", kinds)
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -33,8 +34,11 @@ class StreamOptions:
 
     def shown(self, event: Event) -> Event | None:
         """The event as this stream shows it, or None if it does not."""
-        if self.kinds is not None and not isinstance(event, (*self.kinds, PostCallEvent, ErrorEvent)):
+        if self.kinds is not None and not isinstance(event, (*self._classes(), PostCallEvent, ErrorEvent)):
             return None
         if not self.incremental and isinstance(event, ChunkEvent):
             return replace(event, snapshot=event.accumulated, delta=None)
         return event
+
+    def _classes(self) -> tuple[type[Event], ...]:
+        return cast("tuple[type[Event], ...]", self.kinds)

@@ -12,7 +12,7 @@ from agentscope_rx.message.block import (
     ToolUseBlock,
     VideoBlock,
 )
-from agentscope_rx.message.history import History, Joined, closing_results, open_calls
+from agentscope_rx.message.history import History, Joined, closing_results, open_calls, results_first
 from agentscope_rx.message.msg import GenerateReason, Msg, MsgRole
 from agentscope_rx.message.source import Base64Source, Source, URLSource
 from agentscope_rx.message.usage import ChatUsage
@@ -39,4 +39,5 @@ __all__ = [
     "VideoBlock",
     "closing_results",
     "open_calls",
+    "results_first",
 ]

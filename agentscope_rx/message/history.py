@@ -6,6 +6,7 @@ exactly one result, but for the last assistant message of a run that stopped on 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import overload
@@ -129,3 +130,27 @@ def closing_results(
 ) -> tuple[ToolResultBlock, ...]:
     """One machine-readable error result for each open call."""
     return tuple(ToolResultBlock.error(call, kind, text or _CLOSING_TEXT.get(kind, kind.value)) for call in calls)
+
+
+def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
+    """The messages in an order that every provider takes: nothing stands between calls and their results.
+
+    What was observed, or said in an overlapping run, while a tool was running stands in memory where it came; here it
+    waits until the calls before it are answered. Calls that have no result hold nothing up: the order stays.
+    """
+    queue = deque(messages)
+    waiting: set[str] = set()
+    held: deque[Msg] = deque()
+    while queue:
+        message = queue.popleft()
+        results = {result.id for result in message.tool_results}
+        if waiting and not results & waiting:
+            held.append(message)
+            continue
+        yield message
+        waiting -= results
+        waiting.update(call.id for call in message.tool_calls if call.id not in results)
+        if not waiting and held:
+            queue.extendleft(reversed(held))
+            held.clear()
+    yield from held

@@ -42,8 +42,8 @@ class ChatModel(ABC):
         options: GenerateOptions | None = None,
         execution_config: ExecutionConfig | None = None,
     ) -> None:
-        if not model_name or not model_name.strip():
-            raise ConfigurationError(f"{type(self).__name__} needs a model name.")
+        if not isinstance(model_name, str) or not model_name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"{type(self).__name__} needs a model name, not {model_name!r}.")
         self.model_name = model_name
         self.options = options or GenerateOptions()
         self.execution_config = execution_config

@@ -61,8 +61,10 @@ class Toolkit:
         execution_config: ExecutionConfig | None = None,
         executor: Executor | None = None,
     ) -> None:
-        if max_concurrency < 1:
-            raise ConfigurationError(f"max_concurrency must be at least 1, not {max_concurrency}.")
+        if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
+        if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"Toolkit takes several tools, as in Toolkit([tool]), not {tools!r:.60}.")
         self.parallel = parallel
         self.max_concurrency = max_concurrency
         self.executor = executor

@@ -18,6 +18,7 @@ from agentscope_rx.message import (
     ToolUseBlock,
     closing_results,
     open_calls,
+    results_first,
 )
 
 MESSAGES = [Msg.user(str(number)) for number in range(8)]
@@ -156,3 +157,35 @@ def test_closing_results_are_one_for_each_and_machine_readable():
     assert closing_results(calls, ToolResultKind.TIMEOUT)[0].text == "Error: timeout"
     assert closing_results(()) == ()
     assert open_calls([asks("a", "b"), Msg.tool(results)], "Friday") == ()
+
+
+def _call(*ids: str) -> Msg:
+    return Msg.assistant([ToolUseBlock(id, "t") for id in ids])
+
+
+def _result(*ids: str) -> Msg:
+    return Msg.tool([ToolResultBlock(id, "t") for id in ids])
+
+
+def _said(messages) -> list[str]:
+    return ["+".join([b.id if hasattr(b, "id") else b.text for b in m.content]) for m in messages]
+
+
+def test_what_came_between_calls_and_results_comes_after_them():
+    history = [Msg.user("hi"), _call("a", "b"), Msg.user("psst"), _result("a"), Msg.user("x"), _result("b"), _call("c")]
+    assert _said(results_first(history)) == ["hi", "a+b", "a", "b", "psst", "x", "c"]
+    overlapping = [_call("a"), _call("b"), _result("b"), _result("a")]
+    assert _said(results_first(overlapping)) == ["a", "a", "b", "b"]
+
+
+def test_calls_without_a_result_hold_nothing_up():
+    history = [_call("a"), Msg.user("1"), _call("b"), _result("b"), Msg.user("2")]
+    assert _said(results_first(history)) == _said(history)
+
+
+@given(st.lists(st.sampled_from("abcu"), max_size=12))
+def test_nothing_is_lost_and_a_clean_history_stays_as_it_is(kinds: list[str]):
+    clean = [m for k in kinds for m in ([Msg.user(k)] if k == "u" else [_call(k), _result(k)])]
+    assert list(results_first(clean)) == clean
+    mixed = sorted(clean, key=lambda m: (bool(m.tool_results), 0))
+    assert sorted(map(id, results_first(mixed))) == sorted(map(id, mixed))

@@ -28,6 +28,7 @@ from agentscope_rx.message import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    results_first,
 )
 from agentscope_rx.model.openai.media import MediaBlock
 from agentscope_rx.model.openai.parts import media_part
@@ -51,9 +52,9 @@ class Dialect:
 
 
 def format_messages(messages: Sequence[Msg], dialect: Dialect) -> list[WireMessage]:
-    """The wire's messages, in order."""
+    """The wire's messages, in order; what came between calls and their results comes after them."""
     formatted = _Conversation(dialect)
-    for message in messages:
+    for message in results_first(messages):
         formatted.add(message)
     formatted.promote()
     return formatted.wire
