@@ -8,7 +8,7 @@ import sys
 
 ROWS = [
     ("CPU per turn, us", "turns", (10, 100, 1_000, 10_000)),
-    ("peak memory per turn, KiB", "memory", (1_000, 10_000)),
+    ("peak memory per turn, KiB", "memory", (10, 100, 1_000, 10_000)),
     ("CPU per chunk, subscribed, us", "chunks", (1_000, 20_000)),
     ("CPU per chunk, pulled, us", "pulled", (1_000, 20_000)),
     ("time to the first chunk, us", "first", (200,)),
