@@ -30,6 +30,11 @@ from agentscope_rx.reactive.scope import Scope
 T = TypeVar("T")
 
 
+BURST = 256
+"""After so many items the loop gets a turn: an iterable that never waits must not keep other runs, or whoever wants to
+stop this one, from theirs."""
+
+
 class SourceCancelledError(AgentScopeError):
     """A source's task was cancelled by someone else than its subscriber, such as a loop that shuts down."""
 
@@ -257,6 +262,7 @@ class _Reader(_TaskSource[T]):
         iterator: AsyncIterator[T] | None = None
         failure: BaseException | None = None
         demand = self._demand
+        burst = 0
         signal, on_next = self._signal, self._sink.on_next
         try:
             while not self.disposed:
@@ -265,6 +271,10 @@ class _Reader(_TaskSource[T]):
                         iterator = _begun(make)
                     if demand is not None and not demand.ready:
                         await demand.wait()
+                    burst += 1
+                    if burst == BURST:
+                        burst = 0
+                        await asyncio.sleep(0)
                     value = await anext(iterator)
                 except StopAsyncIteration:
                     break

@@ -386,3 +386,22 @@ def test_failing_calls_leave_no_cycles() -> None:
                 await from_call(call)
 
     assert _growth(lambda n: run_virtual(main(n))) < 50_000
+
+
+def test_an_iterable_that_never_waits_leaves_the_loop_its_turns():
+    async def endless():
+        while True:
+            yield 1
+
+    async def main() -> None:
+        seen: list[int] = []
+        subscription = from_async_iterable(endless).subscribe(seen.append)
+        # would never be reached again if the source kept the loop
+        for _ in range(5):
+            await asyncio.sleep(0)
+        subscription.dispose()
+        heard = len(seen)
+        await asyncio.sleep(0)
+        assert 0 < heard == len(seen)
+
+    run_virtual(main())

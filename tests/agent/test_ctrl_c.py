@@ -1,0 +1,41 @@
+"""Ctrl-C in a script: `run()` disposes the run, waits for its clean-up, and the interrupt goes on as it came."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+SCRIPT = """
+import asyncio
+from agentscope_rx import ReActAgent, tool
+from agentscope_rx.testing import ScriptedModel, call
+
+@tool
+async def wait() -> str:
+    'Waits.'
+    try:
+        print("waiting", flush=True)
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await asyncio.sleep(0)
+        print("cleaned up", flush=True)
+    return "never"
+
+agent = ReActAgent("Friday", ScriptedModel(call("wait"), "next"), tools=[wait])
+try:
+    agent.call("hi").run()
+except KeyboardInterrupt:
+    print("interrupted", agent.memory.messages[-1].tool_results[0].kind, agent.running, flush=True)
+print(agent.call("again").run().text)
+"""
+
+
+def test_ctrl_c_in_run_leaves_memory_whole_and_the_agent_free():
+    with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True) as script:
+        assert script.stdout is not None
+        assert script.stdout.readline() == "waiting\n"
+        script.send_signal(signal.SIGINT)
+        rest = script.stdout.read().splitlines()
+    assert rest == ["cleaned up", "interrupted interrupted False", "next"]
+    assert script.returncode == 0
