@@ -418,3 +418,21 @@ def test_ten_thousand_turns_cost_no_stack():
     friday = agent(model, tools=[step], max_iters=turns + 1)
     assert friday.call("go").run().text == "done"
     assert len(remembered(friday)) == 2 * turns + 2
+
+
+def test_leaving_at_the_last_event_of_a_stopped_run_leaves_its_calls_pending():
+    @hook(PostReasoningEvent)
+    def stop_first(event):
+        return event.stop() if event.message.tool_calls else None
+
+    async def main():
+        friday = agent(ScriptedModel(call("weather", city="Rome"), "done"), hooks=[stop_first])
+        async with friday.stream("hi") as events:
+            async for event in events:
+                if isinstance(event, PostCallEvent):
+                    break
+        assert_whole(friday, pending=[event.message.tool_calls[0].id])
+        assert (await friday.call()).text == "done"
+        assert_whole(friday)
+
+    run_virtual(main())
