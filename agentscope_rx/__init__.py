@@ -12,6 +12,7 @@ helpers for tests in `agentscope_rx.testing`.
 """
 
 from agentscope_rx.agent import Agent, InterruptSource, ReActAgent, Run, Tracer
+from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,
@@ -20,6 +21,7 @@ from agentscope_rx.errors import (
     InvalidInputError,
     ModelError,
     ToolError,
+    ToolSuspend,
 )
 from agentscope_rx.event import StreamOptions, fold
 from agentscope_rx.hook import DROP, Hook, hook, hook_operator
@@ -42,7 +44,7 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow, flow
-from agentscope_rx.tool import Tool, Toolkit, tool
+from agentscope_rx.tool import ExternalTool, Inject, Tool, ToolContext, Toolkit, tool
 
 __all__ = [
     "DROP",
@@ -54,6 +56,7 @@ __all__ = [
     "ChatUsage",
     "ConfigurationError",
     "ExecutionConfig",
+    "ExternalTool",
     "Flow",
     "GenerateOptions",
     "GenerateReason",
@@ -61,6 +64,7 @@ __all__ = [
     "HookError",
     "ImageBlock",
     "InMemoryMemory",
+    "Inject",
     "InterruptSource",
     "InvalidInputError",
     "Memory",
@@ -69,14 +73,17 @@ __all__ = [
     "MsgRole",
     "ReActAgent",
     "Run",
+    "RuntimeContext",
     "StreamOptions",
     "TextBlock",
     "ThinkingBlock",
     "Tool",
     "ToolChoice",
+    "ToolContext",
     "ToolError",
     "ToolResultBlock",
     "ToolResultKind",
+    "ToolSuspend",
     "ToolUseBlock",
     "Toolkit",
     "Tracer",

@@ -27,12 +27,17 @@
     |       +-- RateLimitError              429
     |       +-- ServerError                 5xx
     |           +-- OverloadedError         503, 529
+    +-- ContextError (LookupError)          a RuntimeContext has nothing of the type asked for, or several
+    +-- ApprovalError                       a rule that says which calls need approval failed
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
+        +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
 
 `retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
 """
 
 from __future__ import annotations
+
+import json
 
 
 class AgentScopeError(Exception):
@@ -257,9 +262,41 @@ class OverloadedError(ServerError):
     """503 or 529: the provider is overloaded."""
 
 
+class ContextError(AgentScopeError, LookupError):
+    """A RuntimeContext has no value of the type asked for, or several that would do; `wanted` names it."""
+
+    def __init__(self, message: str, *, wanted: str) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+
+
+class ApprovalError(AgentScopeError):
+    """A rule that says whether a call needs approval failed or gave no answer; nothing ran. `tool`: whose call."""
+
+    def __init__(self, message: str, *, tool: str, call_id: str) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.call_id = call_id
+
+
 class ToolError(AgentScopeError):
     """Raise it in a tool to give the model a plain error text; `retryable=True` lets a retry policy try again."""
 
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class ToolSuspend(ToolError):
+    """Raise it in a tool to leave its call to somebody outside the run; the call waits for their result.
+
+    `reason` is what they read, `metadata` (JSON) what else they need to know. Never retried.
+    """
+
+    def __init__(self, reason: str | None = None, **metadata: object) -> None:
+        super().__init__(reason or "Tool execution suspended")
+        try:
+            # as a round trip gives it back
+            self.metadata: dict[str, object] = json.loads(json.dumps(metadata, allow_nan=False)) if metadata else {}
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidInputError(f"What ToolSuspend(...) carries must be JSON: {error}") from error

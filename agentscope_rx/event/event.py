@@ -8,23 +8,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import ClassVar, Self, TypeVar, cast
+from typing import Annotated, ClassVar, Self, TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
+from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
+
+_Context = Annotated[RuntimeContext | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
 
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """The run that speaks: its id, the agent's name, and its path (ids of runs and calls, outermost first)."""
+    """The run that speaks: its id, the agent's name, and its path (ids of runs and calls, outermost first).
+
+    `context` is the live bag of the call. It is no part of what an event says: neither of its JSON nor of its equality.
+    """
 
     run_id: str = ""
     agent: str = ""
     path: tuple[str, ...] = ()
+    context: _Context = field(default=None, compare=False, repr=False)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        # frozen, and the objects in the context are the caller's own
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.run_id, self.agent, self.path))
 
 
 NOWHERE = EventSource()
@@ -57,6 +74,12 @@ class Event:
     def path(self) -> tuple[str, ...]:
         """From the outermost run to this one."""
         return self.source.path
+
+    @property
+    def context(self) -> RuntimeContext:
+        """What the caller gave this call to work with; a new, empty one for an event that was read back."""
+        context = self.source.context
+        return RuntimeContext() if context is None else context
 
     def to_dict(self) -> dict[str, object]:
         """JSON-ready: what the event says. The conversation around it (`history`, `messages`) is not repeated.

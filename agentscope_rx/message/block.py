@@ -124,7 +124,7 @@ class ToolUseBlock:
 
 
 class ToolResultKind(StrEnum):
-    """Why a result is an error."""
+    """Why a result is not a success. The last two stand for a call that waits for an answer from outside the run."""
 
     NOT_FOUND = "not_found"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -132,6 +132,13 @@ class ToolResultKind(StrEnum):
     FAILED = "failed"
     INTERRUPTED = "interrupted"
     REJECTED = "rejected"
+    SUSPENDED = "suspended"
+    APPROVAL_REQUIRED = "approval_required"
+
+    @property
+    def waits(self) -> bool:
+        """Whether this is the placeholder of a call that has not been answered: shown, never remembered."""
+        return self in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
 
 
 OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock, Discriminator("type")]
@@ -155,8 +162,8 @@ class ToolResultBlock:
 
     @property
     def is_error(self) -> bool:
-        """Whether the call failed."""
-        return self.kind is not None
+        """Whether the call failed; one that waits has not."""
+        return self.kind is not None and not self.kind.waits
 
     @property
     def text(self) -> str:

@@ -1,8 +1,25 @@
 """Tools: functions that a model may call, and the toolkit that calls them."""
 
+from agentscope_rx.tool.approval import ApprovalPolicy
 from agentscope_rx.tool.arguments import InvalidArgumentsError
-from agentscope_rx.tool.call import ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.event import ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.external import ExternalTool
+from agentscope_rx.tool.inject import Inject
 from agentscope_rx.tool.tool import FunctionTool, Tool, tool
 from agentscope_rx.tool.toolkit import Toolkit
 
-__all__ = ["FunctionTool", "InvalidArgumentsError", "Tool", "ToolChunk", "ToolEvent", "ToolRetry", "Toolkit", "tool"]
+__all__ = [
+    "ApprovalPolicy",
+    "ExternalTool",
+    "FunctionTool",
+    "Inject",
+    "InvalidArgumentsError",
+    "Tool",
+    "ToolChunk",
+    "ToolContext",
+    "ToolEvent",
+    "ToolRetry",
+    "Toolkit",
+    "tool",
+]

@@ -1,12 +1,13 @@
 """One call of one tool, from the model's request to exactly one result.
 
-    look up -> malformed JSON? -> validate -> [ run -> timeout ] -> retry -> result
-       |             |               |            per attempt        |
-    not_found   invalid_arguments  invalid_arguments        timeout | failed
+    look up -> malformed JSON? -> validate -> [ inject -> run -> timeout ] -> retry -> result
+       |             |               |                 per attempt             |
+    not_found   invalid_arguments  invalid_arguments             timeout | failed | suspended
 
     --chunk--chunk--X(retry)--chunk--result|
 
 Whatever a tool does wrong becomes a result that the model sees. Only a cancellation from outside passes as an error.
+A `ToolSuspend` is no failure: the result that it becomes is the placeholder of a call that waits.
 """
 
 from __future__ import annotations
@@ -14,45 +15,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from reactivex import Observable
 from tenacity import RetryCallState
 
-from agentscope_rx.message import OutputBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.errors import ToolSuspend
+from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.options import UNSET, ExecutionConfig
 from agentscope_rx.reactive import Attempt, Flow, RetryPolicy, SourceCancelledError, defer, retry, timeout
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed
+from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.emitting import emitting
+from agentscope_rx.tool.event import ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed, suspended
 from agentscope_rx.tool.result import result_of
 from agentscope_rx.tool.tool import FunctionTool, Tool
 
 _log = logging.getLogger("agentscope_rx")
-
-
-@dataclass(frozen=True, slots=True)
-class ToolChunk:
-    """Progress of a call, to be shown; the result follows."""
-
-    call: ToolUseBlock
-    output: tuple[OutputBlock, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ToolRetry:
-    """Attempt `number` of a call failed; the next begins in `delay` seconds. `discarded`: its chunks do not count."""
-
-    call: ToolUseBlock
-    number: int
-    delay: float
-    error: Exception
-    discarded: bool
-
-
-ToolEvent = ToolChunk | ToolRetry | ToolResultBlock
-"""What a call signals: progress, and last its one result."""
 
 
 class Plan:
@@ -79,14 +61,20 @@ def _policy(config: ExecutionConfig) -> RetryPolicy:
     policy = config.policy()
 
     def again(state: RetryCallState) -> bool:
-        # cancelled from outside: whoever did it wants it to end
-        cancelled = state.outcome is not None and isinstance(state.outcome.exception(), SourceCancelledError)
-        return not cancelled and policy.retry(state)
+        # cancelled from outside: whoever did it wants it to end; suspended: somebody else is to answer
+        final = state.outcome is not None and isinstance(state.outcome.exception(), (SourceCancelledError, ToolSuspend))
+        return not final and policy.retry(state)
 
     return replace(policy, retry=again, discards=True)
 
 
-def run_tool(tool: Tool, call: ToolUseBlock, plan: Plan, executor: Executor | None = None) -> Flow[ToolEvent]:
+def run_tool(
+    tool: Tool,
+    call: ToolUseBlock,
+    plan: Plan,
+    executor: Executor | None = None,
+    context: ToolContext | None = None,
+) -> Flow[ToolEvent]:
     """Runs one call and emits exactly one `ToolResultBlock`, last; each subscription is a new call.
 
     Signals: chunks and retry notices as they come, the result, completion; `SourceCancelledError` if the loop is
@@ -107,7 +95,7 @@ def run_tool(tool: Tool, call: ToolUseBlock, plan: Plan, executor: Executor | No
         except Exception as error:
             running.on_error(error)
             return
-        attach(_Attempts(tool, call, arguments, executor).flow(plan), running, scope)
+        attach(_Attempts(tool, call, arguments, executor, context).flow(plan), running, scope)
 
     return Flow(connect)
 
@@ -115,15 +103,21 @@ def run_tool(tool: Tool, call: ToolUseBlock, plan: Plan, executor: Executor | No
 class _Attempts:
     """The attempts of one call, each with arguments of its own: an attempt may have changed the ones before."""
 
-    __slots__ = ("_call", "_executor", "_tool", "_validated")
+    __slots__ = ("_call", "_context", "_executor", "_tool", "_validated")
 
     def __init__(
-        self, tool: Tool, call: ToolUseBlock, validated: Mapping[str, object], executor: Executor | None
+        self,
+        tool: Tool,
+        call: ToolUseBlock,
+        validated: Mapping[str, object],
+        executor: Executor | None,
+        context: ToolContext | None,
     ) -> None:
         self._tool = tool
         self._call = call
         self._validated: Mapping[str, object] | None = validated
         self._executor = executor
+        self._context = context
 
     def flow(self, plan: Plan) -> Flow[object]:
         """Raw values and retry notices, with the operators of the plan."""
@@ -139,9 +133,17 @@ class _Attempts:
         if arguments is None:
             arguments = self._tool.validate(self._call.input)
         tool = self._tool
+        if tool.takes_context:
+            return emitting(self._call, self._context, lambda context: self._with(arguments, context))
         if self._executor is not None and isinstance(tool, FunctionTool):
             return tool.call(arguments, self._executor)
         return tool.call(arguments)
+
+    def _with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
+        tool = self._tool
+        if self._executor is not None and isinstance(tool, FunctionTool):
+            return tool.call_with(arguments, context, self._executor)
+        return tool.call_with(arguments, context)
 
     def _notice(self, attempt: Attempt) -> object:
         return ToolRetry(self._call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
@@ -176,6 +178,9 @@ class _Running:
             self._held, self._last = _Nothing, None
             self._sink.on_next(value)
             return
+        if type(value) is ToolChunk:
+            self._sink.on_next(value)
+            return
         if not self._streams:
             self._held, value = value, self._held
             if value is _Nothing:
@@ -202,6 +207,9 @@ class _Running:
     def on_error(self, error: Exception) -> None:
         if isinstance(error, SourceCancelledError):
             self._sink.on_error(error)
+            return
+        if isinstance(error, ToolSuspend):
+            self.finish(suspended(self._call, error))
             return
         # the model gets the text; whoever wrote the tool may want the traceback
         _log.debug("tool %s failed", self._call.name, exc_info=error)

@@ -8,6 +8,7 @@
 | a deadline of the call passed     | `timeout`           | "Tool 'x' did not finish within 5 s"             |
 | the tool raised a `ToolError`     | `failed`            | its text                                         |
 | the tool raised anything else     | `failed`            | "<type>: <text>"                                 |
+| the tool raised a `ToolSuspend`   | `suspended`         | its reason: no error, a placeholder              |
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from agentscope_rx.errors import DeadlineError, ToolError
-from agentscope_rx.message import ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.errors import DeadlineError, ToolError, ToolSuspend
+from agentscope_rx.message import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.tool.arguments import InvalidArgumentsError
 
 MAX_RAW = 200
@@ -61,3 +62,8 @@ def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
     elif not isinstance(error, ToolError):
         text = f"{name}: {text}" if text else name
     return replace(ToolResultBlock.error(call, kind, text or name), metadata={"error_type": name})
+
+
+def suspended(call: ToolUseBlock, error: ToolSuspend) -> ToolResultBlock:
+    """The placeholder of a call that waits for somebody outside the run; its text is the reason."""
+    return ToolResultBlock(call.id, call.name, (TextBlock(str(error)),), ToolResultKind.SUSPENDED, error.metadata)

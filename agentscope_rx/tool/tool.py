@@ -21,6 +21,7 @@ from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.model.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
+from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.lift import kind_of, lift
 from agentscope_rx.tool.schema import FunctionSchema
 from agentscope_rx.tool.signature import default_name, has_receiver, plain_function
@@ -41,7 +42,9 @@ class Tool(ABC):
     """Something a model may call: what it says of itself, and a call that gives a Flow of raw values.
 
     `parameters` is a JSON schema of type object. `streams` says that every value before the last is progress, to be
-    shown as it comes. `execution_config` wins over the toolkit's and the agent's.
+    shown as it comes. `execution_config` wins over the toolkit's and the agent's. A call that `requires_approval` (all
+    of them, or those whose validated arguments the function says) waits for a person; one that is not `interruptible`
+    runs to its end when the run is interrupted.
     """
 
     name: str
@@ -50,6 +53,13 @@ class Tool(ABC):
     strict: bool | None = None
     execution_config: ExecutionConfig | None = None
     streams: bool = False
+    requires_approval: bool | Callable[[Mapping[str, object]], bool] = False
+    interruptible: bool = True
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether calls go through `call_with`: those of a class that overrides it."""
+        return type(self).call_with is not Tool.call_with
 
     @property
     def schema(self) -> ToolSchema:
@@ -76,6 +86,13 @@ class Tool(ABC):
         Cancels: the call.
         """
 
+    def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
+        """As `call`, by a tool that wants to know whose call it is or to emit progress: override this one as well.
+
+        A tool that wraps another passes its context on: `self.inner.call_with(arguments, context)`.
+        """
+        return self.call(arguments)
+
 
 class FunctionTool(Tool, Generic[P, R_co]):
     """A function as a tool: its schema and validator are made once, from its signature and docstring."""
@@ -89,6 +106,8 @@ class FunctionTool(Tool, Generic[P, R_co]):
         strict: bool | None = None,
         execution_config: ExecutionConfig | None = None,
         executor: Executor | None = None,
+        requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+        interruptible: bool = True,
     ) -> None:
         raw, by_class, waits = _receiving(function)
         given = default_name(raw) if name is None else name
@@ -109,6 +128,8 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.strict = strict
         self.execution_config = execution_config
         self.executor = executor
+        self.requires_approval = requires_approval
+        self.interruptible = interruptible
         self.streams = self._kind.streams
 
     @property
@@ -127,6 +148,17 @@ class FunctionTool(Tool, Generic[P, R_co]):
         Cancels: the coroutine's task or the generator; a blocking call that has begun is abandoned.
         """
         return lift(self._kind, self._schema.bind(self._function, arguments), self.executor or executor)
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the function has parameters that are injected."""
+        return False
+
+    def call_with(
+        self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
+    ) -> Flow[object]:
+        """As `call`, with what the context holds for the parameters that are injected."""
+        return self.call(arguments, executor)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function itself, called as if it were no tool."""
@@ -192,6 +224,8 @@ def tool(
     strict: bool | None = None,
     execution_config: ExecutionConfig | None = None,
     executor: Executor | None = None,
+    requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+    interruptible: bool = True,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -202,11 +236,14 @@ def tool(
     strict: bool | None = None,
     execution_config: ExecutionConfig | None = None,
     executor: Executor | None = None,
+    requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+    interruptible: bool = True,
 ) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
 
     `name` and `description` replace the function's own and its docstring's; `strict` asks providers to hold the model
-    to the schema; `execution_config` bounds and retries each call; a blocking function runs on `executor`.
+    to the schema; `execution_config` bounds and retries each call; a blocking function runs on `executor`. Calls wait
+    for a person if `requires_approval` says so; `interruptible=False` lets a call run to its end at an interruption.
     Raises `ToolDefinitionError` if no schema can be made from it.
     """
 
@@ -218,6 +255,8 @@ def tool(
             strict=strict,
             execution_config=execution_config,
             executor=executor,
+            requires_approval=requires_approval,
+            interruptible=interruptible,
         )
 
     return decorate if function is None else decorate(function)

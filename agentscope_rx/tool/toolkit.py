@@ -14,7 +14,11 @@ from agentscope_rx.errors import ConfigurationError, DuplicateToolError, ToolDef
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, defer, just, merge_ordered
-from agentscope_rx.tool.call import Plan, ToolEvent, run_tool
+from agentscope_rx.tool.approval import ApprovalPolicy, check_policy, needs_approval
+from agentscope_rx.tool.call import Plan, run_tool
+from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.event import ToolEvent
+from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.failure import not_found
 from agentscope_rx.tool.tool import FunctionTool, Tool, check_name
 
@@ -49,7 +53,7 @@ class Toolkit:
 
     `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
     most `max_concurrency` of them, or one after the other with `parallel=False`. Blocking functions without an
-    executor of their own run on `executor`.
+    executor of their own run on `executor`. `approval` says which calls wait for a person (see `tool.approval`).
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Toolkit:
         max_concurrency: int = MAX_CONCURRENCY,
         execution_config: ExecutionConfig | None = None,
         executor: Executor | None = None,
+        approval: ApprovalPolicy | None = None,
     ) -> None:
         if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
@@ -68,6 +73,7 @@ class Toolkit:
         self.parallel = parallel
         self.max_concurrency = max_concurrency
         self.executor = executor
+        self.approval = check_policy(approval)
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._base: Toolkit | None = None
         self._entries: dict[str, _Entry] = {}
@@ -94,6 +100,12 @@ class Toolkit:
         """Add the `@tool` methods of an object, its class's own and inherited; of anything else, the one tool it is."""
         methods = () if isinstance(source, Tool) else _methods(source)
         return tuple(self.register(each) for each in methods or (source,))
+
+    def register_schema(self, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:
+        """Add a tool that somebody outside runs: its calls suspend, for `reason`."""
+        made = ExternalTool.of(schema, reason=reason)
+        self.register(made)
+        return made
 
     def remove(self, name: str) -> Tool:
         """Take a tool out and return it; a call of it that is running is not touched."""
@@ -163,8 +175,21 @@ class Toolkit:
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def call(self, call: ToolUseBlock, *, config: ExecutionConfig | None = None) -> Flow[ToolEvent]:
+    def needs_approval(self, call: ToolUseBlock) -> bool:
+        """Whether this call waits for a person before it may run. `ApprovalError` if the rule that says so failed.
+
+        The toolkit's policy is asked first, then the tool's own mark. A call that cannot run needs no approval.
+        """
+        entry = self._entry(call.name)
+        return entry is not None and needs_approval(entry.tool, call, self.approval)
+
+    def call(
+        self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, context: ToolContext | None = None
+    ) -> Flow[ToolEvent]:
         """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
+
+        `context` is what a tool that asks for it gets; without one it gets one without a run. Approval is not asked
+        here: whoever calls has it.
 
         Signals: `ToolChunk`, `ToolRetry` as they come, the result, completion; no error but `SourceCancelledError`.
         Cancels: the call: an async tool's `finally` blocks run, a blocking one is abandoned.
@@ -174,19 +199,27 @@ class Toolkit:
             entry = self._entry(call.name)
             if entry is None:
                 return just(not_found(call, self.names))
-            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor)
+            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, context)
 
         return defer(look_up)
 
-    def call_all(self, calls: Sequence[ToolUseBlock], *, config: ExecutionConfig | None = None) -> Flow[ToolEvent]:
+    def call_all(
+        self,
+        calls: Sequence[ToolUseBlock],
+        *,
+        config: ExecutionConfig | None = None,
+        context: ToolContext | None = None,
+    ) -> Flow[ToolEvent]:
         """Runs a batch, at most `max_concurrency` calls at once, and emits the results in call order.
+
+        Each call gets `context` as its own: with its call in the place of the one there.
 
         Signals: progress of all calls as it comes; each result as soon as its turn comes; completion. One failing
         tool does not touch the others.
         Cancels: the calls in progress; those not begun never begin.
         """
         return merge_ordered(
-            [self.call(each, config=config) for each in calls],
+            [self.call(each, config=config, context=context) for each in calls],
             max_concurrency=self.max_concurrency if self.parallel else 1,
             live=_is_progress,
         )

@@ -1,0 +1,162 @@
+"""`RuntimeContext`: what one call is given to work with, found by type. It belongs to the call, never to the agent.
+
+    context = RuntimeContext(database, user, session_id="s1", tenant="acme")
+    agent.call("hi", context=context)
+
+    event.context.get(Database)             in a hook: the database, or None
+    context.require(Database)               the database, or a `ContextError` that names what is missing
+    context.put(replica, key="replica")     a second one of its type, under a key
+    context.attributes["tenant"]            what has a name and no type of its own
+
+Asked for a base class or a protocol, it gives the one value that is of that kind; if several are, it asks for more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, MutableMapping
+from typing import NoReturn, Self, TypeVar, cast
+
+from agentscope_rx.errors import ContextError, InvalidInputError
+
+T = TypeVar("T")
+
+
+class _Attributes(MutableMapping[str, object]):
+    """A mapping that may be read and changed from several threads; iteration goes over the names of one moment."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, object]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> object:
+        return self._values[name]
+
+    def __setitem__(self, name: str, value: object) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"An attribute of a RuntimeContext is named by a str, not {name!r:.60}.")
+        self._values[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        del self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"<attributes {', '.join(self)}>"
+
+
+class RuntimeContext:
+    """A typed bag for one call; may be read and changed by hooks and tools, from any thread, while the call runs.
+
+    `values` are found by their type, `attributes` by their name. It is never saved and never part of an event's JSON.
+    """
+
+    __slots__ = ("_lock", "_values", "attributes", "session_id", "user_id")
+
+    def __init__(
+        self,
+        *values: object,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        **attributes: object,
+    ) -> None:
+        self.session_id = session_id
+        self.user_id = user_id
+        self.attributes: MutableMapping[str, object] = _Attributes(attributes)
+        self._lock = threading.Lock()
+        # replaced as a whole by each change, so that a lookup needs no lock
+        self._values: dict[tuple[type, str], object] = {}
+        for value in values:
+            self.put(value)
+
+    def get(self, kind: type[T], key: str = "") -> T | None:
+        """The value of this type (or of a subclass) under `key`; None if there is none. `ContextError` if several are.
+
+        With a key, what the attributes (and `session_id`, `user_id`) hold under that name counts, too.
+        """
+        if kind is RuntimeContext and not key:
+            return cast("T", self)
+        values = self._values
+        exact = values.get((kind, key))
+        if exact is not None:
+            return cast("T", exact)
+        found = [value for (_, under), value in values.items() if under == key and _is(value, kind)]
+        if any(value is not found[0] for value in found[1:]):
+            raise ContextError(
+                f"The RuntimeContext holds several values that are {_named(kind, key)}: "
+                f"{', '.join(type(value).__name__ for value in found)}. Ask for one of these types, or say which is "
+                f"meant with put(value, as_={kind.__name__}).",
+                wanted=kind.__name__,
+            )
+        if found:
+            return cast("T", found[0])
+        named = self._attribute(key) if key else None
+        return cast("T", named) if named is not None and _is(named, kind) else None
+
+    def require(self, kind: type[T], key: str = "") -> T:
+        """As `get`, but a `ContextError` that names the type if there is none."""
+        found = self.get(kind, key)
+        if found is None:
+            raise ContextError(
+                f"The RuntimeContext of this call holds no {_named(kind, key)}. Give the call one: "
+                f"context=RuntimeContext(...), or context.put(value{f', key={key!r}' if key else ''}).",
+                wanted=kind.__name__,
+            )
+        return found
+
+    def put(self, value: object, key: str = "", *, as_: type | None = None) -> None:
+        """Hold `value` under its own type, or under `as_`, in the place of what was there."""
+        if value is None:
+            raise InvalidInputError("None cannot be put into a RuntimeContext. Use remove(type, key) to take one out.")
+        if as_ is not None and not _is(value, as_, unsure=True):
+            raise InvalidInputError(f"{type(value).__name__} is no {as_.__name__}; it cannot be put as one.")
+        if isinstance(value, RuntimeContext):
+            raise InvalidInputError("A RuntimeContext holds a caller's objects, not another RuntimeContext.")
+        with self._lock:
+            self._values = {**self._values, (as_ or type(value), key): value}
+
+    def remove(self, kind: type[T], key: str = "") -> T | None:
+        """Take out what was put under exactly this type and key, and return it; None if there was nothing."""
+        with self._lock:
+            values = dict(self._values)
+            found = values.pop((kind, key), None)
+            self._values = values
+        return cast("T | None", found)
+
+    def _attribute(self, key: str) -> object:
+        if key in ("session_id", "user_id"):
+            return self.session_id if key == "session_id" else self.user_id
+        return self.attributes.get(key)
+
+    def __repr__(self) -> str:
+        # names only: the values may be secrets
+        held = [kind.__name__ + (f"[{key!r}]" if key else "") for kind, key in self._values]
+        return f"<RuntimeContext {', '.join([*held, *self.attributes]) or 'empty'}>"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        # a copied event belongs to the same call
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A RuntimeContext holds live objects of one process: it is neither pickled nor saved.")
+
+
+def _is(value: object, kind: type, *, unsure: bool = False) -> bool:
+    """Whether the value is of this type; `unsure` is the answer for a protocol that Python cannot check."""
+    try:
+        return isinstance(value, kind)
+    except TypeError:
+        return unsure
+
+
+def _named(kind: type, key: str) -> str:
+    return f"{kind.__name__} under the key {key!r}" if key else kind.__name__

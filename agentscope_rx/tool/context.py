@@ -1,0 +1,120 @@
+"""`ToolContext`: one call of one tool, as the tool sees it: whose call it is, whether to go on, a way to show progress.
+
+@tool
+def copy_files(paths: list[str], context: ToolContext) -> str:
+    for path in paths:
+        context.emit(f"copying {path}")
+        if context.wait(0.5):                # a pause that ends early if the call is to stop
+            return "stopped half way"
+    return "copied"
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.message import OutputBlock, ToolUseBlock
+from agentscope_rx.tool.result import result_of
+
+
+class Link(Protocol):
+    """The stream that a call's progress goes into."""
+
+    @property
+    def ended(self) -> bool: ...
+    def emit(self, output: tuple[OutputBlock, ...]) -> None: ...
+    def wait(self, timeout: float | None) -> None: ...
+
+
+def _never() -> bool:
+    return False
+
+
+class ToolContext:
+    """A read-only view of one call. Without an agent (a toolkit called by hand) `run_id`, `agent`, `path` are empty.
+
+    `interrupted`, given as a function, is asked each time.
+    """
+
+    __slots__ = ("_interrupted", "_link", "agent", "call", "path", "run_id", "runtime")
+
+    runtime: RuntimeContext
+    call: ToolUseBlock
+    run_id: str
+    agent: str
+    path: tuple[str, ...]
+    _interrupted: Callable[[], bool]
+    _link: Link | None
+
+    def __init__(
+        self,
+        call: ToolUseBlock,
+        *,
+        runtime: RuntimeContext | None = None,
+        run_id: str = "",
+        agent: str = "",
+        path: tuple[str, ...] = (),
+        interrupted: Callable[[], bool] = _never,
+        link: Link | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "call", call)
+        put(self, "runtime", RuntimeContext() if runtime is None else runtime)
+        put(self, "run_id", run_id)
+        put(self, "agent", agent)
+        put(self, "path", path)
+        put(self, "_interrupted", interrupted)
+        put(self, "_link", link)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked the run to end."""
+        return self._interrupted()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether there is no use in going on: the run was interrupted, or this call has ended (timeout, disposal)."""
+        return self._interrupted() or (self._link is not None and self._link.ended)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Block this thread for `timeout` seconds, or until the call ends; whether it is `stopping`. Not for the loop.
+
+        An interruption ends an interruptible call at once; one that is not is told after the time is over.
+        """
+        if self._link is None:
+            if timeout is None:
+                raise ValueError("This ToolContext belongs to no running call: wait() without a timeout never ends.")
+            threading.Event().wait(timeout)
+        elif not self.stopping:
+            self._link.wait(timeout)
+        return self.stopping
+
+    def emit(self, chunk: object) -> None:
+        """Show progress: text, blocks or any value that a tool may return; from any thread, until the call has ended.
+
+        All that is emitted comes before the call's result, in order. None is nothing; what is no output is a
+        `ToolError` here.
+        """
+        if chunk is not None and self._link is not None:
+            self._link.emit(result_of(self.call, chunk).output)
+
+    def of(self, call: ToolUseBlock, link: Link | None = None) -> ToolContext:
+        """The same surroundings for this call, whose progress goes into `link`."""
+        return ToolContext(
+            call,
+            runtime=self.runtime,
+            run_id=self.run_id,
+            agent=self.agent,
+            path=self.path,
+            interrupted=self._interrupted,
+            link=link,
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"A ToolContext is read-only: {name!r} cannot be set.")
+
+    def __repr__(self) -> str:
+        return f"<ToolContext {self.call.name} {self.call.id}>"

@@ -1,0 +1,30 @@
+"""What a call signals: progress and retries as they come, and last its one result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agentscope_rx.message import OutputBlock, ToolResultBlock, ToolUseBlock
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChunk:
+    """Progress of a call, to be shown; the result follows."""
+
+    call: ToolUseBlock
+    output: tuple[OutputBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRetry:
+    """Attempt `number` of a call failed; the next begins in `delay` seconds. `discarded`: its chunks do not count."""
+
+    call: ToolUseBlock
+    number: int
+    delay: float
+    error: Exception
+    discarded: bool
+
+
+ToolEvent = ToolChunk | ToolRetry | ToolResultBlock
+"""What a call signals: progress, and last its one result."""
