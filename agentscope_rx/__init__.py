@@ -11,22 +11,27 @@ Models are in `agentscope_rx.model`, events in `agentscope_rx.event`, `Flow` and
 helpers for tests in `agentscope_rx.testing`.
 """
 
-from agentscope_rx.agent import Agent, InterruptSource, ReActAgent, Run, Tracer
+from agentscope_rx.agent import Agent, InterruptSource, Price, ReActAgent, Run, RunStats, Tracer, UsageLimits
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,
+    AgentShuttingDownError,
     ConfigurationError,
     HookError,
     InvalidInputError,
     ModelError,
+    PendingCallsError,
+    RunDeadlineError,
     ToolError,
     ToolSuspend,
+    UsageLimitError,
 )
 from agentscope_rx.event import StreamOptions, fold
 from agentscope_rx.hook import DROP, Hook, hook, hook_operator
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.message import (
+    Approve,
     AudioBlock,
     Base64Source,
     ChatUsage,
@@ -34,6 +39,7 @@ from agentscope_rx.message import (
     ImageBlock,
     Msg,
     MsgRole,
+    Reject,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -51,6 +57,8 @@ __all__ = [
     "Agent",
     "AgentBusyError",
     "AgentScopeError",
+    "AgentShuttingDownError",
+    "Approve",
     "AudioBlock",
     "Base64Source",
     "ChatUsage",
@@ -71,8 +79,13 @@ __all__ = [
     "ModelError",
     "Msg",
     "MsgRole",
+    "PendingCallsError",
+    "Price",
     "ReActAgent",
+    "Reject",
     "Run",
+    "RunDeadlineError",
+    "RunStats",
     "RuntimeContext",
     "StreamOptions",
     "TextBlock",
@@ -88,6 +101,8 @@ __all__ = [
     "Toolkit",
     "Tracer",
     "URLSource",
+    "UsageLimitError",
+    "UsageLimits",
     "VideoBlock",
     "flow",
     "fold",

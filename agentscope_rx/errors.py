@@ -7,9 +7,13 @@
     |   +-- MissingExtraError               an optional package that is not installed
     |   +-- SetupError                      an external part (weights, server) that is missing or damaged
     +-- InvalidInputError (ValueError)      what was handed to call(), stream(), Msg or a block
+    |   +-- PendingCallsError               input that passes pending calls by, where that is not allowed
     +-- AgentBusyError                      a second call while the agent is running
+    +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
+    +-- UsageLimitError                     a run would have gone past one of its limits
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
+    |   +-- RunDeadlineError                the deadline of a whole run passed
     +-- ChannelFullError                    a channel with the FAIL policy was full
     +-- HookError                           a hook answered with what its event does not allow
     +-- ModelError                          anything that went wrong between us and a model
@@ -99,6 +103,18 @@ class InvalidInputError(AgentScopeError, ValueError):
     """A message, block or call input that cannot be used; nothing was started."""
 
 
+class PendingCallsError(InvalidInputError):
+    """Calls are pending and the input neither answers nor runs them; `pending` are their ids."""
+
+    def __init__(self, agent: str, pending: tuple[str, ...]) -> None:
+        super().__init__(
+            f"Agent {agent!r} has pending tool calls: {list(pending)}. Run them with call(), answer them with tool "
+            "results, Approve or Reject, or build the agent with pending='recover' to pass them by."
+        )
+        self.agent = agent
+        self.pending = pending
+
+
 class AgentBusyError(AgentScopeError):
     """The agent is running; the first run is untouched. `agent` is its name, `run_id` the run in its way."""
 
@@ -109,6 +125,30 @@ class AgentBusyError(AgentScopeError):
         )
         self.agent = agent
         self.run_id = run_id
+
+
+class AgentShuttingDownError(AgentScopeError):
+    """The agent is being shut down: `run_id` was cut off, or None if the call was refused. `saved`: where to resume."""
+
+    retryable = True
+
+    def __init__(self, agent: str, run_id: str | None = None, saved: str | None = None) -> None:
+        what = f"run {run_id} of agent {agent!r} was cut off" if run_id else f"agent {agent!r} takes no new calls"
+        then = f"; resume it from session {saved!r} with load() and call()" if saved else "; please retry later"
+        super().__init__(f"Shutting down: {what}{then}.")
+        self.agent = agent
+        self.run_id = run_id
+        self.saved = saved
+
+
+class UsageLimitError(AgentScopeError):
+    """The run would have gone past a limit: `which` names it, `limit` is its value, `agent` the agent."""
+
+    def __init__(self, agent: str, which: str, limit: float) -> None:
+        super().__init__(f"Agent {agent!r} has reached its limit of {limit:g} for {which}.")
+        self.agent = agent
+        self.which = which
+        self.limit = limit
 
 
 class RunInsideLoopError(AgentScopeError, RuntimeError):
@@ -131,6 +171,16 @@ class DeadlineError(AgentScopeError, TimeoutError):
         self.which = which
         self.limit = limit
         self.scope = scope
+
+
+class RunDeadlineError(DeadlineError):
+    """The deadline of a whole run passed; `agent` names the agent."""
+
+    retryable = False
+
+    def __init__(self, agent: str, limit: float) -> None:
+        super().__init__("total", limit, f"The run of agent {agent!r}")
+        self.agent = agent
 
 
 class ChannelFullError(AgentScopeError):

@@ -1,8 +1,6 @@
 """`Agent`: call, stream, observe, interrupt, idle. There is one implementation of a run, and `stream` shows all of it.
 
-    stream(input)  =  using(acquire the gate,
-                            PreCall -> recurse(stages) -> PostCall     |> errors: close open calls, ErrorEvent
-                            release the gate)
+    stream(input)  =  the envelope (see `agent.envelope`) around the stages that a subclass provides, stamped
     call(input)    =  the message of stream(input)'s last event
 
 Whatever ends a run - completion, failure, interruption, disposal - every call in memory has its result, and the gate is
@@ -12,38 +10,22 @@ free afterwards: for completion and failure before the terminal signal, after a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import cast
+from collections.abc import Iterable, Sequence
 
+from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, stamped
-from agentscope_rx.agent.gate import Gate
-from agentscope_rx.agent.input import CallInput, check_roles, messages_of
+from agentscope_rx.agent.envelope import enveloped
+from agentscope_rx.agent.input import CallInput, given_of, messages_of
+from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Done, InterruptSource, Run
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
+from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.event import ErrorEvent, Event, PostCallEvent, PreCallEvent, StreamOptions
+from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import Hook, Hooks
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import Msg, ToolResultKind
-from agentscope_rx.reactive import (
-    Ending,
-    Flow,
-    Scope,
-    Tail,
-    and_then,
-    catch,
-    concat,
-    concat_map,
-    defer,
-    empty,
-    fail,
-    flat_map_kind,
-    just,
-    recurse,
-    shielded,
-    using,
-)
-from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.message import Msg
+from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, just
 from agentscope_rx.reactive.observer import Sink, attach
 
 Stage = Flow[Event | Done | Tail[Event | Done]]
@@ -62,6 +44,7 @@ class Agent(ABC):
         hooks: Iterable[Hook] = (),
         check_running: bool = True,
         tracer: Tracer | None = None,
+        limits: UsageLimits | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"An agent needs a name, not {name!r}.")
@@ -77,67 +60,101 @@ class Agent(ABC):
         self.hooks = Hooks(hooks)
         self.check_running = check_running
         self.tracer = tracer or NO_TRACER
-        self._gate = Gate(name)
-        # with check_running=False every run has a gate of its own: all can be interrupted and waited for
-        self._gates: set[Gate] = {self._gate}
+        check_kind("limits", limits, UsageLimits)
+        self.limits = limits
+        self._conversations = Conversations(name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
     # --- what a user calls ---------------------------------------------------------------------------------------
 
-    def call(self, msgs: CallInput = None) -> Flow[Msg]:
+    def call(
+        self,
+        msgs: CallInput = None,
+        *,
+        context: RuntimeContext | None = None,
+        memory: Memory | None = None,
+        limits: UsageLimits | None = None,
+    ) -> Flow[Msg]:
         """Answer the messages; with none, go on from memory, running what is pending.
 
-        Signals: the reply, when the agent may be called again; `AgentBusyError` at once if it is running; else what
-        the run failed with.
+        `context` is what hooks and tools of this call may look things up in. `memory` is the conversation to answer
+        in, instead of the agent's own: one agent may have many at once. `limits` hold instead of the agent's.
+
+        Signals: the reply, when the conversation may go on; `AgentBusyError` at once if a call in it is running;
+        else what the run failed with.
         Cancels: the run. Its memory is repaired before another call goes ahead.
         """
-        return last_message(self.stream(msgs))
+        return last_message(self.stream(msgs, context=context, memory=memory, limits=limits))
 
-    def stream(self, msgs: CallInput = None, options: StreamOptions | None = None) -> Flow[Event]:
+    def stream(
+        self,
+        msgs: CallInput = None,
+        options: StreamOptions | None = None,
+        *,
+        context: RuntimeContext | None = None,
+        memory: Memory | None = None,
+        limits: UsageLimits | None = None,
+    ) -> Flow[Event]:
         """The same run, event by event; the last one is a `PostCallEvent`, or an `ErrorEvent` and the error.
 
-        Signals: the events of one run in one order; the agent may be called again at completion.
+        Signals: the events of one run in one order; the conversation may go on at completion.
         Cancels: as `call`.
         """
-        given = messages_of(msgs)
-        if options is not None and not isinstance(options, StreamOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"options must be StreamOptions(kinds=..., incremental=...), not {options!r:.60}.")
+        given = given_of(msgs)
+        check_input("options", options, StreamOptions)
+        check_input("context", context, RuntimeContext)
+        check_input("memory", memory, Memory)
+        check_input("limits", limits, UsageLimits)
 
         def connect(sink: Sink[Event], scope: Scope) -> None:
-            scope = scope.own_demand()
-            attach(self._gated(given, Run(self.name, self.memory, scope), options), sink, scope)
+            run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
+            attach(stamped(enveloped(self, run, given), run, options), sink, run.scope)
 
         return Flow(connect)
 
-    def observe(self, msgs: CallInput) -> Flow[None]:
+    def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
         """Remember the messages without answering; does not look at the running flag.
 
         Signals: one None when they are remembered.
         """
-        return self.memory.add(messages_of(msgs))
+        return (memory if memory is not None else self.memory).add(messages_of(msgs))
 
-    def interrupt(self, msg: Msg | str | None = None, source: InterruptSource = InterruptSource.USER) -> bool:
-        """Ask the run in progress to end normally; from any thread. False if there is none.
+    def interrupt(
+        self,
+        msg: Msg | str | None = None,
+        source: InterruptSource = InterruptSource.USER,
+        *,
+        memory: Memory | None = None,
+        run_id: str | None = None,
+    ) -> bool:
+        """Ask the runs in progress to end normally; from any thread. False if there is none.
 
-        The run ends at its next check point, or at once if it waits for its model. The given message is remembered and
+        A run ends at its next check point, or at once if it waits for its model. The given message is remembered and
         is the reply; without one the agent says that it was interrupted. During PostCall it has no effect. A call that
-        still waits for the clean-up of the run before it ends as soon as it gets its turn.
+        still waits for the clean-up of the run before it ends as soon as it gets its turn. `memory` limits it to one
+        conversation, `run_id` to one run.
         """
         message = Msg.user(msg) if isinstance(msg, str) else msg
         if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
-        runs = [run for gate in tuple(self._gates) for run in gate.interruptible]
+        runs = [
+            run
+            for conversation in self._chosen(memory)
+            for gate in tuple(conversation.gates)
+            for run in gate.interruptible
+            if run_id is None or run.id == run_id
+        ]
         for run in runs:
             run.request_interrupt(message, source)
         return bool(runs)
 
-    def idle(self) -> Flow[None]:
+    def idle(self, *, memory: Memory | None = None) -> Flow[None]:
         """One None when no run is in progress or being cleaned up. (A run's own tool or hook would wait for itself.)"""
 
         def all_idle() -> Flow[None]:
-            gates = (gate.idle() for gate in tuple(self._gates))
+            gates = (gate.idle() for conversation in self._chosen(memory) for gate in tuple(conversation.gates))
             return concat(*gates).pipe(and_then(lambda: just(None)))
 
         return defer(all_idle)
@@ -145,7 +162,19 @@ class Agent(ABC):
     @property
     def running(self) -> bool:
         """Whether a run is in progress or being cleaned up."""
-        return any(gate.run is not None for gate in tuple(self._gates))
+        return bool(self.runs)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs in progress or being cleaned up; `run.stats()` says where each is."""
+        return tuple(run for conversation in self._conversations.all for run in conversation.runs)
+
+    def conversation(self, memory: Memory | None = None) -> Conversation:
+        """What is kept between the calls in this memory (or the agent's own): pending calls, approvals."""
+        return self._conversations.of(memory if memory is not None else self.memory)
+
+    def _chosen(self, memory: Memory | None) -> Sequence[Conversation]:
+        return self._conversations.all if memory is None else (self._conversations.of(memory),)
 
     # --- what a subclass provides --------------------------------------------------------------------------------
 
@@ -153,109 +182,39 @@ class Agent(ABC):
     def route(self, run: Run) -> Stage:
         """The first stage of a run whose input has been remembered."""
 
-    def admit(self, run: Run, input: tuple[Msg, ...]) -> Flow[Event]:
-        """What must happen before the input is remembered; by default nothing."""
+    def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
+        """What must happen before the input is remembered, by default nothing; raises what refuses the call."""
+        if event.answers:
+            raise InvalidInputError(f"{type(self).__name__} {self.name!r} has no calls to approve or reject.")
         return empty()
 
-    # --- the run -------------------------------------------------------------------------------------------------
+    def tidied(self, run: Run) -> Flow[Event]:
+        """What is to be taken out of memory when the run has ended, in whatever way; by default nothing."""
+        return empty()
 
-    def _gated(self, given: tuple[Msg, ...], run: Run, options: StreamOptions | None) -> Flow[Event]:
-        gate = self._gate if self.check_running else Gate(self.name)
+    def checkpoint(self, run: Run) -> Flow[object] | None:
+        """What saves the conversation at the end of a run, before its gate is free; None if nothing does."""
+        return None
 
-        def acquire() -> Flow[Run]:
-            self._gates.add(gate)
-            return gate.acquire(run)
-
-        def free() -> None:
-            gate.release(run)
-            if gate is not self._gate:
-                self._gates.discard(gate)
-
-        events = using(
-            acquire,
-            lambda _: self.tracer.trace_call(self._begun(given, run, gate), agent=self.name, run_id=run.id),
-            lambda run, ending: self._release(run, ending, free),
-            leaving=gate.leave,
-        )
-        return stamped(events, run, options)
-
-    def _calls_of_others(self, run: Run) -> set[str]:
-        """Ids of the calls that are another run's to answer, if runs overlap (`check_running=False`)."""
-        runs = [other for gate in tuple(self._gates) if (other := gate.run) is not None and other is not run]
-        return {id for other in runs for id in tuple(other.open)}
-
-    def _begun(self, given: tuple[Msg, ...], run: Run, gate: Gate) -> Flow[Event]:
-        """The events of the run, once memory is whole: a run that was lost with its loop could not see to that."""
-        lost = gate.take_lost()
-        for other in tuple(self._gates):
-            if other is not gate and (taken := other.take_lost()):
-                lost = (*lost, *taken)
-                if other is not self._gate:
-                    self._gates.discard(other)
-        repairs = [self._repaired(each) for each in lost]
-        events = self._events(given, run)
-        return concat(*repairs).pipe(and_then(lambda: events)) if repairs else events
-
-    def _events(self, given: tuple[Msg, ...], run: Run) -> Flow[Event]:
-        stages = concat(
-            self._pre_call(given, run),
-            recurse(lambda: self.route(run)),
-        )
-        return stages.pipe(
-            flat_map_kind(Done, lambda done: self._post_call(done.message, run)),
-            catch(lambda error: self._failed(error, run)),
+    def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
+        """The state of one call."""
+        return Run(
+            self.name,
+            memory,
+            scope,
+            conversation=self._conversations.of(memory),
+            context=context,
+            limits=limits if limits is not None else self.limits,
         )
 
-    def _pre_call(self, given: tuple[Msg, ...], run: Run) -> Flow[Event | Done]:
-        system = Msg.system(self.sys_prompt) if self.sys_prompt and self.sys_prompt.strip() else None
 
-        def begin(event: PreCallEvent) -> Flow[Event]:
-            check_roles(event.input)
-            run.system_message = event.system_message
-            remembered = run.remember(event.input)
-            return concat(just(event), self.admit(run, event.input), remembered.pipe(and_then(empty)))
+def check_kind(name: str, given: object, kind: type) -> None:
+    """Refuse an argument of the wrong class, where it is given."""
+    if given is not None and not isinstance(given, kind):
+        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {given!r:.60}.")
 
-        fired = run.history().pipe(
-            concat_map(
-                lambda history: self.hooks.fire(
-                    PreCallEvent(source=run.source, input=given, system_message=system, history=history)
-                )
-            ),
-            concat_map(begin),
-        )
-        return cast("Flow[Event | Done]", fired)
 
-    def _post_call(self, message: Msg, run: Run) -> Flow[Event]:
-        def end(event: PostCallEvent) -> Flow[Event]:
-            if event.message is message or event.message == message:
-                return just(event)
-            # a hook changed the reply: memory must say the same
-            return shielded(run.memory.replace(event.message.replace(id=message.id))).pipe(
-                and_then(lambda: just(event.replace(message=event.message.replace(id=message.id))))
-            )
-
-        return self.hooks.fire(PostCallEvent(source=run.source, message=message, usage=run.usage)).pipe(concat_map(end))
-
-    def _failed(self, error: Exception, run: Run) -> Flow[Event]:
-        told = cast("Flow[Event]", self.hooks.observe(ErrorEvent.of(error, source=run.source)))
-        return concat(self._repaired(run, ToolResultKind.FAILED), told, fail(error))
-
-    def _repaired(self, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
-        """The run's open calls closed; what memory refuses is reported and does not replace why the run ended."""
-
-        def unrepaired(error: Exception) -> Flow[Event]:
-            report_dropped(error, f"repairing the memory of agent {self.name}")
-            return empty()
-
-        return cast("Flow[Event]", run.close_open(kind)).pipe(catch(unrepaired))
-
-    def _release(self, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:
-        if ending is not Ending.DISPOSED:
-            free()
-            return None
-
-        def freed() -> Flow[object]:
-            free()
-            return empty()
-
-        return concat(cast("Flow[object]", self._repaired(run)), defer(freed))
+def check_input(name: str, given: object, kind: type) -> None:
+    """Refuse an argument of a call that is of the wrong class."""
+    if given is not None and not isinstance(given, kind):
+        raise InvalidInputError(f"{name} must be {kind.__name__}(...), not {given!r:.60}.")

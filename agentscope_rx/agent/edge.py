@@ -18,11 +18,12 @@ def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flo
 
 
 class _Stamp:
-    __slots__ = ("_options", "_run", "_sink", "on_completed", "on_error", "on_subscribe")
+    __slots__ = ("_clock", "_options", "_run", "_sink", "on_completed", "on_error", "on_subscribe")
 
     def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None) -> None:
         self._sink = sink
         self._run = run
+        self._clock = run.scope.loop.time
         self._options = options
         self.on_subscribe = sink.on_subscribe
         self.on_error = sink.on_error
@@ -37,6 +38,7 @@ class _Stamp:
             event = shown
         event = stamp(event, run.source, run.seq, time.time())
         run.seq += 1
+        run.last_event = self._clock()
         self._sink.on_next(event)
 
 

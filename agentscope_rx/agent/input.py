@@ -1,34 +1,58 @@
-"""What may be handed to `call()` and `stream()`: a str, a Msg, or several; checked before anything starts."""
+"""What may be handed to `call()` and `stream()`: a str, a Msg, answers to calls that wait for approval, or several of
+these; checked before anything starts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import Msg, MsgRole, ToolUseBlock
+from agentscope_rx.message import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolUseBlock
 
-CallInput = str | Msg | Iterable[Msg] | None
+CallInput = str | Msg | ApprovalAnswer | Iterable[Msg | ApprovalAnswer] | None
+
+_ALLOWED = "a str, a Msg, Approve, Reject, or a list of Msg, Approve and Reject"
 
 
-def messages_of(given: CallInput) -> tuple[Msg, ...]:
-    """The input as messages; `InvalidInputError` says what to hand over instead."""
+class Given(NamedTuple):
+    """What a call was given."""
+
+    messages: tuple[Msg, ...] = ()
+    answers: tuple[ApprovalAnswer, ...] = ()
+
+
+def given_of(given: CallInput) -> Given:
+    """The input, sorted into messages and answers; `InvalidInputError` says what to hand over instead."""
     if given is None:
-        return ()
+        return Given()
     if isinstance(given, str):
-        return (Msg.user(given),)
+        return Given((Msg.user(given),))
     if isinstance(given, Msg):
-        return check_roles((given,))
+        return Given(check_roles((given,)))
+    if isinstance(given, (Approve, Reject)):
+        return Given((), (given,))
     # (a dict would be taken for the list of its keys)
     several = cast("object", given)
     if isinstance(several, Mapping) or not isinstance(several, Iterable):
-        kind = type(given).__name__
-        raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg, not {kind}.")
-    messages = tuple(given)
-    for message in messages:
-        if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"call() takes a str, a Msg or a list of Msg; the list holds {message!r:.60}.")
-    return check_roles(messages)
+        raise InvalidInputError(f"call() takes {_ALLOWED}, not {type(given).__name__}.")
+    messages: list[Msg] = []
+    answers: list[ApprovalAnswer] = []
+    for each in given:
+        if isinstance(each, Msg):
+            messages.append(each)
+        elif isinstance(each, (Approve, Reject)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            answers.append(each)
+        else:
+            raise InvalidInputError(f"call() takes {_ALLOWED}; the list holds {each!r:.60}.")
+    return Given(check_roles(tuple(messages)), tuple(answers))
+
+
+def messages_of(given: CallInput) -> tuple[Msg, ...]:
+    """The input as messages alone."""
+    messages, answers = given_of(given)
+    if answers:
+        raise InvalidInputError("observe() takes messages; hand Approve and Reject to call() or stream().")
+    return messages
 
 
 def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
@@ -41,23 +65,29 @@ def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
     return messages
 
 
-def unanswered(pending: Sequence[ToolUseBlock], messages: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
-    """The pending calls that the input brings no result for.
+def check_answers(pending: Sequence[ToolUseBlock], messages: Sequence[Msg], answers: Sequence[ApprovalAnswer]) -> None:
+    """Refuse answers to pending calls that do not fit, before anything is remembered.
 
-    `InvalidInputError` for a result that is given twice or belongs to no pending call, and for other content beside
-    results that leave calls open: the model must see the results first.
+    `InvalidInputError` for a call that is answered twice or is not pending, and for other content while calls are still
+    to be run: the model must see their results first.
     """
     given = [result.id for message in messages for result in message.tool_results]
+    given += [answer.call_id for answer in answers]
+    if not given:
+        return
     expected = [call.id for call in pending]
     twice = sorted({id for id in given if given.count(id) > 1})
     if twice:
-        raise InvalidInputError(f"More than one tool result for {twice}.")
+        raise InvalidInputError(f"More than one tool result (or answer) for {twice}.")
     unknown = [id for id in given if id not in expected]
     if unknown:
-        raise InvalidInputError(f"Tool results for {unknown}, which are not pending. Pending calls: {expected}.")
-    rest = tuple(call for call in pending if call.id not in given)
-    if given and rest and any(len(message.tool_results) < len(message.content) for message in messages):
         raise InvalidInputError(
-            f"Results for {given} leave {[call.id for call in rest]} open: give the rest too, or no other content."
+            f"Tool results or answers for {unknown}, which are not pending. Pending calls: {expected}."
         )
-    return rest
+    results = [result.id for message in messages for result in message.tool_results]
+    rest = [id for id in expected if id not in results]
+    if rest and any(len(message.tool_results) < len(message.content) for message in messages):
+        raise InvalidInputError(
+            f"The calls {rest} have no results yet, which the model must see before any other content: give results "
+            "for all of them, or send the rest of the message with the next call."
+        )

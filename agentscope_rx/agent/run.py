@@ -6,15 +6,23 @@ never swap anything. A run lives on one loop's thread; `interrupt` may come from
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.context import RuntimeContext
 from agentscope_rx.event import EventSource, PostActingEvent
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock, closing_results
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
+from agentscope_rx.tool import Toolkit
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.conversation import Conversation
 
 
 class InterruptSource(StrEnum):
@@ -25,6 +33,14 @@ class InterruptSource(StrEnum):
     SYSTEM = "system"
 
 
+class Cut(StrEnum):
+    """How an interrupted run ends: by a reply, by a last word or an error at its deadline, or to be resumed later."""
+
+    REPLY = "reply"
+    DEADLINE = "deadline"
+    SHUTDOWN = "shutdown"
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """What the last stage of a run emits: the reply, remembered already."""
@@ -32,20 +48,52 @@ class Done:
     message: Msg
 
 
+@dataclass(frozen=True, slots=True)
+class RunStats:
+    """A run in progress at one moment. Ages and durations in seconds by the loop's clock.
+
+    `queued` is how many events wait for a slow consumer; `event_age` how long ago the last event was handed on.
+    """
+
+    run_id: str
+    agent: str
+    turn: int
+    model_calls: int
+    tool_calls: int
+    in_flight: tuple[ToolUseBlock, ...]
+    events: int
+    queued: int
+    age: float
+    event_age: float
+    usage: ChatUsage
+    cost: float
+    interrupted: bool
+
+
 class Run:
     """The state of one call.
 
     `open` are the calls in memory that have no result there yet, in call order; `pending` says that they are left so
-    on purpose. `iteration` counts model rounds from 0.
+    on purpose. `iteration` counts model rounds from 0. `toolkit` is the agent's, or an overlay with run-only tools.
     """
 
     __slots__ = (
+        "__weakref__",
+        "admitted",
+        "context",
+        "conversation",
+        "cost",
+        "cut",
+        "extras",
         "goto_count",
         "id",
+        "in_flight",
         "interrupt",
         "interrupt_message",
         "interrupt_source",
         "iteration",
+        "last_event",
+        "limits",
         "memory",
         "model_calls",
         "name",
@@ -54,45 +102,81 @@ class Run:
         "scope",
         "seq",
         "source",
+        "started",
         "system_message",
+        "timers",
         "tool_calls",
+        "toolkit",
         "usage",
     )
 
-    def __init__(self, name: str, memory: Memory, scope: Scope, system_message: Msg | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        memory: Memory,
+        scope: Scope,
+        *,
+        conversation: Conversation,
+        context: RuntimeContext | None = None,
+        limits: UsageLimits | None = None,
+        toolkit: Toolkit | None = None,
+    ) -> None:
         self.id = uuid4().hex
         self.name = name
         self.memory = memory
         self.scope = scope
-        self.source = EventSource(self.id, name, (self.id,))
+        self.conversation = conversation
+        self.context = context
+        self.limits = limits
+        self.toolkit = toolkit if toolkit is not None else Toolkit()
+        self.source = EventSource(self.id, name, (self.id,), context)
         self.seq = 0
-        self.system_message = system_message
+        self.system_message: Msg | None = None
         self.iteration = 0
         self.goto_count = 0
         self.model_calls = 0
         self.tool_calls = 0
         self.usage = ChatUsage()
+        self.cost = 0.0
         self.open: dict[str, ToolUseBlock] = {}
         self.pending = False
+        self.admitted = False
+        """Whether the input has been taken: from then on what was pending is this run's to settle."""
+        self.in_flight: dict[str, ToolUseBlock] = {}
+        self.started = self.last_event = scope.loop.time()
+        self.timers: list[TimerHandle] = []
+        self.extras: dict[str, object] = {}
+        """For what stages added by a subclass or feature keep for the length of the run, by name."""
+        self.renew_interrupt()
+
+    def renew_interrupt(self) -> None:
+        """Forget an interruption that has been seen to: the run goes on and can be interrupted again."""
         self.interrupt = Signal()
         self.interrupt_message: Msg | None = None
         self.interrupt_source = InterruptSource.USER
-        if (demand := scope.demand) is not None:
+        self.cut = Cut.REPLY
+        if (demand := self.scope.demand) is not None:
             # a consumer that has stalled does not keep the run from ending; after the others who listen have stopped
-            self.interrupt.listen(lambda: scope.call_soon(demand.waive))
+            self.interrupt.listen(lambda: self.scope.call_soon(demand.waive))
 
     @property
     def interrupted(self) -> bool:
         """Whether somebody asked this run to end; it does so at its next check point."""
         return self.interrupt.fired
 
-    def request_interrupt(self, message: Msg | None, source: InterruptSource) -> None:
+    @property
+    def shut_down(self) -> bool:
+        """Whether the run is being cut off to be resumed later: nothing more is begun."""
+        return self.interrupt.fired and self.cut is Cut.SHUTDOWN
+
+    def request_interrupt(self, message: Msg | None, source: InterruptSource, cut: Cut = Cut.REPLY) -> None:
         """Ask the run to end; from any thread. The first request counts."""
 
         def fire() -> None:
             if not self.interrupt.fired:
                 self.interrupt_message = message
                 self.interrupt_source = source
+                self.cut = cut
                 self.interrupt.fire(later=self.scope.call_soon)
 
         if self.scope.is_here():
@@ -100,19 +184,44 @@ class Run:
         else:
             self.scope.call_from_thread(fire)
 
+    def over(self) -> None:
+        """The run has ended: its timers are dropped."""
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()
+
+    def stats(self) -> RunStats:
+        """Where the run is at this moment; may be asked from any thread."""
+        now = self.scope.loop.time()
+        return RunStats(
+            run_id=self.id,
+            agent=self.name,
+            turn=self.iteration,
+            model_calls=self.model_calls,
+            tool_calls=self.tool_calls,
+            in_flight=tuple(self.in_flight.values()),
+            events=self.seq,
+            queued=0 if self.scope.demand is None else self.scope.demand.depth,
+            age=now - self.started,
+            event_age=now - self.last_event,
+            usage=self.usage,
+            cost=self.cost,
+            interrupted=self.interrupted,
+        )
+
+    def note(self, messages: Sequence[Msg]) -> None:
+        """Keep the account of open calls for messages that are in memory now."""
+        for message in messages:
+            for call in message.tool_calls:
+                self.open[call.id] = call
+            for result in message.tool_results:
+                self.open.pop(result.id, None)
+
     def remember(self, messages: Sequence[Msg]) -> Flow[None]:
         """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls."""
         if not messages:
             return just(None)
-
-        def note(done: None) -> None:
-            for message in messages:
-                for call in message.tool_calls:
-                    self.open[call.id] = call
-                for result in message.tool_results:
-                    self.open.pop(result.id, None)
-
-        return shielded(self.memory.add(messages).pipe(map_flow(note)))
+        return shielded(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages))))
 
     def history(self) -> Flow[Sequence[Msg]]:
         """The conversation now."""

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 from agentscope_rx.event.event import Event
 from agentscope_rx.event.kinds import (
+    MemoryEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
     PostSummaryEvent,
-    PreActingEvent,
     PreCallEvent,
 )
-from agentscope_rx.message.msg import Msg
+from agentscope_rx.message.msg import GenerateReason, Msg
+
+_ONLY_SAID = (GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED)
+"""Replies that are not remembered: they repeat open calls, with placeholders for their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +35,29 @@ class Folded:
 def fold(events: Iterable[Event]) -> Folded:
     """The outcome that the events of one run amount to."""
     history: list[Msg] = []
-    own_calls: set[str] = set()
+    passed_by: set[str] = set()
     closed_before = 0
-    passed_by = False
     reply: Msg | None = None
     for event in events:
         if isinstance(event, PreCallEvent):
             history.extend(event.input)
-            # results in the input answer calls of an earlier run; any other input passes them by
-            passed_by = not any(message.tool_results for message in event.input)
+            # input that neither answers nor runs what is pending passes it by: it is closed before
+            if event.input and not event.answers and not any(message.tool_results for message in event.input):
+                passed_by = {call.id for call in event.pending}
         elif isinstance(event, PostReasoningEvent):
             history.append(event.message)
-            own_calls.update(call.id for call in event.message.tool_calls)
             history.extend(event.goto_messages or ())
-        elif isinstance(event, PreActingEvent):
-            own_calls.add(event.tool_use.id)
         elif isinstance(event, PostActingEvent):
-            if passed_by and event.tool_use.id not in own_calls:
-                # left open by an earlier run and closed before the new input was remembered
+            if event.tool_use.id in passed_by:
                 history.insert(closed_before, event.message)
                 closed_before += 1
             else:
                 history.append(event.message)
         elif isinstance(event, PostSummaryEvent):
             history.append(event.message)
+        elif isinstance(event, MemoryEvent):
+            new = {message.id: message for message in event.replaced}
+            history = [new.get(message.id, message) for message in history if message.id not in event.removed]
         elif isinstance(event, PostCallEvent):
             reply = event.message
             _put(history, reply)
@@ -63,6 +65,8 @@ def fold(events: Iterable[Event]) -> Folded:
 
 
 def _put(history: list[Msg], message: Msg) -> None:
+    if message.generate_reason in _ONLY_SAID:
+        return
     for index in range(len(history) - 1, -1, -1):
         if history[index].id == message.id:
             history[index] = message

@@ -18,6 +18,7 @@ from pydantic import PlainSerializer, PlainValidator
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event.event import NOWHERE, Event, EventSource, register
+from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
@@ -48,7 +49,11 @@ class PreCallEvent(Event):
     type: ClassVar[str] = "pre_call"
 
     input: tuple[Msg, ...] = ()
+    answers: tuple[ApprovalAnswer, ...] = ()
+    """What the caller said to calls that wait for approval; hooks may change them, too."""
     system_message: Msg | None = None
+    pending: tuple[ToolUseBlock, ...] = ()
+    """Read-only: the calls that an earlier run has left open."""
     history: _History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 
@@ -152,6 +157,11 @@ class PostReasoningEvent(Event):
     interrupted: bool = False
     stop_requested: bool = False
     goto_messages: tuple[Msg, ...] | None = None
+    model_name: str = ""
+    messages: _History = field(default=(), compare=False, repr=False)
+    """Read-only: what the model was asked with, system message and hints included."""
+    options: _Options = field(default=None, compare=False, repr=False)
+    """Read-only: the options it was asked with."""
     history: _History = field(default=(), compare=False, repr=False)
     """Read-only: the memory, without this message."""
 
@@ -261,6 +271,17 @@ class PostSummaryEvent(Event):
     message: Msg = field(default_factory=lambda: Msg.assistant(()))
     usage: ChatUsage | None = None
     interrupted: bool = False
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEvent(Event):
+    """The run has changed what is remembered already: messages replaced (by their ids) and removed (ids)."""
+
+    type: ClassVar[str] = "memory"
+
+    replaced: tuple[Msg, ...] = ()
+    removed: tuple[str, ...] = ()
 
 
 @register

@@ -1,5 +1,6 @@
 """Messages and their content blocks."""
 
+from agentscope_rx.message.approval import ApprovalAnswer, Approve, Reject
 from agentscope_rx.message.block import (
     AudioBlock,
     ContentBlock,
@@ -18,6 +19,8 @@ from agentscope_rx.message.source import Base64Source, Source, URLSource
 from agentscope_rx.message.usage import ChatUsage
 
 __all__ = [
+    "ApprovalAnswer",
+    "Approve",
     "AudioBlock",
     "Base64Source",
     "ChatUsage",
@@ -29,6 +32,7 @@ __all__ = [
     "Msg",
     "MsgRole",
     "OutputBlock",
+    "Reject",
     "Source",
     "TextBlock",
     "ThinkingBlock",

@@ -37,10 +37,17 @@ class GenerateReason(StrEnum):
     TOOL_CALLS = "tool_calls"
     STRUCTURED_OUTPUT = "structured_output"
     TOOL_SUSPENDED = "tool_suspended"
+    APPROVAL_REQUIRED = "approval_required"
     REASONING_STOP_REQUESTED = "reasoning_stop_requested"
     ACTING_STOP_REQUESTED = "acting_stop_requested"
     INTERRUPTED = "interrupted"
     MAX_ITERATIONS = "max_iterations"
+    LIMIT_REACHED = "limit_reached"
+
+
+_LEAVES_CALLS_PENDING = frozenset(
+    {GenerateReason.REASONING_STOP_REQUESTED, GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED}
+)
 
 
 class MsgFields(TypedDict, total=False):
@@ -138,6 +145,14 @@ class Msg:
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
         """The results in this message, in order."""
         return tuple(block for block in self.content if type(block) is ToolResultBlock)
+
+    @property
+    def pending_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that wait for the caller, if this is the reply of a run that stopped, was suspended or asks.
+
+        `call()` runs them, results in the input answer them, `Approve` and `Reject` decide those that need approval.
+        """
+        return self.tool_calls if self.generate_reason in _LEAVES_CALLS_PENDING else ()
 
     def blocks(self, kind: type[B]) -> tuple[B, ...]:
         """All blocks of one class, in order."""

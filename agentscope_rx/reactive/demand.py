@@ -15,10 +15,11 @@ from weakref import WeakSet
 class Demand:
     """Whether the consumer of a subscription wants more. Starts out ready."""
 
-    __slots__ = ("__weakref__", "_followers", "_loop", "_since", "_total", "_waiters", "_waived", "ready")
+    __slots__ = ("__weakref__", "_depth", "_followers", "_loop", "_since", "_total", "_waiters", "_waived", "ready")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, depth: Callable[[], int] | None = None) -> None:
         self._loop = loop
+        self._depth = depth
         self.ready = True
         self._since = 0.0
         self._total = 0.0
@@ -27,9 +28,14 @@ class Demand:
         # held by those whose demand they are
         self._followers: WeakSet[Demand] | None = None
 
+    @property
+    def depth(self) -> int:
+        """How many items wait for the consumer."""
+        return 0 if self._depth is None else self._depth()
+
     def follower(self) -> Demand:
         """A demand that goes as this one goes, until it is waived: for a part of what the consumer listens to."""
-        follower = Demand(self._loop)
+        follower = Demand(self._loop, self._depth)
         if self._followers is None:
             self._followers = WeakSet()
         self._followers.add(follower)

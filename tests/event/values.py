@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from agentscope_rx import Approve, Reject
 from agentscope_rx import event as kinds
 from agentscope_rx.model.growing import growing
 from agentscope_rx.model.options import GenerateOptions
 from agentscope_rx.model.response import FinishReason
-from tests.message.values import blocks, ids, messages, numbers, tool_results, tool_uses, usages, words
+from tests.message.values import blocks, ids, messages, numbers, objects, tool_results, tool_uses, usages, words
 
 places = {
     "source": st.builds(kinds.EventSource, words, words, st.lists(ids, max_size=3).map(tuple)),
@@ -42,6 +43,12 @@ def _built(kind, **fields):
     return st.builds(kind, **places, **fields)
 
 
+remembered = st.none() | st.sampled_from(["arguments", "tool"])
+answers = st.one_of(
+    st.builds(lambda id, input, remember: Approve(id, input, remember=remember), ids, st.none() | objects, remembered),
+    st.builds(lambda id, reason, remember: Reject(id, reason, remember=remember), ids, words, remembered),
+)
+
 _asking = {
     "iteration": iterations,
     "model_name": words,
@@ -54,7 +61,14 @@ _asking = {
 _written = {"message": messages, "usage": st.none() | usages}
 
 EVENTS = {
-    kinds.PreCallEvent: _built(kinds.PreCallEvent, input=several, system_message=st.none() | messages, history=several),
+    kinds.PreCallEvent: _built(
+        kinds.PreCallEvent,
+        input=several,
+        answers=st.lists(answers, max_size=2).map(tuple),
+        system_message=st.none() | messages,
+        pending=st.lists(tool_uses, max_size=2).map(tuple),
+        history=several,
+    ),
     kinds.PreReasoningEvent: _built(kinds.PreReasoningEvent, **_asking),
     kinds.ReasoningChunkEvent: chunks(kinds.ReasoningChunkEvent),
     kinds.PostReasoningEvent: _built(
@@ -65,6 +79,9 @@ EVENTS = {
         interrupted=flags,
         stop_requested=flags,
         goto_messages=st.none() | several,
+        model_name=words,
+        messages=several,
+        options=st.none() | st.builds(GenerateOptions, temperature=st.none() | numbers),
         history=several,
     ),
     kinds.PreActingEvent: _built(kinds.PreActingEvent, iteration=iterations, tool_use=tool_uses),
@@ -77,6 +94,7 @@ EVENTS = {
     kinds.PreSummaryEvent: _built(kinds.PreSummaryEvent, **_asking, max_iterations=iterations),
     kinds.SummaryChunkEvent: chunks(kinds.SummaryChunkEvent),
     kinds.PostSummaryEvent: _built(kinds.PostSummaryEvent, **_written, interrupted=flags),
+    kinds.MemoryEvent: _built(kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple)),
     kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written),
     kinds.RetryEvent: _built(
         kinds.RetryEvent,

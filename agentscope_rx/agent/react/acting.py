@@ -1,8 +1,9 @@
 """The acting stage: one batch of tool calls as events, then a tail.
 
-PreActing |> hooks, for each call in turn
+sort: runs now | rejected | waits for approval (and, if calls run in turn, all behind it)      see `react.approval`
+PreActing |> hooks, for each call that runs, in turn
 each call: toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks     at most n at once; chunks as they come
-results in call order:  PostActing |> hooks |> remember
+results in call order:  PostActing |> hooks |> remember                    but for those that are suspended
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.agent.agent import Stage
-from agentscope_rx.agent.react.decide import Decision, after_acting
+from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
+from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import ActingChunkEvent, Event, PostActingEvent, PreActingEvent, RetryEvent
-from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolUseBlock, closing_results
+from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock, closing_results
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -23,17 +25,17 @@ from agentscope_rx.reactive import (
     concat,
     concat_map,
     defer,
+    empty,
     ensure,
     expand,
     flat_map_kind,
     just,
-    map_flow,
     merge_ordered,
     stop_on,
     tail,
     through,
 )
-from agentscope_rx.tool import ToolChunk, ToolRetry
+from agentscope_rx.tool import ToolChunk, ToolContext, ToolRetry
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -41,58 +43,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A call's result, at its turn."""
+    """A call's result, at its turn; None if it waits."""
 
-    call: ToolUseBlock
-    block: ToolResultBlock
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What is known of a batch as it goes on: the calls as the hooks left them, and the first stop."""
-
-    calls: list[ToolUseBlock]
-    stopped: Msg | None = None
+    entry: Entry
+    block: ToolResultBlock | None
 
 
 def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     """Run the calls, remember their results, name what follows.
 
-    Signals: PreActing of each call; then chunks as they come and PostActing in call order; then a tail or the reply.
-    A failing tool is a result; a failing hook is the stage's error.
+    Signals: PreActing of each call that runs; then chunks as they come and PostActing in call order; then a tail or
+    the reply. A failing tool is a result; a failing hook is the stage's error.
     Cancels: the calls in progress; those not begun never begin.
     """
-    batch = _Batch([])
+    batch = batch_of(agent, run, calls)
+    limit = run.limits.before_tools(run.tool_calls, len(batch.runs)) if run.limits is not None else None
+    decision = before_acting(interrupted=run.interrupted, limited=limit is not None)
+    if decision is Decision.INTERRUPT:
+        return just(tail(lambda: agent.interrupted(run)))
+    if decision is Decision.LIMIT and limit is not None:
+        return just(tail(lambda: agent.limited(run, *limit)))
 
-    def announced(event: PreActingEvent) -> Event:
-        batch.calls.append(event.tool_use)
-        return event
+    def announce(entry: Entry) -> Flow[Event]:
+        def announced(event: PreActingEvent) -> Flow[Event]:
+            return just(cast("Event", event)) if hooked(run, batch, entry, event.tool_use) else empty()
 
-    announce: Flow[Event] = just(*calls).pipe(
-        concat_map(
-            lambda call: agent.hooks.fire(PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call))
-        ),
-        map_flow(announced),
-    )
+        event = PreActingEvent(source=run.source, iteration=run.iteration, tool_use=entry.call)
+        return agent.hooks.fire(event).pipe(concat_map(announced))
+
     return concat(
-        announce,
+        edited_in_memory(run, batch) if batch.edited else empty(),
+        just(*batch.runs).pipe(concat_map(announce)),
         defer(lambda: _run_batch(agent, run, batch)),
         defer(lambda: just(_next(agent, run, batch))),
     )
 
 
-def _run_batch(agent: ReActAgent, run: Run, batch: _Batch) -> Flow[Event]:
-    toolkit = agent.toolkit
+def _run_batch(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
+    toolkit = run.toolkit
     merged = merge_ordered(
-        [_lane(agent, run, call) for call in batch.calls],
+        [_lane(agent, run, batch, entry) for entry in batch.settles],
         max_concurrency=toolkit.max_concurrency if toolkit.parallel else 1,
         live=lambda value: type(value) is not _Result,
     )
     return merged.pipe(flat_map_kind(_Result, lambda result: _settle(agent, run, batch, result)))
 
 
-def _lane(agent: ReActAgent, run: Run, call: ToolUseBlock) -> Flow[Event | _Result]:
+def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event | _Result]:
     """One call: its chunks at once, and at the end its result. An interruption is a result, too."""
+    if entry.result is not None:
+        return just(_Result(entry, entry.result))
+    call = entry.call
     found: list[ToolResultBlock] = []
 
     def shown(value: ToolChunk | ToolRetry | ToolResultBlock) -> Iterator[Event]:
@@ -105,24 +106,54 @@ def _lane(agent: ReActAgent, run: Run, call: ToolUseBlock) -> Flow[Event | _Resu
         else:
             yield _retry_event(value)
 
-    def interrupted() -> ToolResultBlock:
+    def begin() -> Flow[ToolChunk | ToolRetry | ToolResultBlock]:
+        run.tool_calls += 1
+        run.in_flight[call.id] = call
+        context = ToolContext(
+            call,
+            runtime=run.context,
+            run_id=run.id,
+            agent=agent.name,
+            path=run.source.path,
+            interrupted=lambda: run.interrupted,
+        )
+        asked = run.toolkit.call(call, config=agent.tool_execution_config, context=context)
+        traced = agent.tracer.trace_tool(asked, agent=agent.name, run_id=run.id, call=call)
+        tool = run.toolkit.get(call.name)
+        if tool is not None and not tool.interruptible:
+            return traced
+        return traced.pipe(stop_on(run.interrupt, grace=agent.interrupt_grace))
+
+    def cut_off() -> ToolResultBlock:
         return closing_results((call,))[0]
 
-    run.tool_calls += 1
-    asked = agent.toolkit.call(call, config=agent.tool_execution_config)
-    traced = agent.tracer.trace_tool(asked, agent=agent.name, run_id=run.id, call=call)
-    events: Flow[Event] = traced.pipe(
-        stop_on(run.interrupt, grace=agent.interrupt_grace), ensure(ToolResultBlock, interrupted), expand(shown)
-    )
-    operator = agent.hooks.chunks(ActingChunkEvent)
-    if operator is not None:
-        events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator))
-    return concat(cast("Flow[Event | _Result]", events), defer(lambda: just(_Result(call, found[0]))))
+    def lane() -> Flow[Event | _Result]:
+        if run.shut_down or batch.held(entry):
+            entry.wait(ToolResultKind.SUSPENDED, HELD)
+            return just(_Result(entry, None))
+        asked = cast("Flow[ToolChunk | ToolRetry | ToolResultBlock]", empty()) if run.interrupted else begin()
+        events: Flow[Event] = asked.pipe(ensure(ToolResultBlock, cut_off), expand(shown))
+        operator = agent.hooks.chunks(ActingChunkEvent)
+        if operator is not None:
+            events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator))
+        return concat(cast("Flow[Event | _Result]", events), defer(lambda: just(ended(found[0]))))
+
+    def ended(block: ToolResultBlock) -> _Result:
+        run.in_flight.pop(call.id, None)
+        if block.kind is ToolResultKind.SUSPENDED:
+            # noted at once: with calls in turn, those behind it must not begin
+            entry.waits = block
+            return _Result(entry, None)
+        return _Result(entry, block)
+
+    return defer(lane)
 
 
-def _settle(agent: ReActAgent, run: Run, batch: _Batch, result: _Result) -> Flow[Event]:
+def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[Event]:
+    if result.block is None:
+        return empty()
     message = Msg.tool(result.block, agent.name)
-    event = PostActingEvent(source=run.source, iteration=run.iteration, tool_use=result.call, message=message)
+    event = PostActingEvent(source=run.source, iteration=run.iteration, tool_use=result.entry.call, message=message)
 
     def remember(post: PostActingEvent) -> Flow[Event]:
         if post.stop_requested and batch.stopped is None:
@@ -133,12 +164,17 @@ def _settle(agent: ReActAgent, run: Run, batch: _Batch, result: _Result) -> Flow
     return agent.hooks.fire(event).pipe(concat_map(remember))
 
 
-def _next(agent: ReActAgent, run: Run, batch: _Batch) -> Done | Tail[Event | Done]:
-    decision = after_acting(interrupted=run.interrupted, stop=batch.stopped is not None)
+def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done]:
+    run.in_flight.clear()
+    waiting = batch.waiting
+    decision = after_acting(interrupted=run.interrupted, stop=batch.stopped is not None, waiting=bool(waiting))
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.interrupted(run))
+    run.pending = bool(waiting)
     if decision is Decision.STOP and batch.stopped is not None:
         return Done(batch.stopped)
+    if decision is Decision.SUSPEND:
+        return Done(waiting_reply(run, waiting))
     run.iteration += 1
     return tail(lambda: agent.reasoning(run))
 

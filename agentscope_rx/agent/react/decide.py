@@ -2,9 +2,12 @@
 
 | asked                | in this order                                                                     |
 |----------------------|-----------------------------------------------------------------------------------|
-| `before_reasoning`   | interrupted -> INTERRUPT; limit reached, unless sent back by a hook -> SUMMARIZE; REASON |
+| `at_begin`           | calls to run -> ACT; REASON                                                        |
+| `before_reasoning`   | interrupted -> INTERRUPT; usage limit -> LIMIT; rounds used up, unless sent back   |
+|                      | by a hook -> SUMMARIZE; REASON                                                     |
 | `after_reasoning`    | interrupted -> INTERRUPT; stop -> STOP; goto -> GOTO; no calls -> FINISH; ACT      |
-| `after_acting`       | interrupted -> INTERRUPT; stop -> STOP; REASON                                     |
+| `before_acting`      | interrupted -> INTERRUPT; usage limit -> LIMIT; ACT                                |
+| `after_acting`       | interrupted -> INTERRUPT; stop -> STOP; calls wait -> SUSPEND; REASON              |
 """
 
 from __future__ import annotations
@@ -21,13 +24,24 @@ class Decision(StrEnum):
     STOP = "stop"
     GOTO = "goto"
     SUMMARIZE = "summarize"
+    SUSPEND = "suspend"
+    LIMIT = "limit"
     INTERRUPT = "interrupt"
 
 
-def before_reasoning(*, interrupted: bool, iteration: int, max_iters: int, gotos: int, sent_back: bool) -> Decision:
-    """Whether the model is asked. A hook's goto may pass the limit, but no more often than the limit itself."""
+def at_begin(*, calls: int) -> Decision:
+    """Where a call begins: with what is pending, if that is to be run."""
+    return Decision.ACT if calls else Decision.REASON
+
+
+def before_reasoning(
+    *, interrupted: bool, limited: bool, iteration: int, max_iters: int, gotos: int, sent_back: bool
+) -> Decision:
+    """Whether the model is asked. A hook's goto may pass `max_iters`, but no more often than that itself."""
     if interrupted:
         return Decision.INTERRUPT
+    if limited:
+        return Decision.LIMIT
     if iteration >= max_iters and not (sent_back and gotos <= max_iters):
         return Decision.SUMMARIZE
     return Decision.REASON
@@ -44,8 +58,17 @@ def after_reasoning(*, interrupted: bool, stop: bool, goto: bool, calls: int) ->
     return Decision.ACT if calls else Decision.FINISH
 
 
-def after_acting(*, interrupted: bool, stop: bool) -> Decision:
-    """What follows a batch of results."""
+def before_acting(*, interrupted: bool, limited: bool) -> Decision:
+    """Whether a batch is run."""
     if interrupted:
         return Decision.INTERRUPT
-    return Decision.STOP if stop else Decision.REASON
+    return Decision.LIMIT if limited else Decision.ACT
+
+
+def after_acting(*, interrupted: bool, stop: bool, waiting: bool) -> Decision:
+    """What follows a batch: `waiting` says that calls of it are suspended or need approval."""
+    if interrupted:
+        return Decision.INTERRUPT
+    if stop:
+        return Decision.STOP
+    return Decision.SUSPEND if waiting else Decision.REASON

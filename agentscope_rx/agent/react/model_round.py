@@ -33,6 +33,7 @@ class Gathered:
 
     message: Msg | None
     gather: Gather
+    prompt: Sequence[Msg]
 
 
 def model_round(
@@ -61,7 +62,7 @@ def model_round(
             yield kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
 
     def gathered() -> Flow[Event | Gathered]:
-        return just(Gathered(_message(agent, run, gather, message_id), gather))
+        return just(Gathered(_message(agent, run, gather, message_id), gather, prompt))
 
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     asked = agent.model.stream(prompt, tools, pre.options)
@@ -78,6 +79,8 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Ms
     run.model_calls += 1
     if gather.usage is not None:
         run.usage = run.usage + gather.usage
+        if run.limits is not None:
+            run.cost += run.limits.price(agent.model.model_name, gather.usage)
     content = gather.blocks(complete=not run.interrupted)
     if all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content):
         if not run.interrupted:

@@ -1,7 +1,9 @@
 """`ReActAgent`: reason, act, reason, ... until the model answers without calling a tool.
 
     route -> reasoning -> acting -> reasoning -> ... -> Done          each stage a Flow of events that ends with a tail
+                                 -> Done                              when calls wait: for approval, for a result
                        -> interrupted -> Done
+                       -> limited -> error | summarizing              when a usage limit is reached
                        -> summarizing -> Done                         when `max_iters` rounds are used up
 
 `reasoning`, `acting`, `summarizing` and `handle_interrupt` are there to be overridden.
@@ -10,23 +12,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
+from typing import Literal, cast
 
-from agentscope_rx.agent.agent import Agent, Stage
-from agentscope_rx.agent.input import unanswered
+from agentscope_rx.agent.agent import Agent, Stage, check_kind
+from agentscope_rx.agent.input import check_answers
+from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.react.acting import acting
+from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.summarizing import summarizing
-from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.agent.run import Cut, Done, Run
 from agentscope_rx.agent.tracer import Tracer
-from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import Event
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, PendingCallsError, UsageLimitError
+from agentscope_rx.event import Event, PreCallEvent
 from agentscope_rx.hook import Hook
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock, open_calls
+from agentscope_rx.message import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.reactive import Flow, and_then, concat, concat_map, defer, empty, just
+from agentscope_rx.reactive import Flow, Scope, and_then, concat, concat_map, defer, empty, fail, just, tail
 from agentscope_rx.tool import Tool, Toolkit
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
@@ -38,7 +43,9 @@ class ReActAgent(Agent):
 
     `tools` are functions, `@tool`s or `Tool` objects; or hand over a whole `toolkit` (copied). `max_iters` bounds the
     rounds of one call. `generate_options` are asked of the model in each; `model_execution_config` and
-    `tool_execution_config` bound and repeat the single attempts. `check_running=False` lets calls overlap, on one
+    `tool_execution_config` bound and repeat the single attempts; `limits` bound a call as a whole. `pending` says what
+    input does that neither answers nor runs the calls that an earlier run has left open: give them results that say
+    so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets calls overlap, on one
     memory, which is then in their order of arrival. `interrupt_grace` is how many seconds interrupted async tools have
     for their `finally` blocks.
     """
@@ -57,6 +64,8 @@ class ReActAgent(Agent):
         generate_options: GenerateOptions | None = None,
         model_execution_config: ExecutionConfig | None = None,
         tool_execution_config: ExecutionConfig | None = None,
+        pending: Literal["recover", "error"] = "recover",
+        limits: UsageLimits | None = None,
         check_running: bool = True,
         interrupt_grace: float = 5.0,
         tracer: Tracer | None = None,
@@ -68,6 +77,7 @@ class ReActAgent(Agent):
             hooks=hooks,
             check_running=check_running,
             tracer=tracer,
+            limits=limits,
         )
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
@@ -77,10 +87,14 @@ class ReActAgent(Agent):
             raise ConfigurationError(f"max_iters must be a whole number of at least 1, not {max_iters!r}.")
         if not isinstance(interrupt_grace, (int, float)) or interrupt_grace < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"interrupt_grace must be >= 0 seconds, not {interrupt_grace!r}.")
-        _check_kind("generate_options", generate_options, GenerateOptions)
-        _check_kind("model_execution_config", model_execution_config, ExecutionConfig)
-        _check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
+        check_kind("generate_options", generate_options, GenerateOptions)
+        check_kind("model_execution_config", model_execution_config, ExecutionConfig)
+        check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
+        if pending not in ("recover", "error"):
+            raise ConfigurationError(f"pending must be 'recover' or 'error', not {pending!r}.")
         self.model = model
+        self.pending = pending
+        self.discards_partial = False
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
         self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
@@ -104,16 +118,25 @@ class ReActAgent(Agent):
         """One batch of tool calls; see `react.acting`."""
         return self._traced(run, "acting", lambda: acting(self, run, calls))
 
-    def summarizing(self, run: Run) -> Stage:
-        """The last word at `max_iters`; see `react.summarizing`."""
-        return self._traced(run, "summarizing", lambda: summarizing(self, run))
+    def summarizing(self, run: Run, which: str | None = None) -> Stage:
+        """The last word at `max_iters`, or at the limit that `which` names; see `react.summarizing`."""
+        return self._traced(run, "summarizing", lambda: summarizing(self, run, which))
 
     def handle_interrupt(self, run: Run) -> Flow[Msg]:
         """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so."""
         return just(run.interrupt_message or Msg.assistant(INTERRUPTED_REPLY, self.name))
 
     def interrupted(self, run: Run) -> Stage:
-        """End an interrupted run: close what is open, remember the reply."""
+        """End an interrupted run: close what is open, remember the reply.
+
+        At a run's deadline a last word or an error takes the place of the reply; at a shutdown the run fails, with the
+        calls that have not begun left pending.
+        """
+        if run.cut is Cut.SHUTDOWN:
+            return self._shut_down(run)
+        if run.cut is Cut.DEADLINE:
+            run.renew_interrupt()
+            return just(tail(lambda: self.summarizing(run, "time")))
 
         def reply(message: Msg) -> Stage:
             final = run.final(message, GenerateReason.INTERRUPTED)
@@ -122,38 +145,54 @@ class ReActAgent(Agent):
         replied = defer(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
         return concat(run.close_open(ToolResultKind.INTERRUPTED), replied)
 
+    def limited(self, run: Run, which: str, limit: float) -> Stage:
+        """End a run at one of its usage limits: by a last word, or by `UsageLimitError`."""
+        if run.limits is not None and run.limits.on_limit == "summary":
+            return just(tail(lambda: self.summarizing(run, which.replace("_", " "))))
+        return fail(UsageLimitError(self.name, which, limit))
+
+    def _shut_down(self, run: Run) -> Stage:
+        """Fail, with what has not begun left pending: `call()` goes on with it in another process."""
+        run.pending = True
+        run.conversation.interrupted = True
+        return fail(AgentShuttingDownError(self.name, run.id, run.conversation.saved_as))
+
     # --- where a call begins -------------------------------------------------------------------------------------
 
-    def admit(self, run: Run, input: tuple[Msg, ...]) -> Flow[Event]:
+    def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
         """Settle the calls that an earlier run left open: the input answers them, or leaves them to be run (no input),
         or passes them by: then they get results that say so, before the input is remembered."""
-
-        def settle(history: Sequence[Msg]) -> Flow[Event]:
-            elsewhere = self._calls_of_others(run)
-            pending = tuple(call for call in open_calls(history, self.name) if call.id not in elsewhere)
-            unanswered(pending, input)
-            run.open = {call.id: call for call in pending}
-            passed_by = pending and input and not any(message.tool_results for message in input)
-            if not passed_by:
-                return empty()
-            return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
-
-        return run.history().pipe(concat_map(settle))
+        if run.limits is not None:
+            run.limits.price(self.model.model_name, ChatUsage())
+        conversation = run.conversation
+        pending = conversation.pending_in(history, run)
+        check_answers(pending, event.input, event.answers)
+        answered = event.answers or any(message.tool_results for message in event.input)
+        passed_by = pending and event.input and not answered
+        if passed_by and self.pending == "error":
+            raise PendingCallsError(self.name, tuple(call.id for call in pending))
+        run.open = {call.id: call for call in pending}
+        conversation.answer(event.answers, run.open)
+        if not passed_by:
+            return empty()
+        return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
 
     def route(self, run: Run) -> Stage:
         """Act if calls are still open, else reason."""
         calls = tuple(run.open.values())
-        return self.acting(run, calls) if calls else self.reasoning(run)
+        if at_begin(calls=len(calls)) is Decision.ACT:
+            return self.acting(run, calls)
+        return self.reasoning(run)
+
+    def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
+        run = super().new_run(memory, scope, context, limits)
+        run.toolkit = self.toolkit
+        return run
 
     def _traced(self, run: Run, stage: str, begin: Callable[[], Stage]) -> Stage:
         return self.tracer.trace_stage(
             defer(begin), agent=self.name, run_id=run.id, stage=stage, iteration=run.iteration
         )
-
-
-def _check_kind(name: str, given: object, kind: type) -> None:
-    if given is not None and not isinstance(given, kind):
-        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {given!r:.60}.")
 
 
 def _toolkit(

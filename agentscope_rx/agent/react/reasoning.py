@@ -14,7 +14,7 @@ from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_r
 from agentscope_rx.agent.react.model_round import Gathered, model_round
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
-from agentscope_rx.message import GenerateReason
+from agentscope_rx.message import GenerateReason, ToolResultKind
 from agentscope_rx.reactive import Tail, and_then, concat, concat_map, flat_map_kind, just, tail
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     Signals: PreReasoning, chunks, PostReasoning, then a tail or the reply; the model's or a hook's error.
     Cancels: whatever of it is in progress.
     """
+    limit = run.limits.before_model(run.model_calls, run.usage, run.cost) if run.limits is not None else None
     decision = before_reasoning(
         interrupted=run.interrupted,
+        limited=limit is not None,
         iteration=run.iteration,
         max_iters=agent.max_iters,
         gotos=run.goto_count,
@@ -42,11 +44,13 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     )
     if decision is Decision.INTERRUPT:
         return just(tail(lambda: agent.interrupted(run)))
+    if decision is Decision.LIMIT and limit is not None:
+        return just(tail(lambda: agent.limited(run, *limit)))
     if decision is Decision.SUMMARIZE:
         return just(tail(lambda: agent.summarizing(run)))
 
     def ask(pre: PreReasoningEvent) -> Stage:
-        round_ = model_round(agent, run, pre, agent.toolkit.schemas(), ReasoningChunkEvent)
+        round_ = model_round(agent, run, pre, run.toolkit.schemas(), ReasoningChunkEvent)
 
         def answered(gathered: Gathered) -> Stage:
             return _answered(agent, run, pre, gathered)
@@ -72,7 +76,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
 
 
 def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
-    if gathered.message is None:
+    if gathered.message is None or (run.shut_down and agent.discards_partial):
         return just(tail(lambda: agent.interrupted(run)))
     event = PostReasoningEvent(
         source=run.source,
@@ -81,6 +85,9 @@ def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gat
         usage=gathered.gather.usage,
         finish_reason=gathered.gather.finish_reason,
         interrupted=run.interrupted,
+        model_name=agent.model.model_name,
+        messages=gathered.prompt,
+        options=pre.options,
         history=pre.history,
     )
     return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
@@ -114,6 +121,9 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
 
 
 def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:
+    if decision is Decision.INTERRUPT and post.interrupted:
+        # the answer was cut off: its calls may not be all, and are not left pending either
+        return tail(lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), agent.interrupted(run)))
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.interrupted(run))
     if decision is Decision.ACT:

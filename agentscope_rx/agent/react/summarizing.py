@@ -1,4 +1,4 @@
-"""The last word, when the iterations are used up: one more question, without tools.
+"""The last word, when the iterations are used up or a limit is reached: one more question, without tools.
 
     open calls get error results |> PreSummary |> hooks |> model_round |> PostSummary |> hooks |> remember |> Done
 
@@ -26,18 +26,26 @@ SUMMARY_REQUEST = (
 )
 
 
-def summarizing(agent: ReActAgent, run: Run) -> Stage:
-    """Ask for a last word and make it the reply.
+LIMIT_REQUEST = (
+    "A limit has been reached ({which}) before you gave a final answer. Answer now, in plain text and without calling "
+    "tools: summarize what you have found out and what is still open."
+)
 
-    Signals: PreSummary, chunks, PostSummary, then the reply with reason MAX_ITERATIONS; the model's or a hook's error.
+
+def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
+    """Ask for a last word and make it the reply; `which` names the limit, if it is not that of the rounds.
+
+    Signals: PreSummary, chunks, PostSummary, then the reply with reason MAX_ITERATIONS or LIMIT_REACHED; the model's or
+    a hook's error.
     Cancels: whatever of it is in progress.
     """
     limit = agent.max_iters
-    request = Msg.user(SUMMARY_REQUEST.format(n=limit))
+    request = Msg.user(SUMMARY_REQUEST.format(n=limit) if which is None else LIMIT_REQUEST.format(which=which))
+    over = f"The limit of {limit} rounds" if which is None else f"The limit for {which}"
 
     def ask(pre: PreSummaryEvent) -> Flow[Event | Done | Tail[Event | Done]]:
         def answered(gathered: Gathered) -> Stage:
-            return _answered(agent, run, gathered)
+            return _answered(agent, run, gathered, which)
 
         round_ = model_round(agent, run, pre, (), SummaryChunkEvent)
         return concat(just(cast("Event", pre)), round_.pipe(flat_map_kind(Gathered, answered)))
@@ -60,18 +68,19 @@ def summarizing(agent: ReActAgent, run: Run) -> Stage:
         ),
         concat_map(ask),
     )
-    closing = run.close_open(ToolResultKind.REJECTED, f"The limit of {limit} rounds was reached before this call ran.")
+    closing = run.close_open(ToolResultKind.REJECTED, f"{over} was reached before this call ran.")
     return concat(closing, asked)
 
 
-def _answered(agent: ReActAgent, run: Run, gathered: Gathered) -> Stage:
-    if gathered.message is None:
+def _answered(agent: ReActAgent, run: Run, gathered: Gathered, which: str | None) -> Stage:
+    if gathered.message is None or (run.shut_down and agent.discards_partial):
         return just(tail(lambda: agent.interrupted(run)))
     # no tool was offered: a call here could never be answered
     words = tuple(block for block in gathered.message.content if not isinstance(block, ToolUseBlock))
     if not words:
         raise EmptyResponseError(model=agent.model.model_name, finish_reason=gathered.gather.raw_finish_reason)
-    reason = GenerateReason.INTERRUPTED if run.interrupted else GenerateReason.MAX_ITERATIONS
+    reached = GenerateReason.MAX_ITERATIONS if which is None else GenerateReason.LIMIT_REACHED
+    reason = GenerateReason.INTERRUPTED if run.interrupted else reached
     message = run.final(gathered.message.replace(content=words), reason)
     event = PostSummaryEvent(
         source=run.source, message=message, usage=gathered.gather.usage, interrupted=run.interrupted

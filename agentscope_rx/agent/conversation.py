@@ -1,0 +1,143 @@
+"""`Conversation`: what belongs to one agent with one memory, between and across its calls.
+
+One agent object serves many conversations at once: `agent.call(msg, memory=...)`. Each has its own running flag, its
+own pending calls and its own remembered approvals; nothing of them is kept on the agent.
+
+    pending     None: not known (a fresh agent, a loaded history): the history says it
+                ids:  the open calls that are this agent's to settle, whatever peers have put into the history
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from weakref import ref
+
+from agentscope_rx.agent.gate import Gate
+from agentscope_rx.agent.run import Run
+from agentscope_rx.memory import Memory
+from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """An answer that holds for calls to come: of `tool`, and with `input` only, unless that is None."""
+
+    tool: str
+    input: Mapping[str, object] | None
+    approved: bool
+    reason: str = ""
+
+    def covers(self, call: ToolUseBlock) -> bool:
+        """Whether this rule decides the call."""
+        return call.name == self.tool and (self.input is None or self.input == call.input)
+
+
+class Conversation:
+    """One agent with one memory: the gate, what is pending, and what has been approved for good."""
+
+    __slots__ = ("__weakref__", "_name", "_rules", "answers", "gate", "gates", "interrupted", "pending", "saved_as")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.gate = Gate(name)
+        # with check_running=False every run has a gate of its own: all can be interrupted and waited for
+        self.gates: set[Gate] = {self.gate}
+        self.pending: frozenset[str] | None = None
+        self.answers: dict[str, ApprovalAnswer] = {}
+        """Answers to pending calls that could not be acted on yet."""
+        self.interrupted = False
+        """Whether the last run was cut off by a shutdown."""
+        self.saved_as: str | None = None
+        """The key of the session that it is bound to, if it is."""
+        self._rules: list[ApprovalRule] = []
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs in progress or being cleaned up."""
+        return tuple(run for gate in tuple(self.gates) if (run := gate.run) is not None)
+
+    @property
+    def rules(self) -> tuple[ApprovalRule, ...]:
+        """What has been approved or rejected for good, the latest last."""
+        return tuple(self._rules)
+
+    def restore_rules(self, rules: Iterable[ApprovalRule]) -> None:
+        """Put these in the place of the remembered answers."""
+        self._rules = list(rules)
+
+    def answer(self, given: Iterable[ApprovalAnswer], pending: Mapping[str, ToolUseBlock]) -> None:
+        """Take the answers to pending calls, and remember those that are to hold for good."""
+        for each in given:
+            self.answers[each.call_id] = each
+            if each.remember is not None:
+                self._remember(each, pending[each.call_id])
+
+    def _remember(self, answer: ApprovalAnswer, call: ToolUseBlock) -> None:
+        edited = answer.input if isinstance(answer, Approve) else None
+        given = call.input if edited is None else edited
+        reason = answer.reason if isinstance(answer, Reject) else ""
+        rule = ApprovalRule(
+            call.name, given if answer.remember == "arguments" else None, isinstance(answer, Approve), reason
+        )
+        self._rules = [old for old in self._rules if (old.tool, old.input) != (rule.tool, rule.input)] + [rule]
+
+    def decided(self, call: ToolUseBlock) -> ApprovalAnswer | None:
+        """What has been said about this call: to itself, else by the latest rule that covers it."""
+        answer = self.answers.get(call.id)
+        if answer is not None or not self._rules:
+            return answer
+        for rule in reversed(self._rules):
+            if rule.covers(call):
+                return Approve(call) if rule.approved else Reject(call, rule.reason)
+        return None
+
+    def pending_in(self, history: Sequence[Msg], besides: Run) -> tuple[ToolUseBlock, ...]:
+        """The open calls of the history that this agent has to settle, but for those of other runs in progress."""
+        elsewhere = {id for run in self.runs if run is not besides for id in tuple(run.open)}
+        known = self.pending
+        return tuple(
+            call
+            for call in open_calls(history, self._name)
+            if call.id not in elsewhere and (known is None or call.id in known)
+        )
+
+    def end(self, run: Run) -> None:
+        """Keep what the run leaves pending; one that was refused leaves everything as it was."""
+        if not run.admitted:
+            return
+        left = frozenset(run.open) if run.pending else frozenset[str]()
+        others = [other for other in self.runs if other is not run]
+        self.pending = left.union(*(other.open for other in others)) if others else left
+        if self.answers:
+            self.answers = {id: answer for id, answer in self.answers.items() if id in left}
+
+
+class Conversations:
+    """An agent's conversations, by memory object: each is made when it is first asked for, and goes with its memory."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.RLock()
+        # by identity: a memory may be equal to another, or not hashable
+        self._by_id: dict[int, tuple[ref[Memory], Conversation]] = {}
+
+    def of(self, memory: Memory) -> Conversation:
+        """The conversation in this memory."""
+        found = self._by_id.get(id(memory))
+        return self._made(memory) if found is None else found[1]
+
+    def _made(self, memory: Memory) -> Conversation:
+        key = id(memory)
+        with self._lock:
+            if key not in self._by_id:
+                gone = ref(memory, lambda _: self._by_id.pop(key, None))
+                self._by_id[key] = (gone, Conversation(self._name))
+            return self._by_id[key][1]
+
+    @property
+    def all(self) -> tuple[Conversation, ...]:
+        """Those whose memory is still there."""
+        with self._lock:
+            return tuple(conversation for _, conversation in tuple(self._by_id.values()))

@@ -1,0 +1,193 @@
+"""The envelope of a run: everything around its stages, the same for every kind of agent.
+
+using(acquire the gate,
+      memory of lost runs repaired -> PreCall |> hooks -> admit -> remember the input -> recurse(route)
+          -> PostCall |> hooks
+      |> deadline   |> errors: close open calls, ErrorEvent
+      release the gate)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from agentscope_rx.agent.gate import Gate
+from agentscope_rx.agent.input import Given, check_roles
+from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
+from agentscope_rx.errors import RunDeadlineError
+from agentscope_rx.event import ErrorEvent, Event, PostCallEvent, PreCallEvent
+from agentscope_rx.message import Msg, ToolResultKind
+from agentscope_rx.reactive import (
+    Ending,
+    Flow,
+    and_then,
+    catch,
+    concat,
+    concat_map,
+    defer,
+    empty,
+    fail,
+    flat_map_kind,
+    just,
+    recurse,
+    shielded,
+    timeout,
+    using,
+)
+from agentscope_rx.reactive.dropped import report_dropped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from agentscope_rx.agent.agent import Agent
+
+
+def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
+    """The events of the run, which holds the gate of its conversation until just before its terminal signal."""
+    conversation = run.conversation
+    gate = conversation.gate if agent.check_running else Gate(agent.name)
+
+    def acquire() -> Flow[Run]:
+        conversation.gates.add(gate)
+        return gate.acquire(run)
+
+    def free() -> None:
+        run.over()
+        conversation.end(run)
+        gate.release(run)
+        if gate is not conversation.gate:
+            conversation.gates.discard(gate)
+
+    return using(
+        acquire,
+        lambda _: agent.tracer.trace_call(_begun(agent, run, given, gate), agent=agent.name, run_id=run.id),
+        lambda run, ending: _released(agent, run, ending, free),
+        leaving=gate.leave,
+    )
+
+
+def _begun(agent: Agent, run: Run, given: Given, gate: Gate) -> Flow[Event]:
+    """The events of the run, once memory is whole: a run that was lost with its loop could not see to that."""
+    conversation = run.conversation
+    lost = gate.take_lost()
+    for other in tuple(conversation.gates):
+        if other is not gate and (taken := other.take_lost()):
+            lost = (*lost, *taken)
+            if other is not conversation.gate:
+                conversation.gates.discard(other)
+    events = _events(agent, run, given)
+    if not lost:
+        return events
+    repairs = [repaired(agent, each) for each in lost]
+    return concat(*repairs).pipe(and_then(lambda: events))
+
+
+def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
+    stages: Flow[Event | Done] = concat(_pre_call(agent, run, given), recurse(lambda: agent.route(run)))
+    events = stages.pipe(flat_map_kind(Done, lambda done: _post_call(agent, run, done.message)))
+    if run.limits is not None and run.limits.deadline is not None:
+        events = _bounded(run, run.limits, run.limits.deadline, events)
+    return events.pipe(catch(lambda error: _failed(agent, run, error)))
+
+
+def _bounded(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]) -> Flow[Event]:
+    """The events, ended at the deadline; if there is to be a last word, what is in progress is ended before."""
+
+    def begin() -> Flow[Event]:
+        if limits.on_limit == "summary":
+            soft = deadline - limits.summary_reserve
+            run.timers.append(
+                run.scope.call_later(soft, lambda: run.request_interrupt(None, InterruptSource.SYSTEM, Cut.DEADLINE))
+            )
+        return events
+
+    return defer(begin).pipe(timeout(total=deadline, error=lambda which, limit: RunDeadlineError(run.name, limit)))
+
+
+def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
+    prompt = agent.sys_prompt
+    system = Msg.system(prompt) if prompt and prompt.strip() else None
+
+    def begin(event: PreCallEvent) -> Flow[Event]:
+        check_roles(event.input)
+        run.system_message = event.system_message
+
+        def settle(history: Sequence[Msg]) -> Flow[Event]:
+            # what cannot be admitted raises here: it is neither shown nor remembered
+            settled = agent.admit(run, event, history)
+            run.admitted = True
+            return concat(just(event), settled, run.remember(event.input).pipe(and_then(empty)))
+
+        return run.history().pipe(concat_map(settle))
+
+    def fire(history: Sequence[Msg]) -> Flow[PreCallEvent]:
+        return agent.hooks.fire(
+            PreCallEvent(
+                source=run.source,
+                input=given.messages,
+                answers=given.answers,
+                system_message=system,
+                history=history,
+                pending=run.conversation.pending_in(history, run),
+            )
+        )
+
+    return cast("Flow[Event | Done]", run.history().pipe(concat_map(fire), concat_map(begin)))
+
+
+def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
+    def end(event: PostCallEvent) -> Flow[Event]:
+        if event.message is message or event.message == message:
+            return _saved(agent, run, event)
+        # a hook changed the reply: memory must say the same
+        changed = event.message.replace(id=message.id)
+        return shielded(run.memory.replace(changed)).pipe(
+            and_then(lambda: _saved(agent, run, event.replace(message=changed)))
+        )
+
+    return agent.hooks.fire(PostCallEvent(source=run.source, message=message, usage=run.usage)).pipe(concat_map(end))
+
+
+def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
+    """The last event, once the conversation is saved, if it is bound to a session."""
+    checkpoint = agent.checkpoint(run)
+    return just(event) if checkpoint is None else checkpoint.pipe(and_then(lambda: just(event)))
+
+
+def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
+    told = cast("Flow[Event]", agent.hooks.observe(ErrorEvent.of(error, source=run.source)))
+    return concat(repaired(agent, run, ToolResultKind.FAILED), _checkpoint(agent, run), told, fail(error))
+
+
+def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
+    """The run's open calls closed; what memory refuses is reported and does not replace why the run ended."""
+    closed = concat(run.close_open(kind), agent.tidied(run))
+    return _reported(closed, f"repairing the memory of agent {run.name}")
+
+
+def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
+    checkpoint = agent.checkpoint(run)
+    if checkpoint is None:
+        return empty()
+    return _reported(checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty()))), f"saving agent {run.name}")
+
+
+def _reported(flow: Flow[Event], where: str) -> Flow[Event]:
+    def failed(error: Exception) -> Flow[Event]:
+        report_dropped(error, where)
+        return empty()
+
+    return flow.pipe(catch(failed))
+
+
+def _released(agent: Agent, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:
+    if ending is not Ending.DISPOSED:
+        free()
+        return None
+
+    def freed() -> Flow[object]:
+        free()
+        return empty()
+
+    return concat(cast("Flow[object]", concat(repaired(agent, run), _checkpoint(agent, run))), defer(freed))

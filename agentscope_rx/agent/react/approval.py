@@ -1,0 +1,153 @@
+"""Which calls of a batch run now, which are rejected, and which wait for the caller: for approval or for a result.
+
+| call                                                   | so it                                        |
+|--------------------------------------------------------|----------------------------------------------|
+| answered by `Approve`, or by a remembered one          | runs, with the edited arguments if any       |
+| answered by `Reject`, or by a remembered one           | gets a result of kind `rejected`             |
+| needs approval (its tool's mark, the toolkit's policy) | waits                                        |
+| not answered, while the caller has answered others     | waits                                        |
+| behind one that waits, in a toolkit with calls in turn | waits                                        |
+| anything else                                          | runs                                         |
+
+The reply of a run whose calls wait pairs each with a placeholder result, of kind `approval_required` or `suspended`;
+it is not remembered: the calls are in memory already, and open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from agentscope_rx.agent.run import Run
+from agentscope_rx.event import Event, MemoryEvent
+from agentscope_rx.message import (
+    Approve,
+    GenerateReason,
+    Msg,
+    Reject,
+    TextBlock,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+)
+from agentscope_rx.reactive import Flow, and_then, concat_map, empty, just, shielded
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.react.react_agent import ReActAgent
+
+NEEDS_APPROVAL = "This call waits for approval."
+HELD = "This call has not begun: it waits for those before it, or for an answer."
+REJECTED = "The call was rejected and has not run."
+
+
+@dataclass(slots=True)
+class Entry:
+    """One call of a batch: `result` if it is known without running it, `waits` (a placeholder) if it must not run."""
+
+    call: ToolUseBlock
+    approved: bool = False
+    result: ToolResultBlock | None = None
+    waits: ToolResultBlock | None = None
+
+    def wait(self, kind: ToolResultKind, text: str) -> None:
+        """Do not run it."""
+        self.waits = ToolResultBlock(self.call.id, self.call.name, (TextBlock(text),), kind)
+
+
+@dataclass(slots=True)
+class Batch:
+    """The calls of one round, in call order; `edited` are those whose arguments the caller has changed."""
+
+    entries: list[Entry]
+    in_turn: bool
+    edited: dict[str, ToolUseBlock] = field(default_factory=dict[str, ToolUseBlock])
+    stopped: Msg | None = None
+
+    @property
+    def runs(self) -> list[Entry]:
+        """Those that run."""
+        return [entry for entry in self.entries if entry.waits is None and entry.result is None]
+
+    @property
+    def settles(self) -> list[Entry]:
+        """Those that get a result in this round, unless they are suspended."""
+        return [entry for entry in self.entries if entry.waits is None]
+
+    @property
+    def waiting(self) -> list[Entry]:
+        """Those that stay pending."""
+        return [entry for entry in self.entries if entry.waits is not None]
+
+    def held(self, entry: Entry) -> bool:
+        """Whether the call must not begin, because calls run in turn and one before it waits."""
+        if not self.in_turn:
+            return False
+        before = self.entries[: self.entries.index(entry)]
+        return any(each.waits is not None for each in before)
+
+
+def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batch:
+    """The calls, sorted by the table above."""
+    batch = Batch([Entry(call) for call in calls], in_turn=not run.toolkit.parallel)
+    conversation = run.conversation
+    some_answered = bool(conversation.answers) and any(call.id in conversation.answers for call in calls)
+    for entry in batch.entries:
+        call = entry.call
+        if batch.held(entry):
+            entry.wait(ToolResultKind.SUSPENDED, HELD)
+            continue
+        answer = conversation.decided(call)
+        if isinstance(answer, Reject):
+            entry.result = ToolResultBlock.error(call, ToolResultKind.REJECTED, answer.reason or REJECTED)
+        elif isinstance(answer, Approve):
+            entry.approved = True
+            if answer.input is not None:
+                entry.call = batch.edited[call.id] = call.with_input(answer.input)
+        elif run.toolkit.needs_approval(call):
+            entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
+        elif some_answered:
+            entry.wait(ToolResultKind.SUSPENDED, HELD)
+    return batch
+
+
+def hooked(run: Run, batch: Batch, entry: Entry, call: ToolUseBlock) -> bool:
+    """Take the call as the hooks left it; False if they made something of it that nobody has approved."""
+    changed = call.input != entry.call.input or call.name != entry.call.name
+    entry.call = call
+    if batch.held(entry):
+        entry.wait(ToolResultKind.SUSPENDED, HELD)
+    elif changed and not entry.approved and run.toolkit.needs_approval(call):
+        entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
+    return entry.waits is None
+
+
+def edited_in_memory(run: Run, batch: Batch) -> Flow[Event]:
+    """The calls with the caller's arguments in the place of the model's, so that the history says what has run."""
+
+    def replace(history: Sequence[Msg]) -> Flow[Event]:
+        for index in range(len(history) - 1, -1, -1):
+            message = history[index]
+            if any(call.id in batch.edited for call in message.tool_calls):
+                content = tuple(
+                    batch.edited.get(block.id, block) if isinstance(block, ToolUseBlock) else block
+                    for block in message.content
+                )
+                changed = message.replace(content=content)
+                return _replaced(run, changed)
+        return empty()
+
+    return run.history().pipe(concat_map(replace))
+
+
+def _replaced(run: Run, message: Msg) -> Flow[Event]:
+    event = cast("Event", MemoryEvent(source=run.source, replaced=(message,)))
+    return shielded(run.memory.replace(message)).pipe(and_then(lambda: just(event)))
+
+
+def waiting_reply(run: Run, waiting: Sequence[Entry]) -> Msg:
+    """The reply of a run whose calls wait: each with its placeholder."""
+    pairs = [block for entry in waiting if entry.waits is not None for block in (entry.call, entry.waits)]
+    asks = any(entry.waits is not None and entry.waits.kind is ToolResultKind.APPROVAL_REQUIRED for entry in waiting)
+    reason = GenerateReason.APPROVAL_REQUIRED if asks else GenerateReason.TOOL_SUSPENDED
+    return run.final(Msg.assistant(pairs, run.name), reason)

@@ -1,0 +1,87 @@
+"""`Approve` and `Reject`: what a person says to a call that waits for approval. Frozen values, part of a call's input.
+
+    reply = agent.call("Delete the old files").run()
+    for call in reply.pending_calls: ...
+    reply = agent.call([Approve(first), Reject(second, "keep the logs")]).run()
+
+| `remember`    | the answer also holds, for the rest of the session, for                     |
+|---------------|------------------------------------------------------------------------------|
+| None          | nothing else                                                                 |
+| `"arguments"` | calls of this tool with these very arguments (the edited ones, if edited)    |
+| `"tool"`      | every call of this tool                                                      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args
+
+from pydantic import Discriminator
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.message.block import ToolUseBlock
+from agentscope_rx.message.frozen import freeze
+
+Remember = Literal["arguments", "tool"]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Approve:
+    """Let the call run; with `input`, with these arguments instead of the model's (memory then shows these)."""
+
+    call_id: str
+    input: Mapping[str, object] | None = None
+    remember: Remember | None = None
+    type: Literal["approve"] = "approve"
+
+    def __init__(
+        self,
+        call: ToolUseBlock | str,
+        input: Mapping[str, object] | None = None,
+        *,
+        remember: Remember | None = None,
+    ) -> None:
+        if input is not None and not isinstance(input, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"Approve: input must be the arguments as a dict, not {input!r:.60}.")
+        put = object.__setattr__
+        put(self, "call_id", _id_of("Approve", call))
+        put(self, "input", None if input is None else freeze(input))
+        put(self, "remember", _remember("Approve", remember))
+        put(self, "type", "approve")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Reject:
+    """Do not let the call run; the model gets `reason` as its result, of kind `rejected`."""
+
+    call_id: str
+    reason: str = ""
+    remember: Remember | None = None
+    type: Literal["reject"] = "reject"
+
+    def __init__(self, call: ToolUseBlock | str, reason: str = "", *, remember: Remember | None = None) -> None:
+        if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"Reject: reason must be a str, not {reason!r:.60}.")
+        put = object.__setattr__
+        put(self, "call_id", _id_of("Reject", call))
+        put(self, "reason", reason)
+        put(self, "remember", _remember("Reject", remember))
+        put(self, "type", "reject")
+
+
+ApprovalAnswer = Annotated[Approve | Reject, Discriminator("type")]
+
+
+def _id_of(answer: str, call: object) -> str:
+    if isinstance(call, ToolUseBlock):
+        return call.id
+    if isinstance(call, str) and call:
+        return call
+    raise InvalidInputError(f"{answer} takes a call (of reply.pending_calls) or its id, not {call!r:.60}.")
+
+
+def _remember(answer: str, remember: Remember | None) -> Remember | None:
+    if remember is not None and remember not in get_args(Remember):
+        raise InvalidInputError(f"{answer}: remember must be None, 'arguments' or 'tool', not {remember!r:.60}.")
+    return remember
