@@ -6,7 +6,7 @@
     |   +-- DuplicateToolError              two tools of one name
     |   +-- MissingExtraError               an optional package that is not installed
     |   +-- SetupError                      an external part (weights, server) that is missing or damaged
-    +-- InvalidInputError (ValueError)      what was handed to call(), stream(), Msg or a block
+    +-- InvalidInputError (ValueError)      what was handed to call(), stream(), Msg, a block or a session
     |   +-- PendingCallsError               input that passes pending calls by, where that is not allowed
     +-- AgentBusyError                      a second call while the agent is running
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
@@ -33,6 +33,12 @@
     |           +-- OverloadedError         503, 529
     +-- ContextError (LookupError)          a RuntimeContext has nothing of the type asked for, or several
     +-- ApprovalError                       a rule that says which calls need approval failed
+    +-- SessionError                        saved state could not be written or read; `key` says whose
+    |   +-- SessionValueError (ValueError)  a value that JSON has no form for
+    |   +-- SessionDamagedError             a file is not what was written
+    |   +-- SessionFormatError              a file of a newer version of the library
+    |   +-- SessionLockedError              another process did not let go of the session in time
+    |   +-- SessionStorageError             the file system refused: full, no permission, ...
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
         +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
 
@@ -327,6 +333,71 @@ class ApprovalError(AgentScopeError):
         super().__init__(message)
         self.tool = tool
         self.call_id = call_id
+
+
+class SessionError(AgentScopeError):
+    """Saved state could not be written or read; `key` is the session's, None if it is about all of them."""
+
+    def __init__(self, message: str, *, key: str | None) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class SessionValueError(SessionError, ValueError):
+    """JSON has no form for what is at `path` in entry `name`; nothing was written, the old state is in place."""
+
+    def __init__(self, key: str, name: str, path: str, reason: str) -> None:
+        super().__init__(
+            f"Entry {name!r} of session {key!r} cannot be written as JSON: at {path}, {reason}. "
+            "Save plain values: dict, list, str, int, float, bool, None.",
+            key=key,
+        )
+        self.name = name
+        self.path = path
+
+
+class SessionDamagedError(SessionError):
+    """`file` is not what was written; nothing was changed. The message says how to go on."""
+
+    def __init__(self, key: str | None, file: str, what: str, advice: str) -> None:
+        super().__init__(f"{file} is damaged: {what}. Nothing was changed. {advice}", key=key)
+        self.file = file
+
+
+class SessionFormatError(SessionError):
+    """`file` was written in the format `found`, which this version does not know; nothing was changed."""
+
+    def __init__(self, key: str | None, file: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{file} has format {found}, and this version of agentscope-rx reads format {known}. "
+            "Nothing was changed. Use the version that wrote it, or a newer one.",
+            key=key,
+        )
+        self.file = file
+        self.found = found
+
+
+class SessionLockedError(SessionError):
+    """Another process was writing to the session for as long as was waited; `file` is the lock."""
+
+    retryable = True
+
+    def __init__(self, key: str, file: str) -> None:
+        super().__init__(
+            f"Session {key!r} is being written to by another process, which holds {file}. "
+            "Try again, or look for a process that hangs.",
+            key=key,
+        )
+        self.file = file
+
+
+class SessionStorageError(SessionError):
+    """The file system refused; the cause is its own error, `file` where it happened. The old state is in place."""
+
+    def __init__(self, key: str | None, file: str, reason: str) -> None:
+        what = "Sessions" if key is None else f"Session {key!r}"
+        super().__init__(f"{what} could not be reached: {reason} ({file}).", key=key)
+        self.file = file
 
 
 class ToolError(AgentScopeError):

@@ -1,0 +1,7 @@
+"""Sessions: the port to saved state, one that lives in this process and one in files."""
+
+from agentscope_rx.session.in_memory import InMemorySession
+from agentscope_rx.session.json_session import JsonSession
+from agentscope_rx.session.session import Saved, Session
+
+__all__ = ["InMemorySession", "JsonSession", "Saved", "Session"]
