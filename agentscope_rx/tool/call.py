@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
+from typing import cast
 
 from reactivex import Observable
 from tenacity import RetryCallState
@@ -174,12 +175,11 @@ class _Running:
             upstream.dispose()
 
     def on_next(self, value: object) -> None:
-        if isinstance(value, ToolRetry):
-            self._held, self._last = _Nothing, None
-            self._sink.on_next(value)
-            return
-        if type(value) is ToolChunk:
-            self._sink.on_next(value)
+        kind = type(value)
+        if kind is ToolChunk or kind is ToolRetry:
+            if kind is ToolRetry:
+                self._held, self._last = _Nothing, None
+            self._sink.on_next(cast("ToolEvent", value))
             return
         if not self._streams:
             self._held, value = value, self._held

@@ -13,7 +13,8 @@
 
 Types are pydantic's. A description comes from `Annotated[..., Field(description=...)]`, `Annotated[..., "text"]` or the
 docstring (Google, NumPy or reST style), in this order. `x: str = None` reads as `str | None`. An explicit null for an
-argument that has a default and does not take null means "not given", as models often send it.
+argument that has a default and does not take null means "not given", as models often send it. Parameters that are
+injected (see `inject`) are no arguments: a model that sends one of that name is told that there is none.
 """
 
 from __future__ import annotations
@@ -35,19 +36,32 @@ from typing_extensions import Doc
 
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tool.arguments import explain
+from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.inject import split
 from agentscope_rx.tool.signature import MISSING, Parameter, docstring, read_parameters
 
 
 class FunctionSchema:
     """What a function says to a model, and the way back from a model's arguments to a call."""
 
-    __slots__ = ("_fields", "_known", "_parameters", "_positional", "_tool", "_validate", "description", "json_schema")
+    __slots__ = (
+        "_fields",
+        "_known",
+        "_parameters",
+        "_positional",
+        "_tool",
+        "_validate",
+        "description",
+        "injected",
+        "json_schema",
+    )
 
     def __init__(self, function: Callable[..., object], tool: str, *, receiver: bool = False) -> None:
         self._tool = tool
-        self._parameters = read_parameters(function, tool, receiver=receiver)
+        everything = read_parameters(function, tool, receiver=receiver)
+        self._parameters, self.injected = split(everything, tool)
         self._known = [parameter.name for parameter in self._parameters]
-        self._positional = [parameter for parameter in self._parameters if parameter.positional_only]
+        self._positional = [parameter for parameter in everything if parameter.positional_only]
         self.description, described = read_docstring(docstring(function), tool)
         model = _model(self._parameters, described, tool)
         self.json_schema: dict[str, object] = _json_schema(model)
@@ -76,6 +90,13 @@ class FunctionSchema:
             return self.validate({name: value for name, value in given.items() if name not in nulls})
         values, present = model.__dict__, model.__pydantic_fields_set__
         return {name: values[field] for name, field, always in self._fields if always or field in present}
+
+    def inject(self, arguments: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
+        """The arguments and what the context has for the injected parameters; `InjectionError` if one is missing."""
+        values = dict(arguments)
+        for each in self.injected:
+            each.put(values, context, self._tool)
+        return values
 
     def bind(self, function: Callable[..., object], arguments: Mapping[str, object]) -> Callable[[], object]:
         """The call of `function` with validated arguments."""

@@ -17,6 +17,7 @@ from concurrent.futures import Executor
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
 from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.message import ToolUseBlock
 from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.model.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow
@@ -56,10 +57,12 @@ class Tool(ABC):
     requires_approval: bool | Callable[[Mapping[str, object]], bool] = False
     interruptible: bool = True
 
-    @property
-    def takes_context(self) -> bool:
-        """Whether calls go through `call_with`: those of a class that overrides it."""
-        return type(self).call_with is not Tool.call_with
+    takes_context: bool = False
+    """Whether calls go through `call_with`: set for a class that overrides it."""
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        super().__init_subclass__(**keywords)
+        cls.takes_context = cls.call_with is not Tool.call_with
 
     @property
     def schema(self) -> ToolSchema:
@@ -122,6 +125,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         else:
             self._schema = FunctionSchema(raw, check_name(given), receiver=self._waits)
         self._kind = kind_of(raw)
+        self.takes_context = bool(self._schema.injected)
         self.name = given
         self.description = self._schema.description if description is None else description
         self.parameters = self._schema.json_schema
@@ -147,18 +151,16 @@ class FunctionTool(Tool, Generic[P, R_co]):
         Signals: as `Tool.call`; `tool.lift` says how each kind of callable runs.
         Cancels: the coroutine's task or the generator; a blocking call that has begun is abandoned.
         """
+        if self._schema.injected:
+            return self.call_with(arguments, ToolContext(ToolUseBlock("", self.name, arguments)), executor)
         return lift(self._kind, self._schema.bind(self._function, arguments), self.executor or executor)
-
-    @property
-    def takes_context(self) -> bool:
-        """Whether the function has parameters that are injected."""
-        return False
 
     def call_with(
         self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
     ) -> Flow[object]:
-        """As `call`, with what the context holds for the parameters that are injected."""
-        return self.call(arguments, executor)
+        """As `call`, with what the context holds for the parameters that are injected; an `InjectionError` if not."""
+        given = self._schema.inject(arguments, context)
+        return lift(self._kind, self._schema.bind(self._function, given), self.executor or executor)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function itself, called as if it were no tool."""
