@@ -68,7 +68,7 @@ def _problem(error: ErrorDetails, arguments: Mapping[str, object], known: Sequen
     message = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
     if kind == "extra_forbidden":
         message = "is not a known field"
-    return f"{path}: {message}; given {_given(error['input'])}"
+    return f"{path}: {message}; given {given_text(error['input'])}"
 
 
 def _path(location: tuple[int | str, ...], arguments: Mapping[str, object], kind: str) -> str:
@@ -88,6 +88,7 @@ def _path(location: tuple[int | str, ...], arguments: Mapping[str, object], kind
     return path.removeprefix(".") or "arguments"
 
 
-def _given(value: object) -> str:
+def given_text(value: object) -> str:
+    """A value as a problem quotes it: JSON, cut."""
     text = to_json(value, fallback=repr, inf_nan_mode="strings").decode()
     return text if len(text) <= MAX_GIVEN else f"{text[: MAX_GIVEN - 3]}..."

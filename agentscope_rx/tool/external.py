@@ -2,22 +2,28 @@
 
     toolkit.register_schema(ToolSchema("pick_file", "Let the user pick a file.", {"type": "object", ...}))
 
-Its arguments are checked here, then the call is suspended: the run ends, and goes on when the caller brings the result.
+Its arguments are checked here against the schema, then the call is suspended: the run ends, and goes on when the caller
+brings the result. A null for a field at the top that is not required counts as not given, as models often send it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agentscope_rx.errors import ToolSuspend
-from agentscope_rx.message.frozen import freeze
+from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolSuspend
+from agentscope_rx.message.frozen import FrozenDict, freeze
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow, fail
-from agentscope_rx.tool.tool import NO_PARAMETERS, Tool, check_name
+from agentscope_rx.tool.arguments import InvalidArgumentsError
+from agentscope_rx.tool.json_schema import check_schema, schema_problems
+from agentscope_rx.tool.tool import NO_PARAMETERS, Tool, check_mark, check_name
 
 
 class ExternalTool(Tool):
-    """A schema without a function: each valid call suspends, for `reason`."""
+    """A schema without a function: each valid call suspends, for `reason`.
+
+    `ToolDefinitionError` if `parameters` is no JSON schema of type object, or one that cannot be checked.
+    """
 
     def __init__(
         self,
@@ -31,16 +37,42 @@ class ExternalTool(Tool):
     ) -> None:
         self.name = check_name(name)
         self.description = description
-        self.parameters = freeze(parameters)
+        self.parameters = _checked(name, freeze(parameters))
         self.strict = strict
         self.reason = reason
-        self.requires_approval = requires_approval
+        self.requires_approval = check_mark(name, requires_approval)
 
     @classmethod
     def of(cls, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:
         """The tool that this schema describes."""
         return cls(schema.name, schema.description, schema.parameters, strict=schema.strict, reason=reason)
 
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments if they fit the schema, or `InvalidArgumentsError` with every problem."""
+        problems = schema_problems(self.parameters, arguments)
+        nulls: set[object] = {each.place[0] for each in problems if len(each.place) == 1 and each.given is None}
+        if nulls:
+            # only one that is required is still missed
+            arguments = {name: value for name, value in arguments.items() if name not in nulls}
+            problems = schema_problems(self.parameters, arguments)
+        if problems:
+            raise InvalidArgumentsError(self.name, [problem.text for problem in problems])
+        return arguments
+
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """Signals: a `ToolSuspend`. Cancels: nothing."""
         return fail(ToolSuspend(self.reason))
+
+
+def _checked(name: str, parameters: FrozenDict) -> FrozenDict:
+    if parameters.get("type") != "object":
+        raise ToolDefinitionError(
+            f"The parameters of tool {name!r} must be a JSON schema of type object, such as "
+            f"{{'type': 'object', 'properties': {{}}}}, not {dict(parameters)!r:.80}.",
+            tool=name,
+        )
+    try:
+        check_schema(parameters)
+    except ConfigurationError as error:
+        raise ToolDefinitionError(f"The parameters of tool {name!r} cannot be checked: {error}", tool=name) from error
+    return parameters

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -132,7 +133,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.strict = strict
         self.execution_config = execution_config
         self.executor = executor
-        self.requires_approval = requires_approval
+        self.requires_approval = check_mark(given, requires_approval)
         self.interruptible = interruptible
         self.streams = self._kind.streams
 
@@ -201,6 +202,19 @@ def _receiving(function: Callable[P, R]) -> tuple[Callable[P, R], bool, bool]:
     if not callable(given):
         raise ToolDefinitionError(f"{given!r:.80} cannot be called, so it cannot be a tool.", tool=f"{given!r:.80}")
     return function, False, has_receiver(function)
+
+
+def check_mark(
+    tool: str, mark: bool | Callable[[Mapping[str, object]], bool]
+) -> bool | Callable[[Mapping[str, object]], bool]:
+    """What a tool says of its approval; `ToolDefinitionError` if that is no answer, nor a function that gives one."""
+    if isinstance(mark, bool) or (callable(mark) and not inspect.iscoroutinefunction(mark)):
+        return mark
+    raise ToolDefinitionError(
+        f"requires_approval of tool {tool!r} must be True, False or a plain function of the arguments that says "
+        f"which at once, not {mark!r:.60}.",
+        tool=tool,
+    )
 
 
 def check_name(name: str) -> str:
