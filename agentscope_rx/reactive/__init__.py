@@ -17,11 +17,11 @@ from agentscope_rx.reactive.merge_ordered import merge_ordered
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
 from agentscope_rx.reactive.recurse import Tail, recurse, tail
 from agentscope_rx.reactive.retry import Attempt, RetryPolicy, jittered, retry
+from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.shielded import shielded
 from agentscope_rx.reactive.signal import Signal
 from agentscope_rx.reactive.sources import (
-    SourceCancelledError,
     defer,
     empty,
     fail,

@@ -70,12 +70,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
         self._source = None
         if self._channel is not None:
             self._channel.dispose()
-            idle: asyncio.Future[None] = self._channel.scope.loop.create_future()
-            forget = self._channel.scope.work.when_idle(lambda: idle.done() or idle.set_result(None))
-            try:
-                await idle
-            finally:
-                forget()
+            await self._channel.scope.work.idle()
 
     async def __aenter__(self) -> FlowIterator[T]:
         return self

@@ -13,8 +13,8 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.sources import SourceCancelledError
 
 T = TypeVar("T")
 

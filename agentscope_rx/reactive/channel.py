@@ -29,6 +29,7 @@ from reactivex import abc
 from agentscope_rx.errors import ChannelFullError, ConfigurationError
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.subscription import Subscription, raisable
 
@@ -167,7 +168,9 @@ class Channel(Generic[T]):
         self._ended = True
         if self._error is not None:
             error, self._error = self._error, None
-            report_dropped(error, "a stream left before its error was read")
+            # that its loop shut down is no news of a stream that nobody reads
+            if not isinstance(error, SourceCancelledError):
+                report_dropped(error, "a stream left before its error was read")
         if self.scope.is_here():
             self._let_go()
         else:

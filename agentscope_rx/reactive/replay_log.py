@@ -119,12 +119,7 @@ class ReplayLog(Generic[T]):
 
     async def idle(self) -> None:
         """Return when nothing of the run is under way any more."""
-        idle: asyncio.Future[None] = self.scope.loop.create_future()
-        forget = self.scope.work.when_idle(lambda: idle.done() or idle.set_result(None))
-        try:
-            await idle
-        finally:
-            forget()
+        await self.scope.work.idle()
 
     def statistics(self) -> LogStatistics:
         """What has passed and what is kept."""

@@ -24,8 +24,8 @@ from tenacity.wait import wait_base, wait_none
 
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.sources import SourceCancelledError
 
 T = TypeVar("T")
 

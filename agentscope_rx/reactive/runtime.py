@@ -3,6 +3,10 @@
 A subscription made on a running loop lives there. Without one it lives on the library's own loop: one daemon thread,
 started on first use, stopped at exit. Nothing is bound to a loop for good: what must be (an HTTP client) is kept in
 that loop's `Runtime` and closed with the loop.
+
+A loop that shuts down (`asyncio.run` returns) cancels its tasks, but says nothing to who waits for a timer, a thread or
+a callback: the `Runtime` tells the runs that are left, and gives their clean-ups time. A loop that is closed without
+`shutdown_asyncgens()` tells nobody.
 """
 
 from __future__ import annotations
@@ -12,23 +16,54 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TypeVar
-from weakref import WeakKeyDictionary
+from contextlib import suppress
+from typing import Protocol, TypeVar, cast
+from weakref import ref
 
+from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.work import CleanUpTimeoutError, Work
 
 R = TypeVar("R")
 
+CLEAN_UP_SECONDS = 10.0
+"""How long a loop that shuts down waits for the clean-up of the runs that it ends."""
+
+
+class SourceCancelledError(AgentScopeError):
+    """A source was cancelled by someone else than its subscriber, such as a loop that shuts down."""
+
+
+class LiveRun(Protocol):
+    """A run as its loop knows it."""
+
+    def cut_off(self, error: Exception) -> Work:
+        """Stop the run and tell its subscriber; gives the count of what is under way still."""
+        ...
+
 
 class Runtime:
-    """What the library keeps for one loop: resources that are closed when the loop ends."""
+    """What the library keeps for one loop: the runs that live there, and resources that are closed when it ends.
 
-    __slots__ = ("_closers", "_guard", "_resources")
+    The loop holds it and it holds the loop (through its guard), so that the two go together; it does not hold the runs.
+    """
+
+    __slots__ = ("_closers", "_forget", "_guard", "_live", "_over", "_resources")
 
     def __init__(self) -> None:
         self._resources: dict[object, object] = {}
         self._closers: list[Callable[[], Awaitable[object]]] = []
         self._guard: AsyncGenerator[None] | None = None
+        self._over = False
+        # in the order in which they began: who is ended first ends those within
+        self._live: dict[ref[LiveRun], None] = {}
+        self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
+
+    def watch(self, run: LiveRun) -> None:
+        """Cut the run off when the loop shuts down, if it is still there. One that has ended takes it for nothing."""
+        if self._guard is None:
+            self._stand_guard()
+        self._live[ref(run, self._forget)] = None
 
     async def resource(self, key: object, make: Callable[[], R], close: Callable[[R], Awaitable[object]]) -> R:
         """The loop's one resource under `key`, made on first use and closed with the loop."""
@@ -37,17 +72,52 @@ class Runtime:
             self._resources[key] = resource
             self._closers.append(lambda: close(resource))
             if self._guard is None:
-                # A started async generator is closed by the loop's own shutdown (`asyncio.run` waits for it): the one
-                # hook that asyncio gives to code that must clean up on a loop before it is gone.
-                self._guard = self._until_shutdown()
-                await anext(self._guard)
+                self._stand_guard()
         return self._resources[key]  # pyright: ignore[reportReturnType]
+
+    def _stand_guard(self) -> None:
+        # A started async generator is closed by the loop's own shutdown (`asyncio.run` waits for it): the one hook that
+        # asyncio gives to code that must clean up on a loop before it is gone. It starts without waiting.
+        if not self._over:
+            self._guard = self._until_shutdown()
+            with suppress(StopIteration):
+                self._guard.asend(None).send(None)
 
     async def _until_shutdown(self) -> AsyncGenerator[None]:
         try:
             yield
         finally:
-            await self.close()
+            self._over = True
+            self._guard = None
+            try:
+                await self._end_runs()
+            finally:
+                await self.close()
+
+    async def _end_runs(self) -> None:
+        """End what lives here, and then once more what has begun meanwhile."""
+        # the other generators of the loop first: a run that is left with its reader needs no word from here
+        await asyncio.sleep(0)
+        for _ in range(2):
+            under_way = self._cut_off()
+            try:
+                async with asyncio.timeout(CLEAN_UP_SECONDS):
+                    for work in under_way:
+                        await work.idle()
+            except TimeoutError:
+                left = sum(work.count for work in under_way)
+                report_dropped(
+                    CleanUpTimeoutError(
+                        f"{left} clean-ups of runs did not end in {CLEAN_UP_SECONDS:g} s after their loop had shut down"
+                    ),
+                    "a loop's shutdown",
+                )
+
+    def _cut_off(self) -> list[Work]:
+        error = SourceCancelledError("The event loop shut down before the run had ended.")
+        runs = [run for each in list(self._live) if (run := each()) is not None]
+        self._live.clear()
+        return [run.cut_off(error) for run in runs]
 
     async def close(self) -> None:
         """Close every resource, the latest first."""
@@ -60,18 +130,19 @@ class Runtime:
                 report_dropped(error, "closing a loop's resource")
 
 
-_runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, Runtime] = WeakKeyDictionary()
+_KEY = "_agentscope_rx_runtime"
 _lock = threading.Lock()
 
 
 def runtime() -> Runtime:
     """The running loop's runtime."""
     loop = asyncio.get_running_loop()
-    with _lock:
-        found = _runtimes.get(loop)
-        if found is None:
-            found = _runtimes[loop] = Runtime()
-        return found
+    # kept in the loop itself: a weak dictionary of loops would hold the loop by the guard's hook, for good
+    found = getattr(loop, _KEY, None)
+    if found is None:
+        found = Runtime()
+        setattr(loop, _KEY, found)
+    return cast("Runtime", found)
 
 
 class _LibraryLoop:

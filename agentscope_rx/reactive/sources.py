@@ -20,11 +20,11 @@ from typing import Generic, TypeVar
 
 from reactivex import abc
 
-from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Deferred
 from agentscope_rx.reactive.observer import Cancelled, Sink
+from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -33,10 +33,6 @@ T = TypeVar("T")
 BURST = 256
 """After so many items the loop gets a turn: an iterable that never waits must not keep other runs, or whoever wants to
 stop this one, from theirs."""
-
-
-class SourceCancelledError(AgentScopeError):
-    """A source's task was cancelled by someone else than its subscriber, such as a loop that shuts down."""
 
 
 def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]

@@ -16,8 +16,9 @@ from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.observer import STARTS, Upstream, attach
-from agentscope_rx.reactive.runtime import is_library_loop
+from agentscope_rx.reactive.runtime import is_library_loop, runtime
 from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.work import Work
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ SLOW_CALLBACK_SECONDS = 0.1
 class Subscription(abc.DisposableBase, Generic[T]):
     """One subscriber of one run."""
 
-    __slots__ = ("_completed", "_error", "_next", "_stopped", "_upstream", "scope")
+    __slots__ = ("__weakref__", "_completed", "_error", "_next", "_stopped", "_upstream", "scope")
 
     def __init__(
         self,
@@ -61,9 +62,20 @@ class Subscription(abc.DisposableBase, Generic[T]):
             # below stock operators alone: like stock sources, we begin when they hold our disposable
             CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach(source))
 
+    def cut_off(self, error: Exception) -> Work:
+        """End the run from below, as its loop does that shuts down: stop what is upstream, then tell the subscriber."""
+        if not self._stopped:
+            self.scope.context.copy().run(self._cut_off, error)
+        return self.scope.work
+
+    def _cut_off(self, error: Exception) -> None:
+        self._stop_upstream()
+        self.on_error(error)
+
     def _attach(self, source: abc.ObservableBase[T]) -> None:
         if self._stopped:
             return
+        runtime().watch(self)
         try:
             # in a copy: what a hook sets while it is attached must not reach the subscriber
             self.scope.context.copy().run(attach, source, self, self.scope)

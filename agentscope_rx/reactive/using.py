@@ -18,11 +18,11 @@ from typing import Generic, TypeVar, cast
 
 from reactivex import abc
 
-from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.work import CleanUpTimeoutError
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -37,10 +37,6 @@ class Ending(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     DISPOSED = "disposed"
-
-
-class CleanUpTimeoutError(AgentScopeError):
-    """Cancelled work did not end in time; the resource was released without it."""
 
 
 def using(

@@ -6,9 +6,15 @@ Work in a child scope counts in its parents too. All of it happens on one loop t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
+from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
+
+
+class CleanUpTimeoutError(AgentScopeError):
+    """Cancelled work did not end in time; what waited for it went on without it."""
 
 
 class Work:
@@ -49,6 +55,15 @@ class Work:
                 self._waiting.remove(call)
 
         return forget
+
+    async def idle(self) -> None:
+        """Return when nothing is under way."""
+        idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        forget = self.when_idle(lambda: idle.done() or idle.set_result(None))
+        try:
+            await idle
+        finally:
+            forget()
 
     def _call(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Coroutine
 
 import pytest
 import reactivex
@@ -24,6 +25,15 @@ def never() -> object:
 
 def stuck(*turns, **options) -> ReActAgent:
     return agent(ScriptedModel(call("never"), *turns), tools=[never], **options)
+
+
+def closed_under(main: Coroutine[object, object, object]) -> object:
+    """Run on a loop that is then closed without a word to those who live there, as `asyncio.run` would say it."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.close()
 
 
 async def leave_behind(friday: ReActAgent) -> object:
@@ -55,7 +65,7 @@ def test_one_agent_under_run_then_two_loops_then_a_thread():
 @pytest.mark.parametrize("check_running", [True, False])
 def test_a_run_lost_with_its_loop_neither_blocks_the_next_nor_tears_memory(check_running: bool):
     friday = stuck("next", check_running=check_running)
-    kept = asyncio.run(leave_behind(friday))
+    kept = closed_under(leave_behind(friday))
     assert not friday.running and not friday.interrupt()
     friday.idle().run()
     assert friday.call("again").run().text == "next"
@@ -71,7 +81,7 @@ def test_all_lost_runs_are_cleaned_up_after_when_they_overlapped():
         return [await leave_behind(friday), await leave_behind(friday)]
 
     friday = agent(ScriptedModel(call("never"), call("never"), "next"), tools=[never], check_running=False)
-    kept = asyncio.run(two())
+    kept = closed_under(two())
     assert friday.call("again").run().text == "next"
     results = [result for message in remembered(friday) for result in message.tool_results]
     assert [result.kind for result in results] == ["interrupted", "interrupted"]
@@ -81,7 +91,7 @@ def test_all_lost_runs_are_cleaned_up_after_when_they_overlapped():
 
 def test_a_call_of_a_lost_run_is_not_run_again_by_a_call_without_input():
     friday = stuck("next")
-    kept = asyncio.run(leave_behind(friday))
+    kept = closed_under(leave_behind(friday))
     assert friday.call().run().text == "next"
     assert_whole(friday)
     del kept
@@ -98,7 +108,7 @@ def test_memory_that_cannot_be_repaired_after_a_lost_run_does_not_fail_the_next(
             return super().add(messages)
 
     friday = stuck("next", memory=Unwilling())
-    kept = asyncio.run(leave_behind(friday))
+    kept = closed_under(leave_behind(friday))
     with collect_dropped() as dropped:
         assert friday.call("again").run().text == "next"
     assert [str(each) for each in dropped] == ["disk full"]
