@@ -22,7 +22,7 @@ from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import Event, PreCallEvent, StreamOptions
-from agentscope_rx.hook import Hook, Hooks
+from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg
 from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, just
@@ -32,7 +32,7 @@ Stage = Flow[Event | Done | Tail[Event | Done]]
 """What a stage of a run is: its events and, last, its tail or the reply."""
 
 
-class Agent(ABC):
+class Agent(ClassHooks, ABC):
     """Somebody who can be called: the envelope of a run, without its stages (see `ReActAgent`)."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Agent(ABC):
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
-        self.hooks = Hooks(hooks)
+        self.hooks = self._all_hooks(hooks)
         self.check_running = check_running
         self.tracer = tracer or NO_TRACER
         check_kind("limits", limits, UsageLimits)

@@ -1,6 +1,7 @@
-"""Hooks: observe and change what a run says, in three forms."""
+"""Hooks: observe and change what a run says, in three forms; also as methods of an agent, and for a whole class."""
 
+from agentscope_rx.hook.class_wide import ClassHooks
 from agentscope_rx.hook.compose import Hooks
 from agentscope_rx.hook.hook import DROP, Hook, hook, hook_operator
 
-__all__ = ["DROP", "Hook", "Hooks", "hook", "hook_operator"]
+__all__ = ["DROP", "ClassHooks", "Hook", "Hooks", "hook", "hook_operator"]
