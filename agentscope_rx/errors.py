@@ -15,6 +15,8 @@
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
     |   +-- RunDeadlineError                the deadline of a whole run passed
     +-- ChannelFullError                    a channel with the FAIL policy was full
+    +-- UserInputError                      a person could not be asked, or gave no answer that can be used
+    |   +-- EndOfInputError (EOFError)      there is no more input: the person has left
     +-- HookError                           a hook answered with what its event does not allow
     +-- ModelError                          anything that went wrong between us and a model
     |   +-- ModelConnectionError            no connection, or it broke off
@@ -195,6 +197,17 @@ class ChannelFullError(AgentScopeError):
     def __init__(self, capacity: int) -> None:
         super().__init__(f"The consumer is slower than the run: {capacity} items are waiting and the policy is FAIL.")
         self.capacity = capacity
+
+
+class UserInputError(AgentScopeError):
+    """A person could not be asked, or the answer is none that can be used; the message says which."""
+
+
+class EndOfInputError(UserInputError, EOFError):
+    """The input is at its end (Ctrl-D, a closed pipe): the person has left, and there will be no answer."""
+
+    def __init__(self) -> None:
+        super().__init__("The input has ended: there is nobody left to answer.")
 
 
 class HookError(AgentScopeError):
