@@ -11,7 +11,18 @@ Models are in `agentscope_rx.model`, events in `agentscope_rx.event`, `Flow` and
 helpers for tests in `agentscope_rx.testing`.
 """
 
-from agentscope_rx.agent import Agent, InterruptSource, Price, ReActAgent, Run, RunStats, Tracer, UsageLimits
+from agentscope_rx.agent import (
+    Agent,
+    GracefulShutdown,
+    InterruptSource,
+    Price,
+    ReActAgent,
+    Run,
+    RunStats,
+    StatePersistence,
+    Tracer,
+    UsageLimits,
+)
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import (
     AgentBusyError,
@@ -50,6 +61,7 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow, flow
+from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.tool import ExternalTool, Inject, Tool, ToolContext, Toolkit, tool
 
 __all__ = [
@@ -68,13 +80,16 @@ __all__ = [
     "Flow",
     "GenerateOptions",
     "GenerateReason",
+    "GracefulShutdown",
     "Hook",
     "HookError",
     "ImageBlock",
     "InMemoryMemory",
+    "InMemorySession",
     "Inject",
     "InterruptSource",
     "InvalidInputError",
+    "JsonSession",
     "Memory",
     "ModelError",
     "Msg",
@@ -87,6 +102,8 @@ __all__ = [
     "RunDeadlineError",
     "RunStats",
     "RuntimeContext",
+    "Session",
+    "StatePersistence",
     "StreamOptions",
     "TextBlock",
     "ThinkingBlock",

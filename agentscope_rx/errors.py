@@ -39,6 +39,7 @@
     |   +-- SessionValueError (ValueError)  a value that JSON has no form for
     |   +-- SessionDamagedError             a file is not what was written
     |   +-- SessionFormatError              a file of a newer version of the library
+    |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
     |   +-- SessionLockedError              another process did not let go of the session in time
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
@@ -367,6 +368,13 @@ class SessionValueError(SessionError, ValueError):
         )
         self.name = name
         self.path = path
+
+
+class SavedStateError(SessionError):
+    """What the session holds cannot be taken over by the agent; nothing was changed."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"Session {key!r} cannot be loaded: {what}", key=key)
 
 
 class SessionDamagedError(SessionError):

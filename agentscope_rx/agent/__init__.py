@@ -5,17 +5,23 @@ from agentscope_rx.agent.conversation import ApprovalRule, Conversation
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.run import InterruptSource, Run, RunStats
+from agentscope_rx.agent.saved import StatePersistence
+from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
 from agentscope_rx.agent.tracer import Tracer
 
 __all__ = [
     "Agent",
     "ApprovalRule",
     "Conversation",
+    "GracefulShutdown",
     "InterruptSource",
     "Price",
     "ReActAgent",
     "Run",
     "RunStats",
+    "ShutdownReport",
+    "ShutdownState",
+    "StatePersistence",
     "Tracer",
     "UsageLimits",
 ]

@@ -10,14 +10,17 @@ free afterwards: for completion and failure before the terminal signal, after a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, stamped
-from agentscope_rx.agent.envelope import enveloped
+from agentscope_rx.agent.envelope import enveloped, held
 from agentscope_rx.agent.input import CallInput, given_of, messages_of
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Done, InterruptSource, Run
+from agentscope_rx.agent.saved import Binding, StatePersistence, load, save
+from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
@@ -25,8 +28,11 @@ from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg
-from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, just
+from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
+from agentscope_rx.session import Session
+
+T = TypeVar("T")
 
 Stage = Flow[Event | Done | Tail[Event | Done]]
 """What a stage of a run is: its events and, last, its tail or the reply."""
@@ -45,6 +51,8 @@ class Agent(ClassHooks, ABC):
         check_running: bool = True,
         tracer: Tracer | None = None,
         limits: UsageLimits | None = None,
+        state_persistence: StatePersistence | None = None,
+        shutdown: GracefulShutdown | None = None,
     ) -> None:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"An agent needs a name, not {name!r}.")
@@ -62,7 +70,13 @@ class Agent(ClassHooks, ABC):
         self.tracer = tracer or NO_TRACER
         check_kind("limits", limits, UsageLimits)
         self.limits = limits
+        check_kind("state_persistence", state_persistence, StatePersistence)
+        self.state_persistence = state_persistence or StatePersistence()
         self._conversations = Conversations(name)
+        check_kind("shutdown", shutdown, GracefulShutdown)
+        self.shutdown = shutdown
+        if shutdown is not None:
+            shutdown.add(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -121,6 +135,70 @@ class Agent(ClassHooks, ABC):
         """
         return (memory if memory is not None else self.memory).add(messages_of(msgs))
 
+    def save(
+        self,
+        session: Session,
+        key: str,
+        *,
+        memory: Memory | None = None,
+        persistence: StatePersistence | None = None,
+    ) -> Flow[None]:
+        """Write the conversation to the session, under this key: messages, pending calls, answers and approvals.
+
+        Signals: one None when it is kept; `AgentBusyError` while a call is running, or a `SessionError`.
+        Cancels: nothing that has begun.
+        """
+        return self._held(save, session, key, memory, persistence)
+
+    def load(
+        self,
+        session: Session,
+        key: str,
+        *,
+        memory: Memory | None = None,
+        persistence: StatePersistence | None = None,
+    ) -> Flow[bool]:
+        """Put what the session holds under this key in the place of the conversation; pending work can go on from it.
+
+        Signals: whether there was anything (if not, nothing is changed); `AgentBusyError` while a call is running,
+        `SavedStateError` for what another agent or a newer release has saved, or a `SessionError`.
+        Cancels: the reading; the change, once begun, runs to its end.
+        """
+        return self._held(load, session, key, memory, persistence)
+
+    def bind(self, session: Session, key: str, *, memory: Memory | None = None) -> Flow[bool]:
+        """Load the conversation, if it is there, and from now on save it at the end of every run, however that ends.
+
+        A run whose conversation cannot be saved fails, with the `SessionError`, although memory has the reply.
+
+        Signals and cancels: as `load`.
+        """
+        binding = Binding(session, key)
+
+        def begin(conversation: Conversation) -> Flow[bool]:
+            def bound(found: bool) -> bool:
+                conversation.binding = binding
+                return found
+
+            where = memory if memory is not None else self.memory
+            return load(conversation, self.name, where, self.state_persistence, binding).pipe(map_flow(bound))
+
+        check_kind("session", session, Session)
+        return held(self, memory if memory is not None else self.memory, begin)
+
+    def _held(
+        self,
+        act: Callable[[Conversation, str, Memory, StatePersistence, Binding], Flow[T]],
+        session: Session,
+        key: str,
+        memory: Memory | None,
+        persistence: StatePersistence | None,
+    ) -> Flow[T]:
+        check_kind("session", session, Session)
+        where = memory if memory is not None else self.memory
+        what = persistence if persistence is not None else self.state_persistence
+        return held(self, where, lambda conversation: act(conversation, self.name, where, what, Binding(session, key)))
+
     def interrupt(
         self,
         msg: Msg | str | None = None,
@@ -139,13 +217,8 @@ class Agent(ClassHooks, ABC):
         message = Msg.user(msg) if isinstance(msg, str) else msg
         if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
-        runs = [
-            run
-            for conversation in self._chosen(memory)
-            for gate in tuple(conversation.gates)
-            for run in gate.interruptible
-            if run_id is None or run.id == run_id
-        ]
+        entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
+        runs = [run for run in entered if run_id is None or run.id == run_id]
         for run in runs:
             run.request_interrupt(message, source)
         return bool(runs)
@@ -168,6 +241,16 @@ class Agent(ClassHooks, ABC):
     def runs(self) -> tuple[Run, ...]:
         """The runs in progress or being cleaned up; `run.stats()` says where each is."""
         return tuple(run for conversation in self._conversations.all for run in conversation.runs)
+
+    @property
+    def entered(self) -> tuple[Run, ...]:
+        """The runs that are to end by a reply yet: those in progress, and those that wait for a clean-up to end."""
+        return tuple(run for conversation in self._conversations.all for run in conversation.entered)
+
+    @property
+    def discards_partial(self) -> bool:
+        """Whether an answer that a shutdown has cut off is not remembered."""
+        return self.shutdown is not None and self.shutdown.partial == "discard"
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
         """What is kept between the calls in this memory (or the agent's own): pending calls, approvals."""
@@ -194,7 +277,11 @@ class Agent(ClassHooks, ABC):
 
     def checkpoint(self, run: Run) -> Flow[object] | None:
         """What saves the conversation at the end of a run, before its gate is free; None if nothing does."""
-        return None
+        conversation = run.conversation
+        if conversation.binding is None:
+            return None
+        conversation.end(run)
+        return save(conversation, self.name, run.memory, self.state_persistence, conversation.binding)
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""

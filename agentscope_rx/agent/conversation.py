@@ -12,12 +12,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.run import Run
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.saved import Binding
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,18 @@ class ApprovalRule:
 class Conversation:
     """One agent with one memory: the gate, what is pending, and what has been approved for good."""
 
-    __slots__ = ("__weakref__", "_name", "_rules", "answers", "gate", "gates", "interrupted", "pending", "saved_as")
+    __slots__ = (
+        "__weakref__",
+        "_name",
+        "_rules",
+        "_written",
+        "answers",
+        "binding",
+        "cut_off",
+        "gate",
+        "gates",
+        "pending",
+    )
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -47,16 +63,22 @@ class Conversation:
         self.pending: frozenset[str] | None = None
         self.answers: dict[str, ApprovalAnswer] = {}
         """Answers to pending calls that could not be acted on yet."""
-        self.interrupted = False
-        """Whether the last run was cut off by a shutdown."""
-        self.saved_as: str | None = None
-        """The key of the session that it is bound to, if it is."""
+        self.cut_off: tuple[Msg, ...] | None = None
+        """The input of the last run, if a shutdown has cut that off: given again, it goes on from there."""
+        self.binding: Binding | None = None
+        """Where it is saved at the end of each run, if anywhere."""
+        self._written: tuple[Sequence[Msg], list[dict[str, object]]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
     @property
     def runs(self) -> tuple[Run, ...]:
         """The runs in progress or being cleaned up."""
         return tuple(run for gate in tuple(self.gates) if (run := gate.run) is not None)
+
+    @property
+    def entered(self) -> tuple[Run, ...]:
+        """The runs that are to end by a reply yet: in progress, or waiting for the clean-up of another."""
+        return tuple(run for gate in tuple(self.gates) for run in gate.interruptible)
 
     @property
     def rules(self) -> tuple[ApprovalRule, ...]:
@@ -103,6 +125,23 @@ class Conversation:
             if call.id not in elsewhere and (known is None or call.id in known)
         )
 
+    def resumed(self, given: tuple[Msg, ...]) -> bool:
+        """Whether the input repeats that of the run that was cut off: it is remembered already."""
+        cut_off = self.cut_off
+        return bool(cut_off) and [_said(message) for message in cut_off] == [_said(message) for message in given]
+
+    def written(self, history: Sequence[Msg]) -> list[dict[str, object]]:
+        """The messages as plain values; those that were written out before are not written out again."""
+        before, items = self._written
+        same = 0
+        for old, message in zip(before, history, strict=False):
+            if old is not message:
+                break
+            same += 1
+        items = [*items[:same], *(message.to_dict() for message in islice(history, same, None))]
+        self._written = (history, items)
+        return items
+
     def end(self, run: Run) -> None:
         """Keep what the run leaves pending; one that was refused leaves everything as it was."""
         if not run.admitted:
@@ -112,6 +151,10 @@ class Conversation:
         self.pending = left.union(*(other.open for other in others)) if others else left
         if self.answers:
             self.answers = {id: answer for id, answer in self.answers.items() if id in left}
+
+
+def _said(message: Msg) -> tuple[object, ...]:
+    return message.role, message.name, message.content
 
 
 class Conversations:

@@ -9,13 +9,13 @@ using(acquire the gate,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.input import Given, check_roles
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
-from agentscope_rx.errors import RunDeadlineError
+from agentscope_rx.errors import AgentShuttingDownError, RunDeadlineError
 from agentscope_rx.event import ErrorEvent, Event, PostCallEvent, PreCallEvent
 from agentscope_rx.message import Msg, ToolResultKind
 from agentscope_rx.reactive import (
@@ -36,11 +36,18 @@ from agentscope_rx.reactive import (
     using,
 )
 from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.observer import attach
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agentscope_rx.agent.agent import Agent
+    from agentscope_rx.agent.conversation import Conversation
+    from agentscope_rx.memory import Memory
+    from agentscope_rx.reactive import Scope
+    from agentscope_rx.reactive.observer import Sink
+
+T = TypeVar("T")
 
 
 def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
@@ -49,8 +56,13 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     gate = conversation.gate if agent.check_running else Gate(agent.name)
 
     def acquire() -> Flow[Run]:
+        if agent.shutdown is not None and agent.shutdown.refuses:
+            return fail(AgentShuttingDownError(agent.name))
         conversation.gates.add(gate)
         return gate.acquire(run)
+
+    def begin() -> Flow[Event]:
+        return _whole(agent, conversation, gate, lambda: _events(agent, run, given))
 
     def free() -> None:
         run.over()
@@ -61,26 +73,42 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
 
     return using(
         acquire,
-        lambda _: agent.tracer.trace_call(_begun(agent, run, given, gate), agent=agent.name, run_id=run.id),
+        lambda _: agent.tracer.trace_call(begin(), agent=agent.name, run_id=run.id),
         lambda run, ending: _released(agent, run, ending, free),
         leaving=gate.leave,
     )
 
 
-def _begun(agent: Agent, run: Run, given: Given, gate: Gate) -> Flow[Event]:
-    """The events of the run, once memory is whole: a run that was lost with its loop could not see to that."""
-    conversation = run.conversation
+def held(agent: Agent, memory: Memory, use: Callable[[Conversation], Flow[T]]) -> Flow[T]:
+    """Do something with a conversation while no run is in it; waits, refuses and repairs as a call does."""
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        run = agent.new_run(memory, scope, None, None)
+        conversation = run.conversation
+        gate = conversation.gate
+
+        def begin(_: Run) -> Flow[T]:
+            return _whole(agent, conversation, gate, lambda: use(conversation))
+
+        def release(_: Run, ending: Ending) -> None:
+            gate.release(run)
+
+        attach(using(lambda: gate.acquire(run), begin, release, leaving=gate.leave), sink, scope)
+
+    return Flow(connect)
+
+
+def _whole(agent: Agent, conversation: Conversation, gate: Gate, then: Callable[[], Flow[T]]) -> Flow[T]:
+    """What is to follow, once memory is whole: a run that was lost with its loop could not see to that."""
     lost = gate.take_lost()
     for other in tuple(conversation.gates):
         if other is not gate and (taken := other.take_lost()):
             lost = (*lost, *taken)
             if other is not conversation.gate:
                 conversation.gates.discard(other)
-    events = _events(agent, run, given)
     if not lost:
-        return events
-    repairs = [repaired(agent, each) for each in lost]
-    return concat(*repairs).pipe(and_then(lambda: events))
+        return then()
+    return concat(*(repaired(agent, each) for each in lost)).pipe(and_then(then))
 
 
 def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
@@ -117,15 +145,21 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
             # what cannot be admitted raises here: it is neither shown nor remembered
             settled = agent.admit(run, event, history)
             run.admitted = True
+            run.conversation.cut_off = None
             return concat(just(event), settled, run.remember(event.input).pipe(and_then(empty)))
 
         return run.history().pipe(concat_map(settle))
 
     def fire(history: Sequence[Msg]) -> Flow[PreCallEvent]:
+        conversation = run.conversation
+        # what a shutdown has cut off goes on if it is asked for again, or if nothing else is asked for
+        resumed = conversation.resumed(given.messages)
+        messages = () if resumed else given.messages
+        run.given = messages or conversation.cut_off or ()
         return agent.hooks.fire(
             PreCallEvent(
                 source=run.source,
-                input=given.messages,
+                input=messages,
                 answers=given.answers,
                 system_message=system,
                 history=history,
@@ -152,6 +186,7 @@ def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
 def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
     """The last event, once the conversation is saved, if it is bound to a session."""
     checkpoint = agent.checkpoint(run)
+    run.checkpointed = True
     return just(event) if checkpoint is None else checkpoint.pipe(and_then(lambda: just(event)))
 
 
@@ -167,7 +202,8 @@ def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTER
 
 
 def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
-    checkpoint = agent.checkpoint(run)
+    # (what could not be saved just now need not be tried again)
+    checkpoint = None if run.checkpointed else agent.checkpoint(run)
     if checkpoint is None:
         return empty()
     return _reported(checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty()))), f"saving agent {run.name}")

@@ -80,11 +80,13 @@ class Run:
     __slots__ = (
         "__weakref__",
         "admitted",
+        "checkpointed",
         "context",
         "conversation",
         "cost",
         "cut",
         "extras",
+        "given",
         "goto_count",
         "id",
         "in_flight",
@@ -130,6 +132,9 @@ class Run:
         self.limits = limits
         self.toolkit = toolkit if toolkit is not None else Toolkit()
         self.source = EventSource(self.id, name, (self.id,), context)
+        self.checkpointed = False
+        self.given: tuple[Msg, ...] = ()
+        """The input as the caller gave it."""
         self.seq = 0
         self.system_message: Msg | None = None
         self.iteration = 0

@@ -173,6 +173,22 @@ class Msg:
         except PydanticSerializationError as error:
             raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
 
+    def to_dict(self) -> dict[str, object]:
+        """The message as plain values, as `to_json` would write them; `Msg.from_dict` gives an equal message back."""
+        try:
+            return cast("dict[str, object]", _adapter().dump_python(self, mode="json"))
+        except PydanticSerializationError as error:
+            raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Self:
+        """The message that `to_dict` wrote; `InvalidInputError` names what does not fit."""
+        try:
+            # what has been through JSON: no enum, no tuple
+            return _adapter().validate_python(data)  # pyright: ignore[reportReturnType]
+        except ValidationError as error:
+            raise InvalidInputError(f"This is not a message: {error}") from error
+
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
         """The message that `to_json` wrote; `InvalidInputError` names what does not fit."""

@@ -92,7 +92,7 @@ def test_a_run_that_waits_without_a_task_hears_that_its_loop_shuts_down(waits: s
     assert type(heard[-1]) is SourceCancelledError
     assert "error" not in heard and "post_call" not in heard
     # repaired and free at once, not only by the next call
-    assert not friday._gate._lost and friday._gate._run is None
+    assert not friday.conversation().gate._lost and friday.conversation().gate._run is None
     assert_whole(friday)
     assert [r.kind for m in remembered(friday) for r in m.tool_results] in ([], ["interrupted"])
     assert friday.call("again").run().text == "next"

@@ -22,6 +22,8 @@ from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Cut, Done, Run
+from agentscope_rx.agent.saved import StatePersistence
+from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, PendingCallsError, UsageLimitError
@@ -66,6 +68,8 @@ class ReActAgent(Agent):
         tool_execution_config: ExecutionConfig | None = None,
         pending: Literal["recover", "error"] = "recover",
         limits: UsageLimits | None = None,
+        state_persistence: StatePersistence | None = None,
+        shutdown: GracefulShutdown | None = None,
         check_running: bool = True,
         interrupt_grace: float = 5.0,
         tracer: Tracer | None = None,
@@ -78,6 +82,8 @@ class ReActAgent(Agent):
             check_running=check_running,
             tracer=tracer,
             limits=limits,
+            state_persistence=state_persistence,
+            shutdown=shutdown,
         )
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
@@ -94,7 +100,6 @@ class ReActAgent(Agent):
             raise ConfigurationError(f"pending must be 'recover' or 'error', not {pending!r}.")
         self.model = model
         self.pending = pending
-        self.discards_partial = False
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
         self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
@@ -153,9 +158,15 @@ class ReActAgent(Agent):
 
     def _shut_down(self, run: Run) -> Stage:
         """Fail, with what has not begun left pending: `call()` goes on with it in another process."""
-        run.pending = True
-        run.conversation.interrupted = True
-        return fail(AgentShuttingDownError(self.name, run.id, run.conversation.saved_as))
+
+        def end() -> Stage:
+            run.pending = True
+            conversation = run.conversation
+            conversation.cut_off = run.given
+            saved_as = None if conversation.binding is None else conversation.binding.key
+            return fail(AgentShuttingDownError(self.name, run.id, saved_as))
+
+        return defer(end)
 
     # --- where a call begins -------------------------------------------------------------------------------------
 

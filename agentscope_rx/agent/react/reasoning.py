@@ -15,7 +15,7 @@ from agentscope_rx.agent.react.model_round import Gathered, model_round
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.message import GenerateReason, ToolResultKind
-from agentscope_rx.reactive import Tail, and_then, concat, concat_map, flat_map_kind, just, tail
+from agentscope_rx.reactive import Tail, and_then, concat, concat_map, defer, flat_map_kind, just, tail
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -123,7 +123,7 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
 def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:
     if decision is Decision.INTERRUPT and post.interrupted:
         # the answer was cut off: its calls may not be all, and are not left pending either
-        return tail(lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), agent.interrupted(run)))
+        return tail(lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), defer(lambda: agent.interrupted(run))))
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.interrupted(run))
     if decision is Decision.ACT:
