@@ -207,7 +207,8 @@ class Folder:
 def stored_keys(root: Path) -> list[str]:
     """The keys of the sessions below a root; other folders are none of ours."""
     try:
-        names = sorted(os.listdir(root))
+        with os.scandir(root) as found:
+            names = [each.name for each in found if each.is_dir()]
     except FileNotFoundError:
         return []
     return sorted(key for name in names if (key := _stored_key(root, name)) is not None)

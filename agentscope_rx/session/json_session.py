@@ -43,8 +43,8 @@ T = TypeVar("T")
 DEFAULT_ROOT = "~/.agentscope_rx/sessions"
 LOCK_SECONDS = 30.0
 """How long a change waits for another one to let go of the session."""
-PAUSE = (0.001, 0.02)
-"""Seconds between two looks whether it has: from, to."""
+PAUSE, LONGEST_PAUSE = 0.002, 0.05
+"""Seconds between two looks whether it has; each time the former more, to at most the latter."""
 
 
 class JsonSession(Session):
@@ -56,7 +56,7 @@ class JsonSession(Session):
         self.root = Path(DEFAULT_ROOT if root is None else root)
         self._patience = RetryPolicy(
             stop=lambda state: (state.seconds_since_start or 0.0) >= lock_timeout,
-            wait=lambda state: random.uniform(*PAUSE),
+            wait=lambda state: min(LONGEST_PAUSE, PAUSE * state.attempt_number) * random.uniform(0.5, 1.0),
             retry=lambda state: isinstance(state.outcome and state.outcome.exception(), SessionLockedError),
         )
 

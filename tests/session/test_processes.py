@@ -1,0 +1,99 @@
+"""Several programs and threads on one root: one after the other, nothing torn, nothing half read; killed, too."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def writer(root: Path, name: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.session.writer", str(root), name, str(count)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def check(found: Saved) -> None:
+    """All of it is of one save."""
+    if found != Saved():
+        values: Any = found.values
+        name, number, turns = values["a"]
+        assert values["b"] == [name, number] and found.lists["turns"] == turns
+
+
+def test_two_programs_write_and_a_third_reads(tmp_path: Path):
+    """W69: writes were neither atomic nor locked."""
+    programs = [writer(tmp_path, name, 60) for name in ("one", "two")]
+    session = JsonSession(tmp_path)
+    reads = 0
+    while any(program.poll() is None for program in programs):
+        check(session.load_all("shared").run())
+        assert set(session.keys().run()) <= {"shared", "one", "two"}
+        reads += 1
+    for program in programs:
+        program.communicate()
+        assert program.returncode == 0
+    assert reads > 10
+    check(session.load_all("shared").run())
+    assert session.load("one", "number").run() == session.load("two", "number").run() == 59
+
+
+def test_programs_are_killed_in_the_middle(tmp_path: Path):
+    """W69: between data and hash file a crash made for a stale append. The lock of a dead process is free."""
+    session = JsonSession(tmp_path, lock_timeout=5)
+    for number in range(4):
+        with writer(tmp_path, f"n{number}", 10_000) as program:
+            assert program.stdout is not None and program.stdout.readline() == "begun\n"
+            time.sleep(random.uniform(0.0, 0.05))
+            program.kill()
+        found = session.load_all("shared").run()
+        check(found)
+        turns = [*found.lists["turns"], "mine"]
+        session.save_all("shared", {"a": ["x", 0, turns], "b": ["x", 0]}, {"turns": turns}).run()
+        check(session.load_all("shared").run())
+        assert len(os.listdir(tmp_path / "shared")) == 5, "manifest, lock, a, b and turns"
+
+
+@pytest.mark.parametrize("make", [lambda path: InMemorySession(), JsonSession], ids=["memory", "files"])
+def test_threads_lose_nothing_and_read_whole_saves(make, tmp_path: Path):
+    session: Session = make(tmp_path)
+    problems: list[object] = []
+    done = threading.Event()
+
+    def write(name: str) -> None:
+        for number in range(12):
+            save = session.save_all("shared", {"a": [name, number, [number]], "b": [name, number]}, {"turns": [number]})
+            save.run()
+            session.save("own", f"{name} {number}", number).run()
+            if number % 5 == 4:
+                session.delete("shared").run()
+
+    def read() -> None:
+        while not done.is_set():
+            try:
+                check(session.load_all("shared").run())
+                session.exists("shared").run()
+                session.keys().run()
+            except Exception as error:
+                problems.append(error)
+
+    writers = [threading.Thread(target=write, args=(f"w{n}",)) for n in range(4)]
+    reader = threading.Thread(target=read)
+    for thread in (*writers, reader):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    reader.join()
+    assert problems == []
+    assert session.load_all("own").run().values == {f"w{n} {number}": number for n in range(4) for number in range(12)}
