@@ -16,7 +16,9 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import InvalidInputError, ToolError
 from agentscope_rx.message import OutputBlock, ToolUseBlock
+from agentscope_rx.reactive.runtime import running_loop
 from agentscope_rx.tool.result import result_of
 
 
@@ -80,13 +82,15 @@ class ToolContext:
         return self._interrupted() or (self._link is not None and self._link.ended)
 
     def wait(self, timeout: float | None) -> bool:
-        """Block this thread for `timeout` seconds, or until the call ends; whether it is `stopping`. Not for the loop.
+        """Block this thread for `timeout` seconds, or until the call ends; whether it is `stopping`. Not on the loop.
 
         An interruption ends an interruptible call at once; one that is not is told after the time is over.
         """
+        if running_loop() is not None:
+            raise ToolError("ToolContext.wait() blocks: in a coroutine, `await asyncio.sleep(...)` and ask `stopping`.")
         if self._link is None:
             if timeout is None:
-                raise ValueError("This ToolContext belongs to no running call: wait() without a timeout never ends.")
+                raise InvalidInputError("This ToolContext belongs to no call: wait() without a timeout would not end.")
             threading.Event().wait(timeout)
         elif not self.stopping:
             self._link.wait(timeout)
