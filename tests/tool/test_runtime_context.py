@@ -7,16 +7,18 @@ import dataclasses
 import pickle
 import threading
 from abc import ABC, abstractmethod
-from typing import Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reactivex import operators as ops
 
-from agentscope_rx import RuntimeContext
+from agentscope_rx import Inject, ReActAgent, RuntimeContext, ToolContext, hook, tool
 from agentscope_rx.errors import AgentScopeError, ContextError, InvalidInputError
-from agentscope_rx.event import EventSource, PreReasoningEvent
+from agentscope_rx.event import ActingChunkEvent, EventSource, PostActingEvent, PreActingEvent, PreReasoningEvent
 from agentscope_rx.event.event import event_from_json
+from agentscope_rx.testing import ScriptedModel, call
 
 
 class Store(ABC):
@@ -286,3 +288,51 @@ def test_a_context_written_into_json_by_hand_is_not_read():
     except InvalidInputError:
         return
     assert back.source.context is None
+
+
+# --- through an agent -------------------------------------------------------------------------------------------
+
+
+def test_hooks_and_tools_of_a_call_share_its_context_and_nobody_elses():
+    """Java case 30; W21, W25: two assembled calls, run in the other order, with hooks that the agent shares."""
+    seen: list[tuple[str, str | None]] = []
+
+    @hook(PreActingEvent)
+    def note(event: PreActingEvent) -> None:
+        event.context.put(f"{event.context.session_id} from the hook")
+        seen.append(("hook", event.context.session_id))
+
+    @hook(PostActingEvent)
+    def remember(event: PostActingEvent) -> None:
+        seen.append(("after", event.context.get(str, "put by the tool")))
+
+    @tool
+    async def look(context: ToolContext, runtime: RuntimeContext, said: Annotated[str, Inject]) -> str:
+        assert runtime is context.runtime
+        context.emit(f"{context.agent} {context.path == (context.run_id,)}")
+        runtime.put(f"{runtime.session_id} from the tool", "put by the tool")
+        return said
+
+    model = ScriptedModel([call("look")], ["done"], [call("look")], ["done"])
+    agent = ReActAgent("Friday", model, tools=[look], hooks=[note, remember])
+    first = agent.stream("go", context=RuntimeContext(session_id="one"))
+    second = agent.stream("go", context=RuntimeContext(session_id="two"))
+    for flow in (second, first):
+        shown = [each for each in flow.pipe(ops.to_list()).run() if isinstance(each, ActingChunkEvent)]
+        assert shown[0].chunk.text == "Friday True"
+    assert seen == [
+        ("hook", "two"),
+        ("after", "two from the tool"),
+        ("hook", "one"),
+        ("after", "one from the tool"),
+    ]
+
+
+def test_an_agents_call_without_a_context_has_an_empty_one():
+    @tool
+    async def look(runtime: RuntimeContext) -> str:
+        return repr(runtime)
+
+    reply = ReActAgent("Friday", ScriptedModel([call("look")], ["done"]), tools=[look])
+    reply.call("go").run()
+    assert reply.memory.get().run()[-2].tool_results[0].text == "<RuntimeContext empty>"
