@@ -16,6 +16,7 @@ from typing import TypeVar
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, stamped
 from agentscope_rx.agent.envelope import enveloped, held
+from agentscope_rx.agent.heard import as_heard, input_heard
 from agentscope_rx.agent.input import CallInput, given_of, messages_of
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Done, InterruptSource, Run
@@ -117,6 +118,7 @@ class Agent(ClassHooks, ABC):
         Cancels: as `call`.
         """
         given = given_of(msgs)
+        given = given._replace(messages=input_heard(given.messages, self.name))
         check_input("options", options, StreamOptions)
         check_input("context", context, RuntimeContext)
         check_input("memory", memory, Memory)
@@ -129,11 +131,12 @@ class Agent(ClassHooks, ABC):
         return Flow(connect)
 
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
-        """Remember the messages without answering; does not look at the running flag.
+        """Remember what others said, as it is heard (see `agent.heard`), without answering; also while a run goes on.
 
-        Signals: one None when they are remembered.
+        Signals: one None when it is remembered.
         """
-        return (memory if memory is not None else self.memory).add(messages_of(msgs))
+        heard = tuple(as_heard(message) for message in messages_of(msgs))
+        return (memory if memory is not None else self.memory).add(heard)
 
     def save(
         self,

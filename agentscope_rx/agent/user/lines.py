@@ -4,8 +4,8 @@
                    B ------------ "yes"      its line is B's
     nobody                           "no"    kept, for who asks next
 
-One thread at a time reads from a stream, and only if somebody has asked: two would take each other's
-lines. It is a daemon: a read that never returns does not keep the program from leaving.
+One thread at a time reads from a stream, and only if somebody has asked: two would take each other's lines. It is a
+daemon: a read that never returns does not keep the program from leaving.
 """
 
 from __future__ import annotations
@@ -51,17 +51,18 @@ class Lines:
                 lines = _LINES[stream] = cls(_Reads(stream))
             return lines
 
-    def next(self, wanted: Callable[[], bool] = lambda: True) -> Flow[str]:
+    def next(self, wanted: Callable[[], bool] = lambda: True, left: Callable[[], object] = lambda: None) -> Flow[str]:
         """The next line, without its end. `wanted` is asked once more when it is there: if not, it stays for others.
+        `left` is called if the waiting is given up.
 
         Signals: the line; `EndOfInputError` if there are no more, `UserInputError` if the stream cannot be read.
         Cancels: the waiting, at once; the line is the next one's who asks.
         """
 
         def connect(sink: Sink[str], scope: Scope) -> None:
-            waiter = _Waiter(self, sink, scope, wanted)
+            waiter = _Waiter(self, sink, scope, wanted, left)
             sink.on_subscribe(waiter)
-            if not waiter.left:
+            if not waiter.gone:
                 self.join(waiter)
 
         return Flow(connect)
@@ -141,14 +142,23 @@ class _Reads:
 class _Waiter:
     """Somebody who waits for a line."""
 
-    __slots__ = ("_lines", "_sink", "_wanted", "left", "scope")
+    __slots__ = ("_left", "_lines", "_sink", "_wanted", "gone", "scope", "served")
 
-    def __init__(self, lines: Lines, sink: Sink[str], scope: Scope, wanted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        sink: Sink[str],
+        scope: Scope,
+        wanted: Callable[[], bool],
+        left: Callable[[], object],
+    ) -> None:
         self._lines = lines
         self._sink = sink
         self._wanted = wanted
+        self._left = left
         self.scope = scope
-        self.left = False
+        self.gone = False
+        self.served = False
 
     @property
     def is_lost(self) -> bool:
@@ -157,23 +167,26 @@ class _Waiter:
 
     def take(self) -> None:
         """There is a line; on the loop of who waits."""
-        if self.left:
+        if self.gone:
             return
         if not self._wanted():
             self._lines.leave(self)
             return
         line = self._lines.take(self)
+        self.served = line is not None
         if isinstance(line, Exception):
             self._sink.on_error(line)
         elif line is not None:
             self._sink.on_next(line)
-            if not self.left:
+            if not self.gone:
                 self._sink.on_completed()
 
     def dispose(self) -> None:
-        if not self.left:
-            self.left = True
+        if not self.gone:
+            self.gone = True
             self._lines.leave(self)
+            if not self.served:
+                self._left()
 
 
 def _ended(error: BaseException | None) -> EndOfInputError:
