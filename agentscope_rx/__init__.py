@@ -39,7 +39,7 @@ from agentscope_rx.errors import (
     UsageLimitError,
 )
 from agentscope_rx.event import StreamOptions, fold
-from agentscope_rx.hook import DROP, Hook, hook, hook_operator
+from agentscope_rx.hook import DROP, Hook, PendingToolRecovery, hook, hook_operator
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.message import (
     Approve,
@@ -95,6 +95,7 @@ __all__ = [
     "Msg",
     "MsgRole",
     "PendingCallsError",
+    "PendingToolRecovery",
     "Price",
     "ReActAgent",
     "Reject",

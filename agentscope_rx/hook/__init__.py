@@ -3,5 +3,6 @@
 from agentscope_rx.hook.class_wide import ClassHooks
 from agentscope_rx.hook.compose import Hooks
 from agentscope_rx.hook.hook import DROP, Hook, hook, hook_operator
+from agentscope_rx.hook.pending_recovery import PendingToolRecovery
 
-__all__ = ["DROP", "ClassHooks", "Hook", "Hooks", "hook", "hook_operator"]
+__all__ = ["DROP", "ClassHooks", "Hook", "Hooks", "PendingToolRecovery", "hook", "hook_operator"]
