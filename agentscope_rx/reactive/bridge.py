@@ -177,8 +177,9 @@ def run_flow(source: Flow[T]) -> T:
     scope = Scope.here()
     assert scope.loop is library_loop()
     subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed)
-    subscription.start(source)
     try:
+        # inside: Ctrl-C may come at once
+        subscription.start(source)
         return future.result()
     except BaseException:
         if not future.done():
