@@ -18,6 +18,8 @@
     +-- UserInputError                      a person could not be asked, or gave no answer that can be used
     |   +-- EndOfInputError (EOFError)      there is no more input: the person has left
     +-- HookError                           a hook answered with what its event does not allow
+    +-- StructuredOutputError               the model gave no value of the shape that was asked for
+    +-- NoStructuredOutputError (LookupError)   a message that holds no structured value was asked for it
     +-- ModelError                          anything that went wrong between us and a model
     |   +-- ModelConnectionError            no connection, or it broke off
     |   +-- ModelTimeoutError               a deadline of the model call passed
@@ -51,6 +53,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 
 class AgentScopeError(Exception):
@@ -218,6 +221,34 @@ class HookError(AgentScopeError):
         super().__init__(f"Hook {hook} on {event}: {message}")
         self.hook = hook
         self.event = event
+
+
+class StructuredOutputError(AgentScopeError):
+    """A run ended without a value of the shape asked for; `problems` are those of the last of so many `attempts`.
+
+    `text` is the last answer in words ('' if there was none); `agent` names who was asked.
+    """
+
+    def __init__(self, agent: str, problems: Iterable[str] = (), *, attempts: int = 0, text: str = "") -> None:
+        self.agent = agent
+        self.problems = tuple(problems)
+        self.attempts = attempts
+        self.text = text
+        tries = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+        told = f"Agent {agent!r} gave no valid structured output in {tries}"
+        super().__init__("\n".join([f"{told}:", *(f"- {each}" for each in self.problems)] if self.problems else [told]))
+
+
+class NoStructuredOutputError(AgentScopeError, LookupError):
+    """The message holds no structured value: it is no reply to `call(..., output=...)`, or that run ended otherwise."""
+
+    def __init__(self, message_id: str, reason: str) -> None:
+        super().__init__(
+            f"Message {message_id} holds no structured output (its generate_reason is {reason}). Ask for one with "
+            "agent.call(..., output=Type), and look at msg.has_structured where the run may have ended otherwise."
+        )
+        self.message_id = message_id
+        self.reason = reason
 
 
 class ModelError(AgentScopeError):

@@ -1,11 +1,12 @@
 """All kinds of events of a run, in the order in which they come.
 
     PreCall  ( PreReasoning  ReasoningChunk*  PostReasoning  ( PreActing* ActingChunk*  PostActing* )? )*
-             ( PreSummary  SummaryChunk*  PostSummary )?  PostCall
+             ( PreSummary  SummaryChunk*  PostSummary )?  Memory?  PostCall
     ... ErrorEvent                                             last, instead of PostCall, of a run that failed
 
-Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent
-and RetryEvent only report. Fields marked read-only are what the run goes by, whatever a hook puts there.
+Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent,
+RetryEvent and MemoryEvent only report. An OutputChunk follows each ReasoningChunk that brings a piece of a structured
+output. Fields marked read-only are what the run goes by, whatever a hook puts there.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pydantic import PlainSerializer, PlainValidator
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event.event import NOWHERE, Event, EventSource, register
 from agentscope_rx.message.approval import ApprovalAnswer
+from agentscope_rx.event.partial import partial_value
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
@@ -138,6 +140,26 @@ class ReasoningChunkEvent(ChunkEvent):
     """A piece of what the model says."""
 
     type: ClassVar[str] = "reasoning_chunk"
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunkEvent(ChunkEvent):
+    """A piece of the structured output that was asked for; it follows the chunk that brought it."""
+
+    type: ClassVar[str] = "output_chunk"
+
+    wrapped: bool = False
+    """Whether the value is in the field `response` of what the model writes."""
+
+    @property
+    def value(self) -> object:
+        """The value so far, as plain JSON, parsed when asked for; None while there is nothing to be read.
+
+        What is begun is shown: strings as far as they have come, objects with the fields that have come. A preview:
+        nothing of it has been checked.
+        """
+        return partial_value(self.accumulated, wrapped=self.wrapped) if self.view or self.snapshot else None
 
 
 @register

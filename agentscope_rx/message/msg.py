@@ -6,19 +6,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar, cast, overload
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict, Unpack
 
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
 from agentscope_rx.message.block import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from agentscope_rx.message.frozen import EMPTY, freeze
+from agentscope_rx.message.frozen import EMPTY, freeze, thaw
+from agentscope_rx.message.structured import STRUCTURED, structured_as
 from agentscope_rx.message.usage import ChatUsage
 
 B = TypeVar("B")
+T = TypeVar("T")
 
 
 class MsgRole(StrEnum):
@@ -157,6 +159,28 @@ class Msg:
     def blocks(self, kind: type[B]) -> tuple[B, ...]:
         """All blocks of one class, in order."""
         return tuple(block for block in self.content if isinstance(block, kind))
+
+    @property
+    def has_structured(self) -> bool:
+        """Whether this is the reply of a call that asked for an `output`, and got it."""
+        return STRUCTURED in self.metadata
+
+    @overload
+    def structured(self) -> object: ...
+    @overload
+    def structured(self, kind: type[T]) -> T: ...
+    @overload
+    def structured(self, kind: object) -> object: ...
+    def structured(self, kind: object = None) -> object:
+        """The structured value as this type (a model, a dataclass, `list[int]`, ...); without one as plain JSON.
+
+        The plain value is what the model gave, checked; defaults are filled in by the type. `NoStructuredOutputError`
+        if the message holds none, `InvalidInputError` if it is no such type.
+        """
+        if STRUCTURED not in self.metadata:
+            raise NoStructuredOutputError(self.id, self.generate_reason.name)
+        value = thaw({STRUCTURED: self.metadata[STRUCTURED]})[STRUCTURED]
+        return value if kind is None else structured_as(kind, value, self.id)
 
     def replace(self, **changes: Unpack[MsgFields]) -> Msg:
         """A copy with these fields changed; the id stays unless given."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, ModelTimeoutError
 from agentscope_rx.message.msg import Msg
@@ -20,6 +20,9 @@ from agentscope_rx.model.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, defer, retry, timeout
 from agentscope_rx.reactive.flow import Operator
 from agentscope_rx.reactive.retry import Attempt
+
+OutputSupport = Literal["native", "tool", "prompted"]
+"""How a model can be asked for JSON of a given shape: by `response_format`, by a tool call, in words."""
 
 
 class _Plan(NamedTuple):
@@ -34,6 +37,8 @@ class ChatModel(ABC):
     """A chat model. Subclass it and implement `do_stream`; users and agents call `stream`."""
 
     provider: str = "custom"
+    output_modes: frozenset[OutputSupport] = frozenset(("tool", "prompted"))
+    """What the model supports. Native: `response_format` of type json_schema holds it to the schema, tools or not."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from typing import Final, cast, get_args
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.message import Msg, TextBlock, ToolUseBlock
-from agentscope_rx.model.chat_model import ChatModel
+from agentscope_rx.model.chat_model import ChatModel, OutputSupport
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, ChunkBlock
 from agentscope_rx.reactive import Flow, from_async_iterable
@@ -78,7 +78,10 @@ def call(name: str, /, **arguments: object) -> ToolUseBlock:
 
 
 class ScriptedModel(ChatModel):
-    """Plays one turn for each attempt. With `repeat`, begins again when it is through."""
+    """Plays one turn for each attempt. With `repeat`, begins again when it is through.
+
+    `output_modes` is how it lets itself be asked for structured output: "tool" and "prompted" unless given.
+    """
 
     provider = "scripted"
 
@@ -88,8 +91,11 @@ class ScriptedModel(ChatModel):
         repeat: bool = False,
         model_name: str = "scripted",
         execution_config: ExecutionConfig | None = None,
+        output_modes: Iterable[OutputSupport] | None = None,
     ) -> None:
         super().__init__(model_name, execution_config=execution_config)
+        if output_modes is not None:
+            self.output_modes = frozenset(output_modes)
         self.turns = tuple(_steps(turn) for turn in turns)
         self.repeat = repeat
         self.requests: list[Request] = []

@@ -71,6 +71,7 @@ EVENTS = {
     ),
     kinds.PreReasoningEvent: _built(kinds.PreReasoningEvent, **_asking),
     kinds.ReasoningChunkEvent: chunks(kinds.ReasoningChunkEvent),
+    kinds.OutputChunkEvent: chunks(kinds.OutputChunkEvent),
     kinds.PostReasoningEvent: _built(
         kinds.PostReasoningEvent,
         iteration=iterations,

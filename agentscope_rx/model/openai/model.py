@@ -34,7 +34,8 @@ class OpenAIChatModel(ChatModel):
     `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; see `Endpoint.of` for what
     is made of a base URL. Only OpenAI itself must have a key. `stream=False` asks for the answer in one piece.
     `send_reasoning` gives earlier thinking back to servers that want it (DeepSeek, OpenRouter); OpenAI refuses it.
-    `transport` brings one's own proxy or certificates: `Transport(HttpConfig(proxy=...))`.
+    `native_output` says whether `response_format` holds answers to a JSON schema; unless given, only OpenAI itself is
+    taken to do so. `transport` brings one's own proxy or certificates: `Transport(HttpConfig(proxy=...))`.
     """
 
     provider = "openai"
@@ -47,6 +48,7 @@ class OpenAIChatModel(ChatModel):
         base_url: str | None = None,
         stream: bool = True,
         send_reasoning: bool = False,
+        native_output: bool | None = None,
         options: GenerateOptions | None = None,
         execution_config: ExecutionConfig | None = None,
         transport: Transport | None = None,
@@ -54,6 +56,8 @@ class OpenAIChatModel(ChatModel):
         super().__init__(model_name, options=options, execution_config=execution_config)
         check_options(self.options)
         self.endpoint = Endpoint.of(base_url, api_key)
+        if self.endpoint.official if native_output is None else native_output:
+            self.output_modes = frozenset(("native", "tool", "prompted"))
         self._streams = stream
         self._dialect = Dialect(official=self.endpoint.official, reasoning=send_reasoning)
         self._transport = transport or Transport()

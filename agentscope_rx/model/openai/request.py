@@ -2,7 +2,8 @@
 
 | option                                   | on the wire                                                             |
 |------------------------------------------|-------------------------------------------------------------------------|
-| temperature, top_p, seed, stop, penalties, reasoning_effort, response_format | as they are                          |
+| temperature, top_p, seed, stop, penalties, reasoning_effort | as they are                                           |
+| response_format                          | as it is; a json_schema with `strict: None` as `openai.strict` makes it |
 | max_tokens                               | `max_tokens`; with OpenAI itself `max_completion_tokens`, its successor |
 | max_completion_tokens                    | as it is, instead of max_tokens                                         |
 | tool_choice, parallel_tool_calls         | with tools only                                                         |
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message import Msg
 from agentscope_rx.model.openai.formatter import Dialect, format_messages
+from agentscope_rx.model.openai.strict import format_shape
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 
 _AS_THEY_ARE = (
@@ -26,7 +28,6 @@ _AS_THEY_ARE = (
     "presence_penalty",
     "seed",
     "reasoning_effort",
-    "response_format",
 )
 _INSTEAD = {
     "top_k": "additional_body_params={'top_k': ...}",
@@ -52,6 +53,8 @@ def format_request(
         value = getattr(options, name)
         if value is not None:
             body[name] = value
+    if options.response_format is not None:
+        body["response_format"] = format_shape(options.response_format)
     if options.stop is not None:
         body["stop"] = [options.stop] if isinstance(options.stop, str) else list(options.stop)
     body |= _token_limit(options, dialect)

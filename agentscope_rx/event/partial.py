@@ -1,0 +1,38 @@
+"""What can be read of a JSON value that is still being written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from pydantic_core import from_json
+
+from agentscope_rx.message.block import ContentBlock, TextBlock, ToolUseBlock
+
+_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n")
+_WRAPPED = "response"
+
+
+def partial_value(block: ContentBlock | None, *, wrapped: bool) -> object:
+    """The value in a call's arguments, or in an answer's text, as far as they have come; None if there is none yet."""
+    if isinstance(block, ToolUseBlock):
+        value = dict(block.input) if block.raw is None else _read(block.raw)
+    elif isinstance(block, TextBlock):
+        value = _read(_FENCE.sub("", block.text, 1))
+    else:
+        return None
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, object]", value)
+    return fields.get(_WRAPPED) if wrapped else fields
+
+
+def _read(text: str) -> object:
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        return from_json(text, allow_partial="trailing-strings")
+    except ValueError:
+        # broken in the middle, or closed by a fence: the end will tell
+        return None
