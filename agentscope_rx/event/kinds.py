@@ -149,8 +149,8 @@ class OutputChunkEvent(ChunkEvent):
 
     type: ClassVar[str] = "output_chunk"
 
-    wrapped: bool = False
-    """Whether the value is in the field `response` of what the model writes."""
+    within: str | None = None
+    """The field of the object that the model writes which holds the value; None if the object is the value."""
 
     @property
     def value(self) -> object:
@@ -159,7 +159,7 @@ class OutputChunkEvent(ChunkEvent):
         What is begun is shown: strings as far as they have come, objects with the fields that have come. A preview:
         nothing of it has been checked.
         """
-        return partial_value(self.accumulated, wrapped=self.wrapped) if self.view or self.snapshot else None
+        return partial_value(self.accumulated, self.within) if self.view or self.snapshot else None
 
 
 @register

@@ -11,11 +11,13 @@ from pydantic_core import from_json
 from agentscope_rx.message.block import ContentBlock, TextBlock, ToolUseBlock
 
 _FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n")
-_WRAPPED = "response"
 
 
-def partial_value(block: ContentBlock | None, *, wrapped: bool) -> object:
-    """The value in a call's arguments, or in an answer's text, as far as they have come; None if there is none yet."""
+def partial_value(block: ContentBlock | None, field: str | None = None) -> object:
+    """The value in a call's arguments, or in an answer's text, as far as they have come; None if there is none yet.
+
+    `field` is where in the object it is, if it is not the object itself.
+    """
     if isinstance(block, ToolUseBlock):
         value = dict(block.input) if block.raw is None else _read(block.raw)
     elif isinstance(block, TextBlock):
@@ -25,7 +27,7 @@ def partial_value(block: ContentBlock | None, *, wrapped: bool) -> object:
     if not isinstance(value, Mapping):
         return None
     fields = cast("Mapping[str, object]", value)
-    return fields.get(_WRAPPED) if wrapped else fields
+    return fields if field is None else fields.get(field)
 
 
 def _read(text: str) -> object:

@@ -95,7 +95,7 @@ def problems(asked: object, given: dict[str, object]) -> tuple[str, ...]:
 @pytest.mark.parametrize(("asked", "value"), FLAT)
 def test_an_object_is_asked_for_flat(asked: object, value: dict[str, object]):
     shape = StructuredOutput(asked).shape
-    assert not shape.wrapped
+    assert shape.field is None
     assert shape.schema["type"] == "object"
     assert read(asked, value) == value
     assert not schema_problems(shape.schema, value)
@@ -104,7 +104,7 @@ def test_an_object_is_asked_for_flat(asked: object, value: dict[str, object]):
 @pytest.mark.parametrize(("asked", "value"), WRAPPED)
 def test_anything_else_is_asked_for_in_the_field_response(asked: object, value: object):
     shape = StructuredOutput(asked).shape
-    assert shape.wrapped
+    assert shape.field == "response"
     assert list(shape.schema["properties"]) == ["response"]  # pyright: ignore
     assert shape.schema["required"] == ["response"]
     assert read(asked, {"response": value}) == value

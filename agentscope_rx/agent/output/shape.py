@@ -41,14 +41,19 @@ _UNUSABLE = (
 
 
 class Shape(ABC):
-    """What is asked for; `schema` describes the object in which the model gives it, `wrapped` says how."""
+    """What is asked for: `schema` describes the object in which the model gives it, in its `field` if not flat."""
 
-    __slots__ = ("schema", "wrapped")
+    __slots__ = ("field", "schema")
 
-    def __init__(self, schema: Mapping[str, object], *, wrapped: bool) -> None:
+    def __init__(self, schema: Mapping[str, object], field: str | None) -> None:
         ordered = {"type": schema.get("type"), "properties": schema.get("properties", {}), **schema}
         self.schema = freeze(ordered)
-        self.wrapped = wrapped
+        self.field = field
+
+    @property
+    def properties(self) -> Mapping[str, object]:
+        """The fields of the object."""
+        return cast("Mapping[str, object]", self.schema["properties"])
 
     def read(self, given: Mapping[str, object], name: str) -> dict[str, object]:
         """The object that a model gave under this name, checked; `InvalidArgumentsError` if it is wrong."""
@@ -68,7 +73,11 @@ class Shape(ABC):
 
     def value(self, read: Mapping[str, object]) -> object:
         """The value in a checked object, as plain JSON."""
-        return read[WRAPPED] if self.wrapped else dict(read)
+        return read[self.field] if self.field is not None else dict(read)
+
+    def text(self, read: Mapping[str, object]) -> str:
+        """What the reply says: compact JSON."""
+        return to_json(self.value(read)).decode()
 
     @abstractmethod
     def _check(self, given: Mapping[str, object], name: str) -> None:
@@ -89,21 +98,22 @@ class TypeShape(Shape):
 
     __slots__ = ("_adapter",)
 
-    def __init__(self, kind: object) -> None:
+    def __init__(self, kind: object, field: str | None = None) -> None:
         adapter: TypeAdapter[object] = _adapter_of(kind)
         schema = _json_schema(adapter, kind)
-        wrapped = schema.get("type") != "object"
-        if wrapped:
-            adapter = _wrapped(kind)
+        if field is None and schema.get("type") != "object":
+            field = WRAPPED
+        if field is not None:
+            adapter = _wrapped(kind, field)
             schema = _json_schema(adapter, kind)
         self._adapter = adapter
-        super().__init__(schema, wrapped=wrapped)
+        super().__init__(schema, field)
 
     def _check(self, given: Mapping[str, object], name: str) -> None:
         try:
             read_json(self._adapter, given)
         except ValidationError as error:
-            known = tuple(cast("Mapping[str, object]", self.schema["properties"]))
+            known = tuple(self.properties)
             nulls = [
                 each["loc"] for each in error.errors(include_url=False, include_context=False) if each["input"] is None
             ]
@@ -115,10 +125,11 @@ class SchemaShape(Shape):
 
     __slots__ = ()
 
-    def __init__(self, schema: Mapping[str, object]) -> None:
+    def __init__(self, schema: Mapping[str, object], field: str | None = None) -> None:
         check_schema(schema)
-        wrapped = schema.get("type") != "object"
-        super().__init__(_hoisted(schema) if wrapped else schema, wrapped=wrapped)
+        if field is None and schema.get("type") != "object":
+            field = WRAPPED
+        super().__init__(schema if field is None else _hoisted(schema, field), field)
 
     def _check(self, given: Mapping[str, object], name: str) -> None:
         problems = schema_problems(self.schema, given)
@@ -127,15 +138,15 @@ class SchemaShape(Shape):
             raise _Refused(InvalidArgumentsError(name, [problem.text for problem in problems]), nulls)
 
 
-def shape_of(given: object) -> Shape:
-    """The shape that a type or a JSON schema stands for; `ConfigurationError` if it is neither."""
+def shape_of(given: object, field: str | None = None) -> Shape:
+    """The shape of a type or a JSON schema, in a field if one is named; `ConfigurationError` for anything else."""
     if isinstance(given, Mapping):
-        return SchemaShape(_schema(cast("Mapping[object, object]", given)))
+        return SchemaShape(_schema(cast("Mapping[object, object]", given)), field)
     if given is None or isinstance(given, (str, bytes, int, float, list, tuple)) or inspect.isroutine(given):
         # (pydantic takes a str for the name of a type that is defined later, a function for one to be called)
         hint = _hint(cast("object", given))
         raise ConfigurationError(f"output must be a type or a JSON schema as a dict, not {given!r:.60}.{hint}")
-    return TypeShape(given)
+    return TypeShape(given, field)
 
 
 def _schema(given: Mapping[object, object]) -> Mapping[str, object]:
@@ -166,38 +177,38 @@ def _json_schema(adapter: TypeAdapter[object], kind: object) -> dict[str, object
     return schema
 
 
-def _wrapped(kind: object) -> TypeAdapter[object]:
-    fields: dict[str, Any] = {WRAPPED: (kind, ...)}
+def _wrapped(kind: object, field: str) -> TypeAdapter[object]:
+    fields: dict[str, Any] = {field: (kind, ...)}
     return TypeAdapter(create_model("Response", __config__=ConfigDict(extra="forbid"), **fields))
 
 
 _DEFINITIONS = ("$defs", "definitions")
 
 
-def _hoisted(schema: Mapping[str, object]) -> dict[str, object]:
-    """The schema as that of the field `response`; its definitions stay at the root, where references look for them."""
+def _hoisted(schema: Mapping[str, object], field: str) -> dict[str, object]:
+    """The schema as that of a field; its definitions stay at the root, where references look for them."""
     inner = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
     root: dict[str, object] = {
         "type": "object",
-        "properties": {WRAPPED: inner},
-        "required": [WRAPPED],
+        "properties": {field: inner},
+        "required": [field],
         "additionalProperties": False,
     }
     root.update({key: schema[key] for key in _DEFINITIONS if key in schema})
-    return cast("dict[str, object]", _redirected(root))
+    return cast("dict[str, object]", _redirected(root, field))
 
 
-def _redirected(part: object) -> object:
+def _redirected(part: object, field: str) -> object:
     """References to the root and what is in it (but for definitions), which is a field now."""
     if isinstance(part, Mapping):
         given = cast("Mapping[str, object]", part)
-        moved: dict[str, object] = {key: _redirected(value) for key, value in given.items()}
+        moved: dict[str, object] = {key: _redirected(value, field) for key, value in given.items()}
         reference = given.get("$ref")
         if isinstance(reference, str) and reference.startswith("#") and not reference.startswith(_FIXED):
-            moved["$ref"] = f"#/properties/{WRAPPED}{reference[1:]}"
+            moved["$ref"] = f"#/properties/{field}{reference[1:]}"
         return moved
     if isinstance(part, (list, tuple)):
-        return [_redirected(each) for each in cast("list[object]", part)]
+        return [_redirected(each, field) for each in cast("list[object]", part)]
     return part
 
 
