@@ -3,6 +3,7 @@
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.conversation import ApprovalRule, Conversation
 from agentscope_rx.agent.limits import Price, UsageLimits
+from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.run import InterruptSource, Run, RunStats
 from agentscope_rx.agent.saved import StatePersistence
@@ -22,6 +23,7 @@ __all__ = [
     "ShutdownReport",
     "ShutdownState",
     "StatePersistence",
+    "StructuredOutput",
     "Tracer",
     "UsageLimits",
 ]

@@ -19,6 +19,7 @@ from agentscope_rx.agent.envelope import enveloped, held
 from agentscope_rx.agent.heard import as_heard, input_heard
 from agentscope_rx.agent.input import CallInput, given_of, messages_of
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.run import Done, InterruptSource, Run
 from agentscope_rx.agent.saved import Binding, StatePersistence, load, save
 from agentscope_rx.agent.shutdown import GracefulShutdown
@@ -91,17 +92,19 @@ class Agent(ClassHooks, ABC):
         context: RuntimeContext | None = None,
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
+        output: object = None,
     ) -> Flow[Msg]:
         """Answer the messages; with none, go on from memory, running what is pending.
 
         `context` is what hooks and tools of this call may look things up in. `memory` is the conversation to answer
         in, instead of the agent's own: one agent may have many at once. `limits` hold instead of the agent's.
+        `output` is the shape that the reply is to have: a type, a JSON schema or a `StructuredOutput`.
 
         Signals: the reply, when the conversation may go on; `AgentBusyError` at once if a call in it is running;
         else what the run failed with.
         Cancels: the run. Its memory is repaired before another call goes ahead.
         """
-        return last_message(self.stream(msgs, context=context, memory=memory, limits=limits))
+        return last_message(self.stream(msgs, context=context, memory=memory, limits=limits, output=output))
 
     def stream(
         self,
@@ -111,6 +114,7 @@ class Agent(ClassHooks, ABC):
         context: RuntimeContext | None = None,
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
+        output: object = None,
     ) -> Flow[Event]:
         """The same run, event by event; the last one is a `PostCallEvent`, or an `ErrorEvent` and the error.
 
@@ -123,9 +127,12 @@ class Agent(ClassHooks, ABC):
         check_input("context", context, RuntimeContext)
         check_input("memory", memory, Memory)
         check_input("limits", limits, UsageLimits)
+        request = self.requested(output)
 
         def connect(sink: Sink[Event], scope: Scope) -> None:
             run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
+            if request is not None:
+                self.ask(run, request)
             attach(stamped(enveloped(self, run, given), run, options), sink, run.scope)
 
         return Flow(connect)
@@ -273,6 +280,16 @@ class Agent(ClassHooks, ABC):
         if event.answers:
             raise InvalidInputError(f"{type(self).__name__} {self.name!r} has no calls to approve or reject.")
         return empty()
+
+    def requested(self, output: object) -> OutputRequest | None:
+        """What `output=` asks for, refused where it is given; an agent that takes none refuses all."""
+        if output is not None:
+            raise ConfigurationError(f"{type(self).__name__} {self.name!r} does not take output=.")
+        return None
+
+    def ask(self, run: Run, request: OutputRequest) -> None:
+        """Make this, which `requested` gave, the run's request for an output."""
+        raise NotImplementedError
 
     def tidied(self, run: Run) -> Flow[Event]:
         """What is to be taken out of memory when the run has ended, in whatever way; by default nothing."""

@@ -113,7 +113,7 @@ def _whole(agent: Agent, conversation: Conversation, gate: Gate, then: Callable[
 
 def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     stages: Flow[Event | Done] = concat(_pre_call(agent, run, given), recurse(lambda: agent.route(run)))
-    events = stages.pipe(flat_map_kind(Done, lambda done: _post_call(agent, run, done.message)))
+    events = stages.pipe(flat_map_kind(Done, lambda done: _ended(agent, run, done.message)))
     if run.limits is not None and run.limits.deadline is not None:
         events = _bounded(run, run.limits, run.limits.deadline, events)
     return events.pipe(catch(lambda error: _failed(agent, run, error)))
@@ -168,6 +168,10 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
         )
 
     return cast("Flow[Event | Done]", run.history().pipe(concat_map(fire), concat_map(begin)))
+
+
+def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
+    return concat(agent.tidied(run), defer(lambda: _post_call(agent, run, message)))
 
 
 def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:

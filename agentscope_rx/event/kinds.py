@@ -19,8 +19,8 @@ from pydantic import PlainSerializer, PlainValidator
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event.event import NOWHERE, Event, EventSource, register
-from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.event.partial import partial_value
+from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage

@@ -14,6 +14,9 @@ from agentscope_rx.tool import Tool
 ACCEPTED = "Successfully generated response."
 """What the model is told."""
 
+SAID = "response_text"
+"""The key, in the result's metadata, of what the reply will say."""
+
 _ONCE = ExecutionConfig(timeout=None, max_attempts=1)
 
 
@@ -37,10 +40,10 @@ class ResponseTool(Tool):
         Signals: the result, completion.
         Cancels: nothing; it takes no time.
         """
-        metadata = {STRUCTURED: self._shape.value(arguments)}
+        metadata = {STRUCTURED: self._shape.value(arguments), SAID: self._shape.text(arguments)}
         return just(ToolResultBlock("", self.name, (TextBlock(ACCEPTED),), metadata=metadata))
 
 
 def accepted(result: ToolResultBlock) -> bool:
-    """Whether this result brings the value."""
+    """Whether this result brings the response."""
     return not result.is_error and STRUCTURED in result.metadata

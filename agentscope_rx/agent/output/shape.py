@@ -118,6 +118,9 @@ class TypeShape(Shape):
                 each["loc"] for each in error.errors(include_url=False, include_context=False) if each["input"] is None
             ]
             raise _Refused(explain(error, name, given, known), nulls) from None
+        except Exception as error:
+            # a validator of the type has failed at it
+            raise _Refused(InvalidArgumentsError(name, [f"{type(error).__name__}: {error}"]), ()) from error
 
 
 class SchemaShape(Shape):

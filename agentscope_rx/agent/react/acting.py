@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
+from agentscope_rx.agent.react.structured import after_batch, asking_of
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import ActingChunkEvent, Event, PostActingEvent, PreActingEvent, RetryEvent
 from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock, closing_results
@@ -152,10 +153,13 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
 def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[Event]:
     if result.block is None:
         return empty()
+    asking = asking_of(run)
     message = Msg.tool(result.block, agent.name)
     event = PostActingEvent(source=run.source, iteration=run.iteration, tool_use=result.entry.call, message=message)
 
     def remember(post: PostActingEvent) -> Flow[Event]:
+        if asking is not None:
+            asking.result(post.tool_use, post.result)
         if post.stop_requested and batch.stopped is None:
             post = post.replace(message=run.final(post.message, GenerateReason.ACTING_STOP_REQUESTED))
             batch.stopped = post.message
@@ -171,6 +175,9 @@ def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.interrupted(run))
     run.pending = bool(waiting)
+    asking = asking_of(run)
+    if asking is not None and (ended := after_batch(agent, run, asking, decision)) is not None:
+        return ended
     if decision is Decision.STOP and batch.stopped is not None:
         return Done(batch.stopped)
     if decision is Decision.SUSPEND:

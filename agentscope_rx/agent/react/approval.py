@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
+from agentscope_rx.agent.react.structured import asking_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.event import Event, MemoryEvent
 from agentscope_rx.message import (
@@ -104,11 +105,17 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batc
             entry.approved = True
             if answer.input is not None:
                 entry.call = batch.edited[call.id] = call.with_input(answer.input)
-        elif run.toolkit.needs_approval(call):
+        elif _needs_approval(run, call):
             entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
         elif some_answered:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
     return batch
+
+
+def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
+    """Nobody is asked whether the model may answer."""
+    asking = asking_of(run)
+    return not (asking is not None and asking.owns(call.name)) and run.toolkit.needs_approval(call)
 
 
 def hooked(run: Run, batch: Batch, entry: Entry, call: ToolUseBlock) -> bool:
@@ -117,7 +124,7 @@ def hooked(run: Run, batch: Batch, entry: Entry, call: ToolUseBlock) -> bool:
     entry.call = call
     if batch.held(entry):
         entry.wait(ToolResultKind.SUSPENDED, HELD)
-    elif changed and not entry.approved and run.toolkit.needs_approval(call):
+    elif changed and not entry.approved and _needs_approval(run, call):
         entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
     return entry.waits is None
 
@@ -147,6 +154,10 @@ def _replaced(run: Run, message: Msg) -> Flow[Event]:
 
 def waiting_reply(run: Run, waiting: Sequence[Entry]) -> Msg:
     """The reply of a run whose calls wait: each with its placeholder."""
+    asking = asking_of(run)
+    if asking is not None:
+        # a response does not wait for a later run
+        waiting = [entry for entry in waiting if entry.call.id not in asking.calls]
     pairs = [block for entry in waiting if entry.waits is not None for block in (entry.call, entry.waits)]
     asks = any(entry.waits is not None and entry.waits.kind is ToolResultKind.APPROVAL_REQUIRED for entry in waiting)
     reason = GenerateReason.APPROVAL_REQUIRED if asks else GenerateReason.TOOL_SUSPENDED

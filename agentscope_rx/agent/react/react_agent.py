@@ -17,6 +17,9 @@ from typing import Literal, cast
 from agentscope_rx.agent.agent import Agent, Stage, check_kind
 from agentscope_rx.agent.input import check_answers
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.output.request import OutputRequest, request_of
+from agentscope_rx.agent.output.structured_output import output_of
+from agentscope_rx.agent.react import structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.reasoning import reasoning
@@ -45,7 +48,8 @@ class ReActAgent(Agent):
 
     `tools` are functions, `@tool`s or `Tool` objects; or hand over a whole `toolkit` (copied). `max_iters` bounds the
     rounds of one call. `generate_options` are asked of the model in each; `model_execution_config` and
-    `tool_execution_config` bound and repeat the single attempts; `limits` bound a call as a whole. `pending` says what
+    `tool_execution_config` bound and repeat the single attempts; `limits` bound a call as a whole. `finish="tool"`
+    offers the model a tool to answer by (`generate_response`), and takes plain text as its call. `pending` says what
     input does that neither answers nor runs the calls that an earlier run has left open: give them results that say
     so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets calls overlap, on one
     memory, which is then in their order of arrival. `interrupt_grace` is how many seconds interrupted async tools have
@@ -66,6 +70,7 @@ class ReActAgent(Agent):
         generate_options: GenerateOptions | None = None,
         model_execution_config: ExecutionConfig | None = None,
         tool_execution_config: ExecutionConfig | None = None,
+        finish: Literal["text", "tool"] = "text",
         pending: Literal["recover", "error"] = "recover",
         limits: UsageLimits | None = None,
         state_persistence: StatePersistence | None = None,
@@ -98,11 +103,16 @@ class ReActAgent(Agent):
         check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
         if pending not in ("recover", "error"):
             raise ConfigurationError(f"pending must be 'recover' or 'error', not {pending!r}.")
+        if finish not in ("text", "tool"):
+            raise ConfigurationError(f"finish must be 'text' or 'tool', not {finish!r}.")
         self.model = model
+        self.finish = finish
         self.pending = pending
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
         self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
+        if finish == "tool":
+            self.requested(None)
         self.tool_execution_config = tool_execution_config
         options = generate_options or GenerateOptions()
         if model_execution_config is not None:
@@ -199,6 +209,22 @@ class ReActAgent(Agent):
         run = super().new_run(memory, scope, context, limits)
         run.toolkit = self.toolkit
         return run
+
+    def requested(self, output: object) -> OutputRequest | None:
+        request = request_of(output_of(output), self.model, finish=self.finish == "tool")
+        if request is not None and request.tool is not None and request.name in self.toolkit:
+            raise ConfigurationError(
+                f"The agent has a tool named {request.name!r}, as the one that takes the response is. Rename it, or "
+                "give the other one a name: output=StructuredOutput(..., name='...')."
+            )
+        return request
+
+    def ask(self, run: Run, request: OutputRequest) -> None:
+        structured.ask(run, request)
+
+    def tidied(self, run: Run) -> Flow[Event]:
+        asking = structured.asking_of(run)
+        return empty() if asking is None else structured.tidied(run, asking)
 
     def _traced(self, run: Run, stage: str, begin: Callable[[], Stage]) -> Stage:
         return self.tracer.trace_stage(

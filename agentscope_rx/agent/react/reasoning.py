@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_round import Gathered, model_round
+from agentscope_rx.agent.react.structured import asking_of, observed, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.message import GenerateReason, ToolResultKind
@@ -46,11 +47,17 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         return just(tail(lambda: agent.interrupted(run)))
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.limited(run, *limit)))
-    if decision is Decision.SUMMARIZE:
+    asking = asking_of(run)
+    if decision is Decision.SUMMARIZE and (asking is None or not asking.last_chance()):
         return just(tail(lambda: agent.summarizing(run)))
 
     def ask(pre: PreReasoningEvent) -> Stage:
-        round_ = model_round(agent, run, pre, run.toolkit.schemas(), ReasoningChunkEvent)
+        tools = run.toolkit.schemas()
+        if asking is None:
+            round_ = model_round(agent, run, pre, tools, ReasoningChunkEvent)
+        else:
+            asked = model_round(agent, run, pre, asking.tools(tools), ReasoningChunkEvent)
+            round_ = observed(agent, run, asking, asked)
 
         def answered(gathered: Gathered) -> Stage:
             return _answered(agent, run, pre, gathered)
@@ -64,10 +71,11 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
                     source=run.source,
                     iteration=run.iteration,
                     model_name=agent.model.model_name,
-                    system_message=run.system_message,
+                    system_message=run.system_message if asking is None else asking.system(run.system_message),
+                    hints=() if asking is None else asking.hints(),
                     messages=history,
                     history=history,
-                    options=agent.generate_options,
+                    options=agent.generate_options if asking is None else asking.options(agent.generate_options),
                 )
             )
         ),
@@ -95,6 +103,11 @@ def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gat
 
 def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     """Remember what the hooks left of the answer, and go where it leads."""
+    asking = asking_of(run)
+    if asking is not None:
+        asking.begin(post.message)
+        if post.stop_requested and not run.interrupted:
+            post = stopped(asking, post)
     calls = post.message.tool_calls
     decision = after_reasoning(
         interrupted=run.interrupted,
@@ -102,6 +115,8 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
         goto=post.goto_messages is not None,
         calls=len(calls),
     )
+    if asking is not None and decision is Decision.FINISH:
+        return words(agent, run, asking, post if post.goto_messages is None else post.replace(goto_messages=None))
     reason = _REASONS.get(decision)
     if reason is not None:
         message = run.final(post.message, reason)

@@ -1,0 +1,185 @@
+"""What the stages do for a run that asks for an output (or has the finish tool); `agent.output` says what it is.
+
+reasoning   asks as `Asking` says, shows pieces of the output, and hands words without calls to `words`
+acting      hands results to `Asking`; then -> tail(handed_over) | tail(given_up) | tail(reasoning)
+the end     `tidied`: traces leave memory, whatever ended the run
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from pydantic_core import to_json
+
+from agentscope_rx.agent.agent import Stage
+from agentscope_rx.agent.output.asking import Asking, Verdict
+from agentscope_rx.agent.output.request import OutputRequest
+from agentscope_rx.agent.output.traces import without_calls, without_traces
+from agentscope_rx.agent.react.decide import Decision
+from agentscope_rx.agent.react.model_round import Gathered
+from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.errors import BadRequestError, StructuredOutputError
+from agentscope_rx.event import Event, MemoryEvent, PostReasoningEvent
+from agentscope_rx.message import GenerateReason, Msg, TextBlock
+from agentscope_rx.reactive import (
+    Flow,
+    Tail,
+    and_then,
+    catch,
+    concat,
+    concat_map,
+    empty,
+    expand,
+    fail,
+    flat_map_kind,
+    just,
+    shielded,
+    tail,
+)
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.react.react_agent import ReActAgent
+
+_KEY = "output"
+
+
+def ask(run: Run, request: OutputRequest) -> None:
+    """Make this the request of the run; its tool belongs to the run's toolkit alone."""
+    run.extras[_KEY] = Asking(request)
+    if request.tool is not None:
+        run.toolkit = run.toolkit.overlay(request.tool)
+
+
+def asking_of(run: Run) -> Asking | None:
+    """How far the run has got with its request; None if it makes none."""
+    return cast("Asking | None", run.extras.get(_KEY))
+
+
+def observed(agent: ReActAgent, run: Run, asking: Asking, round_: Flow[Event | Gathered]) -> Flow[Event | Gathered]:
+    """The round with the pieces of the output beside its chunks; asked again if the provider takes no forced choice."""
+    shown = cast("Flow[Event | Gathered]", round_.pipe(expand(asking.shown)))
+    if not asking.forced:
+        return shown
+
+    def refused(error: Exception) -> Flow[Event | Gathered | _Refused]:
+        told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
+        return just(_Refused()) if told else fail(error)
+
+    def again(_: _Refused) -> Stage:
+        asking.refused = True
+        return just(tail(lambda: agent.reasoning(run)))
+
+    watched = cast("Stage", cast("Flow[Event | Gathered | _Refused]", shown).pipe(catch(refused)))
+    return cast("Flow[Event | Gathered]", watched.pipe(flat_map_kind(_Refused, again)))
+
+
+class _Refused:
+    """The provider takes no forced choice."""
+
+
+def stopped(asking: Asking, post: PostReasoningEvent) -> PostReasoningEvent:
+    """The answer of a run that a hook stops: a call of the response tool cannot wait for a later run.
+
+    It leaves the message; if nothing else would be left, what it was to hand over is said in words.
+    """
+    message = post.message
+    kept = without_calls(message, asking.calls)
+    if kept is message:
+        return post
+    if not kept.content:
+        given = (TextBlock(call.raw or to_json(call.input).decode()) for call in message.tool_calls)
+        kept = message.replace(content=tuple(given))
+    return post.replace(message=kept)
+
+
+def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent) -> Stage:
+    """Where an answer without calls leads: it is the output, or words to be remembered and answered.
+
+    Signals: PostReasoning, then a tail or the reply.
+    Cancels: the write to memory runs to its end.
+    """
+    verdict, message = asking.words(post.message)
+    output = asking.request.output
+    in_words = verdict is Verdict.FAILED and output is not None and output.on_failure == "text"
+    if verdict is Verdict.ACCEPTED:
+        message = run.final(message, GenerateReason.STRUCTURED_OUTPUT)
+    elif verdict is Verdict.PLAIN or in_words:
+        message = run.final(message, _plain_reason(asking))
+        asking.attempts.discard(message.id)
+
+    def go() -> Stage:
+        event = cast("Event | Done | Tail[Event | Done]", post.replace(message=message))
+        if verdict is Verdict.AGAIN:
+            run.iteration += 1
+            return just(event, tail(lambda: agent.reasoning(run)))
+        if verdict is Verdict.FAILED and not in_words:
+            return just(event, tail(lambda: given_up(agent, run, asking)))
+        return just(event, Done(message))
+
+    return run.remember((message,)).pipe(and_then(go))
+
+
+def after_batch(agent: ReActAgent, run: Run, asking: Asking, decision: Decision) -> Tail[Event | Done] | None:
+    """Where the results of a round lead, if that is for the output to say: None leaves it to the decision."""
+    if decision not in (Decision.REASON, Decision.STOP):
+        return None
+    verdict = asking.results()
+    if verdict is Verdict.ACCEPTED:
+        return tail(lambda: handed_over(agent, run, asking))
+    if decision is Decision.STOP:
+        # its reply is a result: this one is not a trace
+        asking.calls.difference_update(() if asking.missed is None else (asking.missed.id,))
+        return None
+    return tail(lambda: given_up(agent, run, asking)) if verdict is Verdict.FAILED else None
+
+
+def handed_over(agent: ReActAgent, run: Run, asking: Asking) -> Stage:
+    """The end of a run whose response was accepted: the reply is remembered."""
+    reason = GenerateReason.MODEL_STOP if asking.request.output is None else GenerateReason.STRUCTURED_OUTPUT
+    return _replied(run, run.final(asking.reply(agent.name), reason))
+
+
+def given_up(agent: ReActAgent, run: Run, asking: Asking) -> Stage:
+    """The end of a run that got no output: an error, or what was said instead."""
+    output = asking.request.output
+    if output is None or output.on_failure == "error":
+        return fail(StructuredOutputError(agent.name, asking.problems, attempts=asking.failures, text=asking.text))
+    if not asking.text:
+        return just(tail(lambda: agent.summarizing(run)))
+    return _replied(run, run.final(Msg.assistant(asking.text, agent.name), _plain_reason(asking)))
+
+
+def tidied(run: Run, asking: Asking) -> Flow[Event]:
+    """Take the traces out of memory.
+
+    Signals: one `MemoryEvent`, if there were any.
+    Cancels: nothing that has begun; what is left is done when the disposed run is repaired.
+    """
+    if not asking.calls and not asking.attempts:
+        return empty()
+
+    def take_out(history: list[Msg]) -> Flow[Event]:
+        replaced, removed = without_traces(history, asking.calls, asking.attempts)
+        if not replaced and not removed:
+            return empty()
+        writes: list[Flow[object]] = [run.memory.replace(message) for message in replaced]
+        if removed:
+            writes.append(run.memory.delete(removed))
+        event = cast("Event", MemoryEvent(source=run.source, replaced=replaced, removed=removed))
+
+        def done() -> Flow[Event]:
+            for id in asking.calls:
+                run.open.pop(id, None)
+            return just(event)
+
+        return shielded(concat(*writes)).pipe(and_then(done))
+
+    return run.history().pipe(concat_map(lambda history: take_out(list(history))))
+
+
+def _replied(run: Run, message: Msg) -> Stage:
+    return run.remember((message,)).pipe(and_then(lambda: cast("Stage", just(Done(message)))))
+
+
+def _plain_reason(asking: Asking) -> GenerateReason:
+    return GenerateReason.MAX_ITERATIONS if asking.last else GenerateReason.MODEL_STOP
