@@ -24,6 +24,7 @@ from agentscope_rx.agent import (
     Tracer,
     UsageLimits,
 )
+from agentscope_rx.agent.user import TerminalInput, UserAgent
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import (
     AgentBusyError,
@@ -110,6 +111,7 @@ __all__ = [
     "StreamOptions",
     "StructuredOutput",
     "StructuredOutputError",
+    "TerminalInput",
     "TextBlock",
     "ThinkingBlock",
     "Tool",
@@ -125,6 +127,7 @@ __all__ = [
     "URLSource",
     "UsageLimitError",
     "UsageLimits",
+    "UserAgent",
     "VideoBlock",
     "flow",
     "fold",

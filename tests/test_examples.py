@@ -32,6 +32,15 @@ EXPECTED = {
         "  transfer({'amount': 40, 'to': 'the bakery'}): ok: 40 sent to the bakery",
         "the file tells the same reply: True",
     ],
+    "conversation.py": [
+        "  (Ann has heard: nobody yet)",
+        "Ann: Hello, what is there for dinner?",
+        "  (Ann has heard: Cook, Waiter)",
+        "Ann: No lemons in it, please.",
+        "Waiter: One risotto, lemons on the side. Ten minutes!",
+        "  user      Cook: There are rice, peas and lemons: I could make a risotto.",
+        "  assistant Waiter: A risotto. Ann, would you like the lemons in it?",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
