@@ -85,6 +85,11 @@ class Conversation:
         """What has been approved or rejected for good, the latest last."""
         return tuple(self._rules)
 
+    @property
+    def saved_as(self) -> str | None:
+        """The key of the session that it is bound to, if it is."""
+        return None if self.binding is None else self.binding.key
+
     def restore_rules(self, rules: Iterable[ApprovalRule]) -> None:
         """Put these in the place of the remembered answers."""
         self._rules = list(rules)

@@ -173,8 +173,7 @@ class ReActAgent(Agent):
             run.pending = True
             conversation = run.conversation
             conversation.cut_off = run.given
-            saved_as = None if conversation.binding is None else conversation.binding.key
-            return fail(AgentShuttingDownError(self.name, run.id, saved_as))
+            return fail(AgentShuttingDownError(self.name, run.id, conversation.saved_as))
 
         return defer(end)
 
