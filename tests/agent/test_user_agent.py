@@ -30,22 +30,27 @@ from agentscope_rx import (
     ThinkingBlock,
     ToolUseBlock,
     URLSource,
+    UsageLimits,
     UserAgent,
     hook,
 )
+from agentscope_rx.agent import GracefulShutdown
 from agentscope_rx.agent.user import Question
 from agentscope_rx.errors import (
     AgentBusyError,
+    AgentShuttingDownError,
     ConfigurationError,
     DeadlineError,
     EndOfInputError,
     InvalidInputError,
+    RunDeadlineError,
     StructuredOutputError,
     UserInputError,
 )
 from agentscope_rx.event import ErrorEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.message import GenerateReason
 from agentscope_rx.reactive import empty, just, never, timeout, timer
+from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.parts import events_of, types
 
@@ -446,6 +451,43 @@ def test_an_interruption_before_the_question_asks_nothing():
         assert (await ann.call("Well?")).generate_reason is GenerateReason.INTERRUPTED
 
     run_virtual(main())
+
+
+def test_at_the_deadline_of_a_call_there_is_an_error_or_a_reply_that_says_so():
+    slow = UserAgent("Ann", lambda question: never())
+    with pytest.raises(RunDeadlineError):
+        run_virtual(slow.call("Well?", limits=UsageLimits(deadline=5.0)))
+    limits = UsageLimits(deadline=5.0, summary_reserve=1.0, on_limit="summary")
+    reply = run_virtual(slow.call("Well?", limits=limits))
+    assert (reply.text, reply.generate_reason) == ("(no answer in time)", GenerateReason.LIMIT_REACHED)
+
+
+@pytest.mark.parametrize("again", [None, "Well?"])
+def test_a_shutdown_leaves_the_question_open_and_another_process_asks_it_again(again):
+    seen: list[list[str]] = []
+
+    async def main() -> None:
+        store, shutdown = InMemorySession(), GracefulShutdown(timeout=1)
+        first = UserAgent("Ann", lambda question: never(), shutdown=shutdown)
+        await first.bind(store, "s")
+        waiting = first.call("Well?").as_task()
+        await asyncio.sleep(0)
+        await shutdown.begin()
+        with pytest.raises(AgentShuttingDownError):
+            await waiting
+
+        async def answer(question: Question) -> str:
+            seen.append([message.text for message in question.messages])
+            return "yes"
+
+        second = UserAgent("Ann", answer)
+        await second.bind(store, "s")
+        assert (await second.call(again)).text == "yes"
+        await second.call("And?")
+        assert [message.text for message in second.memory.messages] == ["Well?", "yes", "And?", "yes"]
+
+    run_virtual(main())
+    assert seen == [["Well?"], ["And?"]]
 
 
 def test_handle_interrupt_may_be_overridden():

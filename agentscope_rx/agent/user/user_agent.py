@@ -18,6 +18,8 @@ from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.output.structured_output import output_of
 from agentscope_rx.agent.run import Cut, Done, Run
+from agentscope_rx.agent.saved import StatePersistence
+from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.user.answer import UnfitError, reply_of
 from agentscope_rx.agent.user.question import Question, UserInput
@@ -43,6 +45,7 @@ from agentscope_rx.reactive import (
 from agentscope_rx.tool.lift import kind_of, lift
 
 INTERRUPTED_REPLY = "Interrupted by user"
+TOO_LATE_REPLY = "(no answer in time)"
 
 ANSWERS = "answers"
 """The key in an answer's metadata for the id of the last message that the person had seen."""
@@ -72,6 +75,8 @@ class UserAgent(Agent):
         attempts: int = 3,
         check_running: bool = True,
         tracer: Tracer | None = None,
+        state_persistence: StatePersistence | None = None,
+        shutdown: GracefulShutdown | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -79,6 +84,8 @@ class UserAgent(Agent):
             hooks=hooks,
             check_running=check_running,
             tracer=tracer,
+            state_persistence=state_persistence,
+            shutdown=shutdown,
         )
         if input is not None and not callable(input):
             raise ConfigurationError(
@@ -137,10 +144,19 @@ class UserAgent(Agent):
         if not run.interrupted:
             raise UserInputError(f"The input of {self.name!r} ended without an answer.")
         if run.cut is Cut.SHUTDOWN:
-            return fail(AgentShuttingDownError(self.name, run.id, run.conversation.saved_as))
+            return self._shut_down(run)
+        if run.cut is Cut.DEADLINE:
+            return self._remembered(run, Msg(self.name, TOO_LATE_REPLY, MsgRole.USER), GenerateReason.LIMIT_REACHED)
         return defer(lambda: self.handle_interrupt(run)).pipe(
             concat_map(lambda message: self._remembered(run, message, GenerateReason.INTERRUPTED))
         )
+
+    def _shut_down(self, run: Run) -> Stage:
+        """Fail without an answer: in another process `call()` asks the same again."""
+        conversation = run.conversation
+        conversation.cut_off = run.given
+        saved_as = None if conversation.binding is None else conversation.binding.key
+        return fail(AgentShuttingDownError(self.name, run.id, saved_as))
 
     def _remembered(self, run: Run, message: Msg, reason: GenerateReason) -> Stage:
         if message.name == self.name:
