@@ -20,8 +20,11 @@ from agentscope_rx.errors import (
     SessionStorageError,
 )
 from agentscope_rx.reactive import WORKERS
-from agentscope_rx.session import JsonSession, Saved
+from agentscope_rx.session import JsonSession, Saved, lock
+from agentscope_rx.session.entry import Entry, encode
+from agentscope_rx.session.folder import Folder
 from agentscope_rx.session.lock import locked
+from agentscope_rx.session.manifest import Stored
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.session.disk import Disk
 
@@ -131,16 +134,21 @@ def gone(path: Path) -> None:
     path.unlink()
 
 
-@pytest.mark.parametrize("damage", [cut, flip, empty, gone])
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [(cut, r"ends after \d+ of \d+ bytes"), (flip, "not what was"), (empty, "ends after 0 of"), (gone, "is missing")],
+)
 @pytest.mark.parametrize("name", ["state", "memory"])
-def test_a_damaged_entry_is_told_and_harms_no_other(tmp_path: Path, damage: Callable[[Path], None], name: str):
+def test_a_damaged_entry_is_told_and_harms_no_other(
+    tmp_path: Path, damage: Callable[[Path], None], what: str, name: str
+):
     session = saved(tmp_path)
     (file,) = tmp_path.glob(f"k/{name}.*")
     damage(file)
     content = file.read_bytes() if file.exists() else None
     load = session.load("k", "state") if name == "state" else session.load_list("k", "memory")
     for operation in (load, session.load_all("k")):
-        with pytest.raises(SessionDamagedError) as caught:
+        with pytest.raises(SessionDamagedError, match=what) as caught:
             operation.run()
         error = caught.value
         assert (error.key, error.file) == ("k", str(file)) and str(file) in str(error)
@@ -249,6 +257,39 @@ def test_what_the_file_system_refuses_is_a_typed_error(tmp_path: Path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+# -- readers beside writers
+
+
+def test_a_session_that_begins_while_it_is_looked_for_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Its manifest was not there, its entries are."""
+    real, began = Folder._own_files, threading.Event()
+
+    def late(folder: Folder) -> list[str]:
+        if not began.is_set():
+            began.set()
+            saved(tmp_path)
+        return real(folder)
+
+    monkeypatch.setattr(Folder, "_own_files", late)
+    assert JsonSession(tmp_path).load("k", "other").run() == 2
+
+
+def test_a_reader_whose_manifest_grew_old_reads_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Also if writers are at it again and again: it lets them be for a while, and comes back."""
+    session = saved(tmp_path)
+    real, turn = Folder._entry, iter(range(1_000))
+
+    def late(folder: Folder, name: str, stored: Stored) -> Entry:
+        number = next(turn)
+        if number % 3 == 0 and number < 100:
+            # all files of the manifest in hand are replaced
+            folder.write(encode("k", {"state": number, "other": number}, {"memory": [number]}))
+        return real(folder, name, stored)
+
+    monkeypatch.setattr(Folder, "_entry", late)
+    assert session.load_all("k").run() == Saved({"state": 99, "other": 99}, {"memory": [99]})
+
+
 # -- the lock, and leaving
 
 
@@ -284,6 +325,28 @@ def test_a_lock_that_is_never_let_go_of_is_an_error_in_time(tmp_path: Path):
         assert await session.load("k", "n") == 1
 
     run_virtual(main())
+
+
+def test_a_lock_that_was_deleted_with_its_session_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Who opened it before has a file of no name; somebody else may hold the new one of that name."""
+    folder = tmp_path / "k"
+    folder.mkdir()
+    real = lock._lock
+
+    def late(descriptor: int) -> None:
+        (folder / "lock").unlink()
+        (folder / "lock").touch()
+        real(descriptor)
+
+    monkeypatch.setattr(lock, "_lock", late)
+    with pytest.raises(lock.HeldError), locked(folder):
+        pytest.fail("it was held")
+    monkeypatch.setattr(lock, "_lock", lambda descriptor: (real(descriptor), (folder / "lock").unlink()))
+    with pytest.raises(lock.HeldError), locked(folder):
+        pytest.fail("it was held")
+    (folder).rmdir()
+    with pytest.raises(lock.HeldError), locked(folder):
+        pytest.fail("there is no folder any more")
 
 
 def test_leaving_while_it_waits_for_the_lock_writes_nothing(tmp_path: Path):

@@ -126,6 +126,12 @@ def test_an_entry_is_a_value_or_a_list_and_the_last_save_says_which(session: Ses
     session.save_list("k", "x", [1]).run()
     with pytest.raises(InvalidInputError, match=r"'x' of session 'k' is a list. Read it with load_list\."):
         session.load("k", "x").run()
+    # the same text, but not the same thing
+    session.save("k", "x", 1).run()
+    session.save_list("k", "x", [1]).run()
+    assert session.load_list("k", "x").run() == [1]
+    session.save("k", "x", 1).run()
+    assert session.load("k", "x").run() == 1
     session.save("k", "x", None).run()
     assert session.load("k", "x").run() is None and session.exists("k").run()
     with pytest.raises(InvalidInputError, match="a value and a list in one save"):
