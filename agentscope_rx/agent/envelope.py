@@ -146,7 +146,8 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
             settled = agent.admit(run, event, history)
             run.admitted = True
             run.conversation.cut_off = None
-            return concat(just(event), settled, run.remember(event.input).pipe(and_then(empty)))
+            shown = event.replace(passes_by=True) if run.passes_by else event
+            return concat(just(shown), settled, run.remember(event.input, heard=True).pipe(and_then(empty)))
 
         return run.history().pipe(concat_map(settle))
 
@@ -156,6 +157,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
         resumed = conversation.resumed(given.messages)
         messages = () if resumed else given.messages
         run.given = messages or conversation.cut_off or ()
+        run.said = frozenset(message.id for message in messages)
         return agent.hooks.fire(
             PreCallEvent(
                 source=run.source,

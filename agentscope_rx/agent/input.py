@@ -3,11 +3,11 @@ these; checked before anything starts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolUseBlock
+from agentscope_rx.message import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultKind, ToolUseBlock
 
 CallInput = str | Msg | ApprovalAnswer | Iterable[Msg | ApprovalAnswer] | None
 
@@ -65,16 +65,28 @@ def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
     return messages
 
 
-def check_answers(pending: Sequence[ToolUseBlock], messages: Sequence[Msg], answers: Sequence[ApprovalAnswer]) -> None:
+_PLACEHOLDERS = (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
+
+
+def check_answers(
+    pending: Sequence[ToolUseBlock], messages: Sequence[Msg], answers: Sequence[ApprovalAnswer], said: Collection[str]
+) -> None:
     """Refuse answers to pending calls that do not fit, before anything is remembered.
 
-    `InvalidInputError` for a call that is answered twice or is not pending, and for other content while calls are still
-    to be run: the model must see their results first.
+    `InvalidInputError` for a call that is answered twice, by its own placeholder, or is not pending; and for other
+    content in the caller's messages (`said`: their ids) while calls are still to be run: the model must see their
+    results first. What hooks add is not the caller's to send later: it is let through.
     """
-    given = [result.id for message in messages for result in message.tool_results]
-    given += [answer.call_id for answer in answers]
+    results = [result for message in messages for result in message.tool_results]
+    given = [result.id for result in results] + [answer.call_id for answer in answers]
     if not given:
         return
+    empty = [result.id for result in results if result.kind in _PLACEHOLDERS]
+    if empty:
+        raise InvalidInputError(
+            f"The tool results for {empty} are the placeholders of the suspended run's reply, which say only that the "
+            "calls wait. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for reply.pending_calls."
+        )
     expected = [call.id for call in pending]
     twice = sorted({id for id in given if given.count(id) > 1})
     if twice:
@@ -84,9 +96,8 @@ def check_answers(pending: Sequence[ToolUseBlock], messages: Sequence[Msg], answ
         raise InvalidInputError(
             f"Tool results or answers for {unknown}, which are not pending. Pending calls: {expected}."
         )
-    results = [result.id for message in messages for result in message.tool_results]
-    rest = [id for id in expected if id not in results]
-    if rest and any(len(message.tool_results) < len(message.content) for message in messages):
+    rest = [id for id in expected if all(id != result.id for result in results)]
+    if rest and any(len(each.tool_results) < len(each.content) for each in messages if each.id in said):
         raise InvalidInputError(
             f"The calls {rest} have no results yet, which the model must see before any other content: give results "
             "for all of them, or send the rest of the message with the next call."

@@ -100,7 +100,9 @@ class Run:
         "model_calls",
         "name",
         "open",
+        "passes_by",
         "pending",
+        "said",
         "scope",
         "seq",
         "source",
@@ -147,6 +149,10 @@ class Run:
         self.pending = False
         self.admitted = False
         """Whether the input has been taken: from then on what was pending is this run's to settle."""
+        self.said: frozenset[str] = frozenset()
+        """The ids of the messages that the caller gave, before hooks."""
+        self.passes_by = False
+        """Whether the input leaves the pending calls behind: they are closed before it."""
         self.in_flight: dict[str, ToolUseBlock] = {}
         self.started = self.last_event = scope.loop.time()
         self.timers: list[TimerHandle] = []
@@ -214,19 +220,20 @@ class Run:
             interrupted=self.interrupted,
         )
 
-    def note(self, messages: Sequence[Msg]) -> None:
-        """Keep the account of open calls for messages that are in memory now."""
+    def note(self, messages: Sequence[Msg], *, heard: bool = False) -> None:
+        """Keep the account of open calls for messages that are in memory now; calls that were `heard` are others'."""
         for message in messages:
-            for call in message.tool_calls:
-                self.open[call.id] = call
+            if not heard:
+                for call in message.tool_calls:
+                    self.open[call.id] = call
             for result in message.tool_results:
                 self.open.pop(result.id, None)
 
-    def remember(self, messages: Sequence[Msg]) -> Flow[None]:
+    def remember(self, messages: Sequence[Msg], *, heard: bool = False) -> Flow[None]:
         """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls."""
         if not messages:
             return just(None)
-        return shielded(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages))))
+        return shielded(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages, heard=heard))))
 
     def history(self) -> Flow[Sequence[Msg]]:
         """The conversation now."""

@@ -41,8 +41,8 @@ def fold(events: Iterable[Event]) -> Folded:
     for event in events:
         if isinstance(event, PreCallEvent):
             history.extend(event.input)
-            # input that neither answers nor runs what is pending passes it by: it is closed before
-            if event.input and not event.answers and not any(message.tool_results for message in event.input):
+            if event.passes_by:
+                # what is pending is closed before the input
                 passed_by = {call.id for call in event.pending}
         elif isinstance(event, PostReasoningEvent):
             history.append(event.message)

@@ -56,6 +56,8 @@ class PreCallEvent(Event):
     system_message: Msg | None = None
     pending: tuple[ToolUseBlock, ...] = ()
     """Read-only: the calls that an earlier run has left open."""
+    passes_by: bool = False
+    """Read-only, and known only when hooks have seen the event: the input neither answers nor runs what is pending."""
     history: _History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 

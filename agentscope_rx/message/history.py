@@ -139,6 +139,7 @@ def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
     waits until the calls before it are answered. Calls that have no result hold nothing up: the order stays.
     """
     queue = deque(messages)
+    answered = {result.id for message in queue for result in message.tool_results}
     waiting: set[str] = set()
     held: deque[Msg] = deque()
     while queue:
@@ -149,7 +150,7 @@ def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
             continue
         yield message
         waiting -= results
-        waiting.update(call.id for call in message.tool_calls if call.id not in results)
+        waiting.update(call.id for call in message.tool_calls if call.id in answered and call.id not in results)
         if not waiting and held:
             queue.extendleft(reversed(held))
             held.clear()

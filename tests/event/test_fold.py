@@ -97,7 +97,7 @@ def test_messages_of_a_goto_follow_the_answer():
 def test_calls_that_the_input_passes_by_are_closed_before_it():
     first, second = result("old1", ToolResultKind.INTERRUPTED), result("old2", ToolResultKind.INTERRUPTED)
     events = [
-        PreCallEvent(input=(HI,), pending=(first.tool_use, second.tool_use)), first, second,
+        PreCallEvent(input=(HI,), pending=(first.tool_use, second.tool_use), passes_by=True), first, second,
         PostReasoningEvent(message=(ask := asks("new"))), begin("new"), (done := result("new")),
         PostReasoningEvent(message=ANSWER), PostCallEvent(message=ANSWER),
     ]  # fmt: skip

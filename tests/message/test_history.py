@@ -181,6 +181,9 @@ def test_what_came_between_calls_and_results_comes_after_them():
 def test_calls_without_a_result_hold_nothing_up():
     history = [_call("a"), Msg.user("1"), _call("b"), _result("b"), Msg.user("2")]
     assert _said(results_first(history)) == _said(history)
+    # nor keep others from being put in order
+    history = [_call("a"), Msg.user("1"), _call("b"), Msg.user("2"), _result("b")]
+    assert _said(results_first(history)) == ["a", "1", "b", "b", "2"]
 
 
 @given(st.lists(st.sampled_from("abcu"), max_size=12))

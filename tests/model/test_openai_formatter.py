@@ -23,7 +23,7 @@ from agentscope_rx.message import (
     URLSource,
     VideoBlock,
 )
-from agentscope_rx.model.openai.formatter import Dialect, encode_json, format_messages
+from agentscope_rx.model.openai.formatter import NO_RESULT, Dialect, encode_json, format_messages
 from agentscope_rx.model.openai.media import has_files, local_path, read_files
 from agentscope_rx.model.openai.request import format_request, format_tool
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
@@ -34,6 +34,7 @@ PNG = Base64Source("image/png", "AA==")
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 CALL = ToolUseBlock("c1", "f", {"city": "\u5317\u4eac"})
 WIRE_CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"city":"\u5317\u4eac"}'}}
+UNANSWERED = {"role": "tool", "tool_call_id": "c1", "content": NO_RESULT}
 
 
 def words(value: str) -> dict[str, object]:
@@ -112,7 +113,25 @@ MESSAGES: dict[str, tuple[list[Msg], list[dict[str, object]]]] = {
     ),
     "a call without words": (
         [Msg.assistant(CALL)],
-        [{"role": "assistant", "content": None, "tool_calls": [WIRE_CALL]}],
+        [{"role": "assistant", "content": None, "tool_calls": [WIRE_CALL]}, UNANSWERED],
+    ),
+    "of two calls one is open, as another agent's may be": (
+        [
+            Msg.assistant([CALL, ToolUseBlock("c2", "f")], "Bob"),
+            Msg.user("and?"),
+            Msg.tool(ToolResultBlock("c2", "f", (TextBlock("rain"),))),
+        ],
+        [
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [WIRE_CALL, {**WIRE_CALL, "id": "c2", "function": {"name": "f", "arguments": "{}"}}],
+                "name": "Bob",
+            },
+            UNANSWERED,
+            {"role": "tool", "tool_call_id": "c2", "content": "rain"},
+            {"role": "user", "content": "and?"},
+        ],
     ),
     "broken arguments do not come back": (
         [Msg.assistant(ToolUseBlock("c1", "f", raw='{"a', input_error="cut"))],
@@ -121,7 +140,8 @@ MESSAGES: dict[str, tuple[list[Msg], list[dict[str, object]]]] = {
                 "role": "assistant",
                 "content": None,
                 "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
-            }
+            },
+            UNANSWERED,
         ],
     ),
     "every result is a message": (
@@ -197,6 +217,7 @@ def test_thinking_goes_back_to_servers_that_want_it() -> None:
     ]
     assert format_messages(messages, dialect) == [
         {"role": "assistant", "content": None, "tool_calls": [WIRE_CALL], "reasoning_content": "xy"},
+        UNANSWERED,
         {"role": "assistant", "content": "a", "reasoning_details": details},
         {"role": "assistant", "content": None, "reasoning_content": "only"},
     ]
@@ -205,7 +226,7 @@ def test_thinking_goes_back_to_servers_that_want_it() -> None:
 @pytest.mark.parametrize(("dialect", "sent"), [(OPENAI, False), (COMPATIBLE, True)])
 def test_a_gateways_signature_goes_back_to_it_and_not_to_openai(dialect: Dialect, sent: bool) -> None:
     extra = {"google": {"thought_signature": "s"}}
-    (wire,) = format_messages([Msg.assistant(ToolUseBlock("c", "f", metadata={"extra_content": extra}))], dialect)
+    wire, _ = format_messages([Msg.assistant(ToolUseBlock("c", "f", metadata={"extra_content": extra}))], dialect)
     (call,) = wire["tool_calls"]  # pyright: ignore
     assert ("extra_content" in call) is sent
 

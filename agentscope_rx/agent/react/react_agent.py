@@ -186,11 +186,13 @@ class ReActAgent(Agent):
             run.limits.price(self.model.model_name, ChatUsage())
         conversation = run.conversation
         pending = conversation.pending_in(history, run)
-        check_answers(pending, event.input, event.answers)
+        check_answers(pending, event.input, event.answers, run.said)
         answered = event.answers or any(message.tool_results for message in event.input)
-        passed_by = pending and event.input and not answered
+        # the caller's own words pass them by; what a hook brings to each call does not
+        passed_by = bool(pending and run.said and not answered)
         if passed_by and self.pending == "error":
             raise PendingCallsError(self.name, tuple(call.id for call in pending))
+        run.passes_by = passed_by
         run.open = {call.id: call for call in pending}
         conversation.answer(event.answers, run.open)
         if not passed_by:

@@ -5,7 +5,8 @@
 | system    | `system` with its text                                                                              |
 | user      | `user`: text as a string; with media, parts in their order                                          |
 | assistant | `assistant`: text, `tool_calls` with the arguments encoded from `input`; no thinking unless wanted  |
-| tool      | one `tool` message for each result, wherever a ToolResultBlock stands                                |
+| tool      | one `tool` message for each result, wherever a ToolResultBlock stands; one that says so for a call  |
+|           | that has none, such as another agent's that waits for approval                                      |
 
 The wire takes no media in tool and assistant messages: they follow in a user message, after the run of tool messages
 that must not be interrupted. A message with nothing to say is left out. What cannot be said is `InvalidInputError`.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -38,6 +39,8 @@ WireMessage = dict[str, object]
 
 _NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 MAX_NAME = 64
+NO_RESULT = "There is no result of this call yet."
+"""What stands for the result of another agent's call that is still open: a provider refuses a call without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Dialect:
 
 def format_messages(messages: Sequence[Msg], dialect: Dialect) -> list[WireMessage]:
     """The wire's messages, in order; what came between calls and their results comes after them."""
-    formatted = _Conversation(dialect)
+    answered = {result.id for message in messages for result in message.tool_results}
+    formatted = _Conversation(dialect, answered)
     for message in results_first(messages):
         formatted.add(message)
     formatted.promote()
@@ -79,10 +83,11 @@ def wire_name(message: Msg) -> str | None:
 class _Conversation:
     """The wire's messages so far, and the media that wait for the end of a run of tool messages."""
 
-    __slots__ = ("_dialect", "_promoted", "wire")
+    __slots__ = ("_answered", "_dialect", "_promoted", "wire")
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, answered: Collection[str]) -> None:
         self._dialect = dialect
+        self._answered = answered
         self._promoted: list[WireMessage] = []
         self.wire: list[WireMessage] = []
 
@@ -130,6 +135,9 @@ class _Conversation:
         if len(wire) > 2 or text:
             self.promote()
             self._append(message, wire)
+        for call in message.tool_calls:
+            if call.id not in self._answered:
+                self.wire.append({"role": "tool", "tool_call_id": call.id, "content": NO_RESULT})
         self._put_off([block for block in said if isinstance(block, MediaBlock)], "Media of the assistant's message:")
 
     def _results(self, results: Iterable[ToolResultBlock]) -> None:

@@ -1,0 +1,49 @@
+"""What must hold of every conversation, as assertions that say what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from agentscope_rx import Msg, MsgRole, fold
+from agentscope_rx.event import Event
+from agentscope_rx.message import results_first
+from agentscope_rx.testing import ScriptedModel
+
+
+def results_in(messages: Iterable[Msg]) -> dict[str, tuple[str | None, str]]:
+    """What became of each call: kind and text of its result, by id; a second result is an error."""
+    found: dict[str, tuple[str | None, str]] = {}
+    for message in messages:
+        for result in message.tool_results:
+            assert result.id not in found, f"a second result for {result.id}"
+            found[result.id] = (result.kind, result.text)
+    return found
+
+
+def assert_prompts_are_whole(model: ScriptedModel, *, besides: Sequence[str] = ()) -> None:
+    """In each prompt, the results of a message's calls stand right behind it, as strict providers demand.
+
+    `besides` are the names of speakers whose calls are not this agent's to settle.
+    """
+    for number, request in enumerate(model.requests):
+        expected: list[str] = []
+        for message in results_first(request.messages):
+            if message.role is not MsgRole.ASSISTANT:
+                for result in message.tool_results:
+                    assert result.id in expected, f"request {number}: a result for {result.id} that nobody called"
+                    expected.remove(result.id)
+            if message.role is MsgRole.TOOL:
+                continue
+            assert not expected, f"request {number}: {expected} unanswered before {message.role} {message.text!r}"
+            if message.name not in besides:
+                expected = [call.id for call in message.tool_calls]
+        assert not expected, f"request {number}: {expected} unanswered at the end"
+
+
+def assert_one_truth(events: Sequence[Event], before: Sequence[Msg], after: Sequence[Msg]) -> None:
+    """What the events amount to is what was added to memory, and the reply is the last event's message."""
+    folded = fold(events)
+    assert folded.history == tuple(after[len(before) :])
+    last = events[-1]
+    if last.type == "post_call":
+        assert folded.message == last.message  # pyright: ignore
