@@ -250,7 +250,7 @@ def theirs(*ids: str) -> Msg:
     return Msg.assistant([use("work", id, id=id) for id in ids], "Bob")
 
 
-@pytest.mark.parametrize("how", ["observed", "input", "loaded"])
+@pytest.mark.parametrize("how", ["observed", "input", "loaded", "shared"])
 def test_a_peers_open_calls_are_not_this_agents(how: str):
     """W44: a peer's open call neither fails a plain call nor is run."""
 
@@ -267,6 +267,8 @@ def test_a_peers_open_calls_are_not_this_agents(how: str):
         friday = ReActAgent("Friday", ScriptedModel("fine", "again"), tools=[work], memory=memory, pending="error")
         if how == "observed":
             await friday.observe(theirs("x"))
+        if how == "shared":
+            await memory.add([Msg.user("hi"), theirs("x")])
         assert (await friday.call([theirs("x")] if how == "input" else "and?")).text == "fine"
         assert (await friday.call()).text == "again"
         assert ran == [] and results_in(remembered(friday)) == {}
@@ -274,34 +276,31 @@ def test_a_peers_open_calls_are_not_this_agents(how: str):
     run_virtual(main())
 
 
+@pytest.mark.parametrize("how", ["observed", "shared"])
 @pytest.mark.parametrize("cause", CAUSES)
-def test_what_is_said_meanwhile_does_not_hide_the_pending_calls(cause: str):
-    """W44: peers' messages, and messages that are only observed, stand between the calls and their results."""
+def test_what_is_said_meanwhile_does_not_hide_the_pending_calls(cause: str, how: str):
+    """W44: peers' messages, heard or in a shared memory, stand between the calls and their results."""
 
     async def main() -> None:
         it = Setting(cause)
         await it.friday.call("go")
-        await it.friday.observe([theirs("x"), Msg("Bob", "I am here."), Msg.tool(given("x"), "Bob")])
-        assert [c.id for c in it.friday.conversation().pending_in(it.memory, _nobody(it.friday))] == ["a", "b"]
+        said = [theirs("x"), Msg("Bob", "I am here."), Msg.tool(given("x"), "Bob")]
+        await (it.friday.observe(said) if how == "observed" else it.friday.memory.add(said))
         reply = await it.friday.call([Approve("a"), Approve("b")] if cause == "approval" else None)
         if cause == "external":
             reply = await it.friday.call(Msg.tool([given("a"), given("b")]))
         assert reply.text == "done"
-        assert sorted(results_in(it.memory)) == ["a", "b", "x"]
+        assert sorted(results_in(it.memory)) == ["a", "b", *(["x"] if how == "shared" else [])]
         assert_prompts_are_whole(it.model)
 
     run_virtual(main())
 
 
-def _nobody(friday: ReActAgent) -> Any:
-    return object()
-
-
-def test_a_result_that_was_observed_answers_its_call():
+def test_a_result_that_somebody_put_into_the_memory_answers_its_call():
     async def main() -> None:
         it = Setting("stop")
         await it.friday.call("go")
-        await it.friday.observe(Msg.tool(given("a")))
+        await it.friday.memory.add([Msg.tool(given("a"))])
         with pytest.raises(InvalidInputError, match="not pending"):
             await it.friday.call(Msg.tool(given("a")))
         assert (await it.friday.call()).text == "done"
