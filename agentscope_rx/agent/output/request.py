@@ -22,6 +22,7 @@ FINISH_DESCRIPTION = (
 )
 
 _BEST: tuple[OutputSupport, ...] = ("native", "tool", "prompted")
+_ALWAYS: OutputSupport = "prompted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,10 @@ def request_of(output: StructuredOutput | None, model: ChatModel, *, finish: boo
             raise ConfigurationError(f"finish='tool' hands the output over by a tool: mode={output.mode!r} cannot be.")
         return OutputRequest(output, "tool", finish=True)
     if output.mode == "auto":
-        best: OutputSupport = min(supported, key=_BEST.index, default="prompted")
-        return OutputRequest(output, best)
+        for mode in _BEST:
+            if mode in supported:
+                return OutputRequest(output, mode)
+        return OutputRequest(output, _ALWAYS)
     if output.mode not in supported:
         raise ConfigurationError(
             f"Model {model.model_name} does not support mode={output.mode!r}; "
