@@ -27,6 +27,7 @@ from agentscope_rx.event import (
     ChunkEvent,
     ErrorEvent,
     Event,
+    OutputChunkEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -110,6 +111,9 @@ class Transcript:
             run = self._runs[event.run_id] = _RunState(event.agent, event.timestamp, event.timestamp)
         run.ended = event.timestamp
         match event:
+            case OutputChunkEvent():
+                # its piece has been written: the chunk before has brought it
+                pass
             case ChunkEvent():
                 yield from self._chunk(event, run)
             case PostReasoningEvent() | PostSummaryEvent():

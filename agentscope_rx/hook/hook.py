@@ -26,7 +26,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event import ChunkEvent, Event
-from agentscope_rx.event.kinds import ActingChunkEvent
+from agentscope_rx.event.kinds import ActingChunkEvent, OutputChunkEvent
 
 if TYPE_CHECKING:
     from agentscope_rx.tool import Tool
@@ -135,6 +135,11 @@ def hook_operator(
     It sees the chunks of one stage at a time and is completed, hence flushed, before the stage's Post event.
     """
     given = cast("object", kind)
+    if given is OutputChunkEvent:
+        raise ConfigurationError(
+            "OutputChunkEvent follows a ReasoningChunkEvent, and shows what hooks have left of that: put the operator "
+            "over ReasoningChunkEvent."
+        )
     if not (isinstance(given, type) and issubclass(given, (ChunkEvent, ActingChunkEvent))):
         raise ConfigurationError(
             f"hook_operator works on chunk events, not on {given!r}: exactly one event must "

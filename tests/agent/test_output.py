@@ -7,15 +7,18 @@ import functools
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 from reactivex import operators as ops
 
 from agentscope_rx import (
+    AgentShuttingDownError,
     GenerateReason,
     Hook,
     InMemoryMemory,
+    InterruptSource,
     Msg,
     MsgRole,
+    StreamOptions,
     StructuredOutput,
     StructuredOutputError,
     ThinkingBlock,
@@ -23,8 +26,11 @@ from agentscope_rx import (
     ToolUseBlock,
     fold,
     hook,
+    hook_operator,
     tool,
 )
+from agentscope_rx.agent.run import Cut
+from agentscope_rx.console.transcript import Transcript
 from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError
 from agentscope_rx.event import (
     Event,
@@ -35,12 +41,13 @@ from agentscope_rx.event import (
     PostReasoningEvent,
     PreReasoningEvent,
     ReasoningChunkEvent,
+    event_from_json,
 )
 from agentscope_rx.message import ChatUsage
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.model.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import run_virtual
-from agentscope_rx.testing.scripted_model import ScriptedModel, call
+from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types
 
 
@@ -551,6 +558,84 @@ async def test_without_an_output_nothing_is_different():
 
 
 @virtual
+async def test_a_console_writes_a_piece_once():
+    written = "".join(piece.text for piece in pieces_of(await run(agent(model([TEXT])), "?", output=asked("native"))))
+    assert written.count("Rome") == 1
+
+
+def pieces_of(events: list[Event]):
+    transcript = Transcript()
+    return [piece for event in events for piece in transcript.feed(event)]
+
+
+def test_an_operator_over_pieces_of_the_output_is_refused():
+    with pytest.raises(ConfigurationError, match="over ReasoningChunkEvent"):
+        hook_operator(OutputChunkEvent, ops.sample(0.1))
+
+
+@virtual
 async def test_the_value_survives_json():
     reply = await agent(ScriptedModel(good("tool"))).call("?", output=Weather)
     assert Msg.from_json(reply.to_json()).structured(Weather) == Weather(**ROME)
+
+
+@virtual
+async def test_runs_that_overlap_in_one_memory_keep_apart():
+    scripted = ScriptedModel([Delay(1), bad("tool")], [Delay(3), bad("tool")], [Delay(1), good("tool")], good("tool"))
+    friday = agent(scripted, check_running=False)
+    one = friday.call("one", output=Weather).as_task()
+    await asyncio.sleep(0.5)
+    other = friday.call("other", output=Weather).as_task()
+    assert [(await each).structured() for each in (one, other)] == [ROME, ROME]
+    assert_no_trace(friday)
+    assert sorted(message.role for message in remembered(friday)) == ["assistant", "assistant", "user", "user"]
+
+
+@virtual
+async def test_a_shutdown_leaves_no_response_pending():
+    """Cut off while a sibling runs: what is pending is the sibling's, and the response is asked for again."""
+    friday = agent(ScriptedModel([call("slow", seconds=5), good("tool")], good("tool")))
+    friday.toolkit.parallel = False
+    running = friday.call("go", output=Weather).as_task()
+    await asyncio.sleep(1)
+    for run in friday.runs:
+        run.request_interrupt(None, InterruptSource.SYSTEM, Cut.SHUTDOWN)
+    with pytest.raises(AgentShuttingDownError):
+        await running
+    await friday.idle()
+    names = [c.name for message in remembered(friday) for c in message.tool_calls]
+    assert names == ["slow"]
+    assert not friday.conversation().pending or len(friday.conversation().pending) == 1
+    assert (await friday.call(output=Weather)).structured() == ROME
+    assert_no_trace(friday)
+
+
+@virtual
+async def test_a_validator_that_breaks_is_a_problem_of_the_answer():
+    class Strange(BaseModel):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def check(cls, name: str) -> str:
+            return {"Ann": "Ann"}[name]
+
+    for mode, turns in {
+        "tool": [call("generate_response", name="Bob"), call("generate_response", name="Ann")],
+        "native": ['{"name": "Bob"}', '{"name": "Ann"}'],
+    }.items():
+        scripted = model(*turns)
+        reply = await agent(scripted).call("?", output=StructuredOutput(Strange, mode=mode))  # pyright: ignore
+        assert reply.structured(Strange).name == "Ann"
+        told = scripted.requests[1].messages[-1]
+        assert "KeyError: 'Bob'" in (told.text or told.tool_results[0].text)
+
+
+@virtual
+async def test_a_stream_of_the_value_alone():
+    shown = StreamOptions(kinds=OutputChunkEvent, incremental=False)
+    parts = ['{"city": ', '"Rome", "degrees"', ": 21}"]
+    events = await events_of(agent(model(parts)), "?", shown, output=asked("native"))
+    assert types(events) == ["output_chunk"] * 3 + ["post_call"]
+    again = [event_from_json(event.to_json()) for event in events]
+    assert [event.value for event in again if isinstance(event, OutputChunkEvent)] == [{}, {"city": "Rome"}, ROME]

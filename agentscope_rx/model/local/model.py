@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.msg import Msg
-from agentscope_rx.model.chat_model import ChatModel
+from agentscope_rx.model.chat_model import ChatModel, OutputSupport
 from agentscope_rx.model.local.prompt import Turn, next_turn
 from agentscope_rx.model.local.reply import Reply
 from agentscope_rx.model.local.server import SERVER, LocalServer, Served
@@ -40,6 +40,8 @@ class LocalChatModel(ChatModel):
     """
 
     provider = "local"
+    # a grammar holds calls to their schema; what is asked for in words alone it does not take in
+    output_modes: frozenset[OutputSupport] = frozenset(("tool",))
 
     def __init__(
         self,
