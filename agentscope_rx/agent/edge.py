@@ -8,8 +8,8 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.event import Event, PostCallEvent, StreamOptions
 from agentscope_rx.event.event import stamp
 from agentscope_rx.message import Msg
-from agentscope_rx.reactive import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.reactive.observer import Link, Sink, attach
 
 
 def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
@@ -44,34 +44,36 @@ class _Stamp:
 
 def last_message(events: Flow[Event]) -> Flow[Msg]:
     """The message of the run's last event, signalled when the run has let go of its agent."""
-    return Flow(lambda sink, scope: attach(events, _LastMessage(sink), scope))
+
+    def connect(sink: Sink[Msg], scope: Scope) -> None:
+        last = _LastMessage(sink)
+        sink.on_subscribe(last)
+        if not last.disposed:
+            attach(events, last, scope)
+
+    return Flow(connect)
 
 
-class _LastMessage:
-    __slots__ = ("_disposed", "_message", "_sink", "_upstream", "on_error")
+class _LastMessage(Link):
+    __slots__ = ("_message", "_sink")
 
     def __init__(self, sink: Sink[Msg]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._message: Msg | None = None
-        self._disposed = False
-        self._upstream: Upstream | None = None
-        self.on_error = sink.on_error
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        self._sink.on_subscribe(self)
 
     def on_next(self, event: Event) -> None:
         if type(event) is PostCallEvent:
             self._message = event.message
 
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
     def on_completed(self) -> None:
+        self._upstream = None
         if self._message is not None:
             self._sink.on_next(self._message)
-        if not self._disposed:
+        if not self.disposed:
             self._sink.on_completed()
-
-    def dispose(self) -> None:
-        self._disposed = True
-        if self._upstream is not None:
-            self._upstream.dispose()

@@ -14,7 +14,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Bound
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Between, Link, Relay, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -27,35 +27,30 @@ def and_then(after: Callable[[], abc.ObservableBase[T]]) -> Callable[[Observable
     Cancels: whichever is in progress; `after` is not called.
     """
 
-    def make_sink(sink: Sink[T], scope: Scope) -> Sink[object]:
+    def make_sink(sink: Sink[T], scope: Scope) -> Between[object]:
         return _First(sink, scope, after)
 
     return lambda source: Bound(source, lambda _: after(), make_sink)
 
 
-class _First(Generic[T]):
-    __slots__ = ("_after", "_scope", "_sink", "_told", "_upstream", "disposed", "on_error")
+class _First(Link, Generic[T]):
+    __slots__ = ("_after", "_scope", "_sink")
 
     def __init__(self, sink: Sink[T], scope: Scope, after: Callable[[], abc.ObservableBase[T]]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._scope = scope
         self._after = after
-        self._upstream: Upstream | None = None
-        self._told = False
-        self.disposed = False
-        self.on_error = sink.on_error
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if not self._told:
-            self._told = True
-            self._sink.on_subscribe(self)
-        if self.disposed:
-            upstream.dispose()
 
     def on_next(self, value: object) -> None: ...
 
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
     def on_completed(self) -> None:
+        self._upstream = None
         if self.disposed:
             return
         try:
@@ -63,22 +58,7 @@ class _First(Generic[T]):
         except Exception as error:
             self._sink.on_error(error)
             return
-        if not self.disposed:
-            attach(source, _Second(self, self._sink), self._scope)
-
-    def dispose(self) -> None:
-        self.disposed = True
-        if self._upstream is not None:
-            self._upstream.dispose()
-
-
-class _Second(Generic[T]):
-    """The downstream sink, but for the disposable, which it got already."""
-
-    __slots__ = ("on_completed", "on_error", "on_next", "on_subscribe")
-
-    def __init__(self, first: _First[T], sink: Sink[T]) -> None:
-        self.on_subscribe = first.on_subscribe
-        self.on_next = sink.on_next
-        self.on_error = sink.on_error
-        self.on_completed = sink.on_completed
+        second = Relay(self._sink)
+        self.on_subscribe(second)
+        if not second.disposed:
+            attach(source, second, self._scope)

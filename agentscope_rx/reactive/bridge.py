@@ -166,6 +166,8 @@ async def last_value(source: Flow[T]) -> T:
         raise
     finally:
         subscription.dispose()
+        # an error's traceback holds this frame: no cycle for each failed run
+        del future, last
 
 
 def run_flow(source: Flow[T]) -> T:
@@ -186,6 +188,8 @@ def run_flow(source: Flow[T]) -> T:
             subscription.dispose()
             _wait_idle(scope)
         raise
+    finally:
+        del future, last
 
 
 def _wait_idle(scope: Scope) -> None:

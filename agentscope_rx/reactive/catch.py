@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 
@@ -38,25 +38,24 @@ def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[O
     return operator
 
 
-class _Catch(Generic[T]):
-    __slots__ = ("_caught", "_function", "_scope", "_sink", "_upstream", "disposed", "on_completed", "on_next")
+class _Catch(Link, Generic[T]):
+    __slots__ = ("_caught", "_function", "_scope", "_sink", "on_next")
 
     def __init__(self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._scope = scope
         self._function = function
         self._caught = False
-        self._upstream: Upstream | None = None
-        self.disposed = False
         self.on_next = sink.on_next
-        self.on_completed = sink.on_completed
 
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self.disposed:
-            upstream.dispose()
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._sink.on_completed()
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         if self._caught or isinstance(error, SourceCancelledError):
             # a loop that shuts down is not answered with more work
             self._sink.on_error(error)
@@ -69,8 +68,3 @@ class _Catch(Generic[T]):
             return
         if not self.disposed:
             attach(other, self, self._scope)
-
-    def dispose(self) -> None:
-        self.disposed = True
-        if self._upstream is not None:
-            self._upstream.dispose()

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
+from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
 
@@ -17,33 +18,39 @@ def ensure(kind: type[T], make: Callable[[], T]) -> Callable[[Observable[T]], Fl
     """Emits the source's values and, if none of them was of class `kind`, `make()` before completion."""
 
     def operator(source: Observable[T]) -> Flow[T]:
-        return Flow(lambda sink, scope: attach(source, _Ensure(sink, kind, make), scope))
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            ensuring = _Ensure(sink, kind, make)
+            sink.on_subscribe(ensuring)
+            if not ensuring.disposed:
+                attach(source, ensuring, scope)
+
+        return Flow(connect)
 
     return operator
 
 
-class _Ensure(Generic[T]):
-    __slots__ = ("_disposed", "_kind", "_make", "_seen", "_sink", "_upstream", "on_error")
+class _Ensure(Link, Generic[T]):
+    __slots__ = ("_kind", "_make", "_seen", "_sink")
 
     def __init__(self, sink: Sink[T], kind: type[T], make: Callable[[], T]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._kind = kind
         self._make = make
         self._seen = False
-        self._disposed = False
-        self._upstream: Upstream | None = None
-        self.on_error = sink.on_error
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        self._sink.on_subscribe(self)
 
     def on_next(self, value: T) -> None:
         if isinstance(value, self._kind):
             self._seen = True
         self._sink.on_next(value)
 
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
     def on_completed(self) -> None:
+        self._upstream = None
         if not self._seen:
             try:
                 value = self._make()
@@ -51,10 +58,5 @@ class _Ensure(Generic[T]):
                 self._sink.on_error(error)
                 return
             self._sink.on_next(value)
-        if not self._disposed:
+        if not self.disposed:
             self._sink.on_completed()
-
-    def dispose(self) -> None:
-        self._disposed = True
-        if self._upstream is not None:
-            self._upstream.dispose()

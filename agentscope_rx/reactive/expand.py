@@ -12,7 +12,8 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
+from agentscope_rx.reactive.scope import Scope
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -26,25 +27,25 @@ def expand(function: Callable[[A], Iterable[B]]) -> Callable[[Observable[A]], Fl
     """
 
     def operator(source: Observable[A]) -> Flow[B]:
-        return Flow(lambda sink, scope: attach(source, _Expand(sink, function), scope))
+        def connect(sink: Sink[B], scope: Scope) -> None:
+            expanding = _Expand(sink, function)
+            sink.on_subscribe(expanding)
+            if not expanding.disposed:
+                attach(source, expanding, scope)
+
+        return Flow(connect)
 
     return operator
 
 
-class _Expand(Generic[A, B]):
-    __slots__ = ("_disposed", "_function", "_sink", "_upstream", "on_completed", "on_error")
+class _Expand(Link, Generic[A, B]):
+    __slots__ = ("_function", "_sink")
 
     def __init__(self, sink: Sink[B], function: Callable[[A], Iterable[B]]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._function = function
-        self._disposed = False
-        self._upstream: Upstream | None = None
-        self.on_error = sink.on_error
-        self.on_completed = sink.on_completed
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        self._sink.on_subscribe(self)
 
     def on_next(self, value: A) -> None:
         try:
@@ -54,12 +55,14 @@ class _Expand(Generic[A, B]):
             self._sink.on_error(error)
             return
         for item in items:
-            if self._disposed:
+            if self.disposed:
                 return
             self._sink.on_next(item)
 
-    def dispose(self) -> None:
-        if not self._disposed:
-            self._disposed = True
-            if self._upstream is not None:
-                self._upstream.dispose()
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._sink.on_completed()

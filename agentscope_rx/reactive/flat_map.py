@@ -18,7 +18,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Bound, Immediate
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Between, Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 A = TypeVar("A")
@@ -51,7 +51,7 @@ def flat_map_kind(
 def _flat_map(
     function: Callable[[A], abc.ObservableBase[B]], kind: type[A] | None, limit: int
 ) -> Callable[[Observable[A]], Flow[B]]:
-    def make_sink(sink: Sink[B], scope: Scope) -> Sink[A]:
+    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
         return FlatMapSink(sink, scope, function, kind, limit)
 
     if kind is None:
@@ -63,7 +63,7 @@ def _flat_map(
     return lambda source: Bound(source, answer, make_sink)
 
 
-class FlatMapSink(Generic[A, B]):
+class FlatMapSink(Link, Generic[A, B]):
     """Attaches an inner flow for each value, at most `limit` at once (0: no limit); the rest wait in order."""
 
     __slots__ = (
@@ -73,9 +73,7 @@ class FlatMapSink(Generic[A, B]):
         "_limit",
         "_outer_done",
         "_scope",
-        "_upstream",
         "_waiting",
-        "disposed",
         "function",
         "sink",
     )
@@ -88,21 +86,17 @@ class FlatMapSink(Generic[A, B]):
         kind: type[A] | None,
         limit: int,
     ) -> None:
+        self._upstream = None
+        self.disposed = False
         self.sink = sink
         self._scope = scope
         self.function = function
         self._kind = kind
         self._limit = limit
-        self._upstream: Upstream | None = None
         self._active: set[_Inner[A, B]] = set()
         self._waiting: deque[A] = deque()
         self._outer_done = False
         self._draining = False
-        self.disposed = False
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        self.sink.on_subscribe(self)
 
     def on_next(self, value: A) -> None:
         kind = self._kind
@@ -118,6 +112,7 @@ class FlatMapSink(Generic[A, B]):
         self.sink.on_error(error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._outer_done = True
         if not self._active and not self._waiting and not self._draining:
             self.sink.on_completed()
@@ -127,10 +122,12 @@ class FlatMapSink(Generic[A, B]):
             return
         self.disposed = True
         self._waiting.clear()
-        if self._upstream is not None:
-            self._upstream.dispose()
-        for inner in tuple(self._active):
-            inner.stop()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.dispose()
+        active, self._active = self._active, set()
+        for inner in active:
+            inner.dispose()
 
     def open(self, value: A) -> None:
         """Begin with the value; it is its turn."""
@@ -166,26 +163,20 @@ class FlatMapSink(Generic[A, B]):
             self.on_error(error)
 
 
-class _Inner(Generic[A, B]):
-    __slots__ = ("_parent", "_upstream", "on_next")
+class _Inner(Link, Generic[A, B]):
+    __slots__ = ("_parent", "on_next")
 
     def __init__(self, parent: FlatMapSink[A, B]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._parent = parent
-        self._upstream: Upstream | None = None
         # the downstream sink's own method: an inner value costs no call here
         self.on_next = parent.sink.on_next
 
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self._parent.disposed:
-            upstream.dispose()
-
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._parent.inner_failed(self, error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._parent.inner_completed(self)
-
-    def stop(self) -> None:
-        if self._upstream is not None:
-            self._upstream.dispose()

@@ -18,7 +18,7 @@ from reactivex import abc
 from typing_extensions import TypeIs
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Between, Link, Relay, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -33,11 +33,14 @@ class Immediate(Flow[T]):
         self.value = value
 
     def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        handle = _Handle()
-        sink.on_subscribe(handle)
-        if not handle.disposed:
+        if isinstance(sink, Link):
+            link: Link = sink
+        else:
+            link = Link()
+            sink.on_subscribe(link)
+        if not link.disposed:
             sink.on_next(self.value)
-        if not handle.disposed:
+        if not link.disposed:
             sink.on_completed()
 
 
@@ -59,7 +62,7 @@ class Bound(Flow[B], Generic[A, B]):
         self,
         source: abc.ObservableBase[A],
         function: Callable[[A], B | abc.ObservableBase[B]],
-        make_sink: Callable[[Sink[B], Scope], Sink[A]],
+        make_sink: Callable[[Sink[B], Scope], Between[A]],
         plain: bool = False,
     ) -> None:
         self.source = source
@@ -86,11 +89,11 @@ def reduced(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
 
 
 def _reduce(
-    source: abc.ObservableBase[object], handle: _Handle | None
+    source: abc.ObservableBase[object], link: Link | None
 ) -> tuple[abc.ObservableBase[object], list[Bound[object, object]]]:
     """The first flow of the chain that takes time (or the last value), and the operators behind it, outermost first."""
     behind: list[Bound[object, object]] = []
-    while handle is None or not handle.disposed:
+    while link is None or not link.disposed:
         if type(source) is Bound:
             behind.append(source)  # pyright: ignore[reportUnknownArgumentType]
             source = source.source  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
@@ -112,56 +115,28 @@ def is_observable(value: object) -> TypeIs[abc.ObservableBase[object]]:
 
 
 def _attach_fused(flow: Flow[T], sink: Sink[T], scope: Scope) -> None:
-    handle = _Handle()
-    sink.on_subscribe(handle)
-    if handle.disposed:
-        return
+    link: Sink[T] = sink
+    if not isinstance(link, Link):
+        link = Relay(sink)
+        sink.on_subscribe(link)
+        if link.disposed:
+            return
     try:
-        source, behind = _reduce(flow, handle)
+        source, behind = _reduce(flow, link)
     except Exception as error:
-        if not handle.disposed:
-            sink.on_error(error)
+        if not link.disposed:
+            link.on_error(error)
         return
-    if handle.disposed:
+    if link.disposed:
         return
     if not behind and type(source) is Immediate:
-        sink.on_next(cast("Immediate[T]", source).value)
-        if not handle.disposed:
-            sink.on_completed()
+        link.on_next(cast("Immediate[T]", source).value)
+        if not link.disposed:
+            link.on_completed()
         return
-    out: Sink[object] = cast("Sink[object]", _Relay(handle, sink))
+    out: Sink[object] = link  # pyright: ignore[reportAssignmentType]
     for bound in behind:
-        out = bound.make_sink(out, scope)
+        operator = bound.make_sink(out, scope)
+        out.on_subscribe(operator)
+        out = operator
     attach(source, out, scope)
-
-
-class _Handle:
-    """What a fused chain hands over before anything of it is called."""
-
-    __slots__ = ("_upstream", "disposed")
-
-    def __init__(self) -> None:
-        self.disposed = False
-        self._upstream: Upstream | None = None
-
-    def on_subscribe(self, upstream: Upstream, /) -> None:
-        self._upstream = upstream
-        if self.disposed:
-            upstream.dispose()
-
-    def dispose(self) -> None:
-        self.disposed = True
-        if self._upstream is not None:
-            self._upstream.dispose()
-
-
-class _Relay(Generic[T]):
-    """The downstream sink, but for the disposable, which it has got already."""
-
-    __slots__ = ("on_completed", "on_error", "on_next", "on_subscribe")
-
-    def __init__(self, handle: _Handle, sink: Sink[T]) -> None:
-        self.on_subscribe = handle.on_subscribe
-        self.on_next = sink.on_next
-        self.on_error = sink.on_error
-        self.on_completed = sink.on_completed

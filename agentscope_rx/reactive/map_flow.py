@@ -16,7 +16,7 @@ from reactivex import Observable, abc
 from agentscope_rx.reactive.flat_map import FlatMapSink
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Bound, is_observable
-from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.observer import Between, Sink
 from agentscope_rx.reactive.scope import Scope
 
 A = TypeVar("A")
@@ -30,7 +30,7 @@ def map_flow(function: Callable[[A], B | abc.ObservableBase[B]]) -> Callable[[Ob
     Cancels: the source and the answer in progress.
     """
 
-    def make_sink(sink: Sink[B], scope: Scope) -> Sink[A]:
+    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
         # one at a time: `open` itself tells plain answers from Flows
         return _MapFlow(sink, scope, function, None, 1)  # pyright: ignore[reportArgumentType]
 

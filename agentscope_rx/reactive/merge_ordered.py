@@ -17,7 +17,7 @@ from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -40,10 +40,9 @@ def merge_ordered(
     return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live).start())
 
 
-class _Merge(Generic[T]):
+class _Merge(Link, Generic[T]):
     __slots__ = (
         "_active",
-        "_disposed",
         "_limit",
         "_live",
         "_running",
@@ -62,6 +61,9 @@ class _Merge(Generic[T]):
         limit: int,
         live: Callable[[T], bool] | None,
     ) -> None:
+        # or ended
+        self.disposed = False
+        self._upstream = None
         self.sink = sink
         self._scope = scope
         self._sources = sources
@@ -71,7 +73,6 @@ class _Merge(Generic[T]):
         self._turn = 0
         self._active = 0
         self._starting = False
-        self._disposed = False
 
     def start(self) -> None:
         self.sink.on_subscribe(self)
@@ -83,7 +84,7 @@ class _Merge(Generic[T]):
             return
         self._starting = True
         started = self._turn + len(self._running)
-        while not self._disposed:
+        while not self.disposed:
             if self._running and self._running[0].completed:
                 self._running.popleft()
                 self._turn += 1
@@ -99,12 +100,12 @@ class _Merge(Generic[T]):
             else:
                 break
         self._starting = False
-        if not self._disposed and not self._running and started == len(self._sources):
-            self._disposed = True
+        if not self.disposed and not self._running and started == len(self._sources):
+            self.disposed = True
             self.sink.on_completed()
 
     def lane_next(self, lane: _Lane[T], value: T) -> None:
-        if self._disposed:
+        if self.disposed:
             return
         if self._running[0] is not lane or lane.held:
             try:
@@ -118,49 +119,44 @@ class _Merge(Generic[T]):
         self.sink.on_next(value)
 
     def lane_completed(self, lane: _Lane[T]) -> None:
-        if not self._disposed:
+        if not self.disposed:
             self._active -= 1
             self._advance()
 
     def lane_failed(self, error: Exception) -> None:
-        if not self._disposed:
+        if not self.disposed:
             self.dispose()
             self.sink.on_error(error)
 
-    @property
-    def disposed(self) -> bool:
-        return self._disposed
-
     def dispose(self) -> None:
-        if not self._disposed:
-            self._disposed = True
-            for lane in self._running:
-                lane.stop()
+        if not self.disposed:
+            self.disposed = True
+            lanes, self._running = self._running, deque()
+            for lane in lanes:
+                lane.dispose()
 
 
-class _Lane(Generic[T]):
+class _Lane(Link, Generic[T]):
     """One of the flows, and its results while it has not its turn."""
 
-    __slots__ = ("_parent", "_upstream", "completed", "held")
+    __slots__ = ("_parent", "completed", "held")
 
     def __init__(self, parent: _Merge[T]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._parent = parent
-        self._upstream: Upstream | None = None
         self.completed = False
         self.held: deque[T] = deque()
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self._parent.disposed:
-            upstream.dispose()
 
     def on_next(self, value: T) -> None:
         self._parent.lane_next(self, value)
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._parent.lane_failed(error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self.completed = True
         self._parent.lane_completed(self)
 
@@ -170,7 +166,3 @@ class _Lane(Generic[T]):
             value = self.held[0]
             sink.on_next(value)
             self.held.popleft()
-
-    def stop(self) -> None:
-        if not self.completed and self._upstream is not None:
-            self._upstream.dispose()

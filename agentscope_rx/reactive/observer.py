@@ -9,6 +9,10 @@ operators, a user's) are attached through their public `subscribe`, their signal
 
 Laws that every source keeps: it hands over its disposable before its first signal, looks at it before each signal, and
 signals outside the `try` that maps its own errors. Disposal is idempotent and travels up at once.
+
+An operator is a `Link`: it has handed itself over by the time that it is attached. So a source that does nothing but
+look whether it is disposed needs no disposable of its own: it looks at the link's. References down, to the sink, last;
+those up end with the run, so that a run that is over goes at once, and not when the collector comes by.
 """
 
 from __future__ import annotations
@@ -44,6 +48,10 @@ class Sink(Protocol[T_in]):
     def on_completed(self) -> None: ...
 
 
+class Between(Sink[T_in], Upstream, Protocol):
+    """A sink that is also what the sink below it stops its source with."""
+
+
 class Cancelled(abc.DisposableBase):
     """A disposable that is no more than a flag for its source to look at."""
 
@@ -54,6 +62,55 @@ class Cancelled(abc.DisposableBase):
 
     def dispose(self) -> None:
         self.disposed = True
+
+
+class Link:
+    """An operator on its way between a source and a sink: what is upstream, and whether to go on.
+
+    Whoever extends it is handed over to its sink before it is attached, lets go of `_upstream` at the terminal signal,
+    and disposes itself, not its upstream, where it wants no more.
+    """
+
+    __slots__ = ("_upstream", "disposed")
+
+    def __init__(self) -> None:
+        self._upstream: Upstream | None = None
+        self.disposed = False
+
+    def on_subscribe(self, upstream: Upstream, /) -> None:
+        """Remember how to stop the source, or do it."""
+        if self.disposed:
+            upstream.dispose()
+        else:
+            self._upstream = upstream
+
+    def dispose(self) -> None:
+        """Stop the source. Idempotent."""
+        self.disposed = True
+        upstream = self._upstream
+        if upstream is not None:
+            self._upstream = None
+            upstream.dispose()
+
+
+class Relay(Link, Generic[T]):
+    """The sink downstream, but for the disposable, which it has got already: this."""
+
+    __slots__ = ("_sink", "on_next")
+
+    def __init__(self, sink: Sink[T]) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._sink = sink
+        self.on_next = sink.on_next
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._sink.on_completed()
 
 
 def attach(source: abc.ObservableBase[T], sink: Sink[T], scope: Scope) -> None:
@@ -112,14 +169,17 @@ class _Foreign(Generic[T]):
             return
         if self._disposed:
             self.dispose()
+        elif self._done:
+            self._subscription = None
         for start in starts:
             start()
 
     def dispose(self) -> None:
         self._disposed = True
-        if self._subscription is not None:
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None:
             try:
-                self._subscription.dispose()
+                subscription.dispose()
             except Exception as error:
                 # must not keep the rest of the run from being disposed
                 report_dropped(error, "disposing a source")
@@ -152,9 +212,11 @@ class _Foreign(Generic[T]):
     def _error(self, error: Exception) -> None:
         if not (self._disposed or self._done):
             self._done = True
+            self._subscription = None
             self._sink.on_error(error)
 
     def _completed(self) -> None:
         if not (self._disposed or self._done):
             self._done = True
+            self._subscription = None
             self._sink.on_completed()

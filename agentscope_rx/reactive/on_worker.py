@@ -84,6 +84,7 @@ class _Blocking(Generic[T]):
         self._sink.on_error(refusal)
 
     def emit_once(self, value: object, error: BaseException | None) -> None:
+        self._job = None
         if self.disposed:
             return
         if error is not None:
@@ -96,8 +97,9 @@ class _Blocking(Generic[T]):
     def dispose(self) -> None:
         if not self.disposed:
             self.disposed = True
-            if self._job is not None:
-                self._job.abandon()
+            job, self._job = self._job, None
+            if job is not None:
+                job.abandon()
 
 
 class _BlockingItems(_Blocking[T]):
@@ -125,6 +127,7 @@ class _BlockingItems(_Blocking[T]):
             return _END
 
     def _emit(self, value: object, error: BaseException | None) -> None:
+        self._job = None
         if self.disposed:
             return
         if error is not None:
@@ -138,7 +141,6 @@ class _BlockingItems(_Blocking[T]):
             if not self.disposed:
                 self._sink.on_completed()
             return
-        self._job = None
         self._sink.on_next(cast("T", value))
         if not self.disposed:
             demand = self._scope.demand
@@ -156,7 +158,8 @@ class _BlockingItems(_Blocking[T]):
             return
         self.disposed = True
         # a fetch that is under way is abandoned, and closes the iterator when it is back
-        if (self._job is None or not self._job.abandon()) and isinstance(self._iterator, Generator):
+        job, self._job = self._job, None
+        if (job is None or not job.abandon()) and isinstance(self._iterator, Generator):
             self._close_on_worker()
 
     def _close_on_worker(self) -> None:

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 from reactivex import abc
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -47,27 +47,22 @@ def recurse(first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Flow[T]:
     return Flow(lambda sink, scope: _Recurse(sink, scope).start(first))
 
 
-class _Recurse(Generic[T]):
-    __slots__ = ("_advancing", "_disposed", "_next", "_scope", "_sink", "_stage_done", "_upstream")
+class _Recurse(Link, Generic[T]):
+    __slots__ = ("_advancing", "_next", "_scope", "_sink", "_stage_done")
 
     def __init__(self, sink: Sink[T], scope: Scope) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._scope = scope
         self._next: Callable[[], abc.ObservableBase[T | Tail[T]]] | None = None
-        self._upstream: Upstream | None = None
         self._stage_done = False
         self._advancing = False
-        self._disposed = False
 
     def start(self, first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> None:
         self._sink.on_subscribe(self)
         self._next = first
         self._advance()
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self._disposed:
-            upstream.dispose()
 
     def on_next(self, value: T | Tail[T]) -> None:
         if type(value) is Tail:
@@ -76,10 +71,12 @@ class _Recurse(Generic[T]):
             self._sink.on_next(value)  # pyright: ignore[reportArgumentType]
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._next = None
         self._sink.on_error(error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._stage_done = True
         if self._next is None:
             self._sink.on_completed()
@@ -87,25 +84,21 @@ class _Recurse(Generic[T]):
             self._advance()
 
     def dispose(self) -> None:
-        if not self._disposed:
-            self._disposed = True
-            self._next = None
-            if self._upstream is not None:
-                self._upstream.dispose()
+        self._next = None
+        super().dispose()
 
     def _advance(self) -> None:
         """Attach the next stage, and the ones after it for as long as each completes while it is being attached."""
         self._advancing = True
         self._stage_done = True
-        while self._stage_done and self._next is not None and not self._disposed:
+        while self._stage_done and self._next is not None and not self.disposed:
             build, self._next = self._next, None
             self._stage_done = False
-            self._upstream = None
             try:
                 stage = build()
             except Exception as error:
                 self._sink.on_error(error)
                 break
-            if not self._disposed:
+            if not self.disposed:
                 attach(stage, self, self._scope)
         self._advancing = False

@@ -23,7 +23,7 @@ from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_none
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 
@@ -93,9 +93,8 @@ class _History(str):
     __slots__ = ()
 
 
-class _Retry(Generic[T]):
+class _Retry(Link, Generic[T]):
     __slots__ = (
-        "_disposed",
         "_emitted",
         "_failures",
         "_notice",
@@ -106,7 +105,6 @@ class _Retry(Generic[T]):
         "_started",
         "_timer",
         "_told",
-        "_upstream",
         "_waited",
     )
 
@@ -118,15 +116,15 @@ class _Retry(Generic[T]):
         policy: RetryPolicy,
         notice: Callable[[Attempt], T] | None,
     ) -> None:
+        self._upstream = None
+        self.disposed = False
         self._sink = sink
         self._scope = scope
         self._source = source
         self._policy = policy
         self._notice = notice
-        self._upstream: Upstream | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
-        self._disposed = False
         self._failures = 0
         # texts, the latest few: an error would hold its frames for as long as the trying goes on
         self._told: deque[str] = deque(maxlen=5)
@@ -134,23 +132,21 @@ class _Retry(Generic[T]):
         self._waited = 0.0
 
     def attempt(self) -> None:
-        if not self._disposed:
+        self._timer = None
+        if not self.disposed:
             self._emitted = False
             attach(self._source, self, self._scope)
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self._disposed:
-            upstream.dispose()
 
     def on_next(self, value: T) -> None:
         self._emitted = True
         self._sink.on_next(value)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._sink.on_completed()
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._failures += 1
         try:
             delay = self._decide(error)
@@ -172,16 +168,15 @@ class _Retry(Generic[T]):
                 self._sink.on_error(failure)
                 return
             self._sink.on_next(told)
-        if not self._disposed:
+        if not self.disposed:
             # through the loop also without delay: an attempt that fails at once must not nest in the one before
             self._timer = self._scope.call_later(delay, self.attempt)
 
     def dispose(self) -> None:
-        self._disposed = True
+        super().dispose()
         if self._timer is not None:
             self._timer.cancel()
-        if self._upstream is not None:
-            self._upstream.dispose()
+            self._timer = None
 
     def _decide(self, error: Exception) -> float | None:
         """Seconds until the next attempt, or None to give up."""

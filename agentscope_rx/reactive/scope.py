@@ -67,14 +67,20 @@ class Scope(PeriodicScheduler):
         """Whether this thread is the one that runs the loop."""
         return running_loop() is self.loop
 
-    def spawn(self, coroutine: Coroutine[object, None, None]) -> asyncio.Task[None]:
-        """Run a source's coroutine as a task in a fresh copy of the subscriber's context; counted until it ends."""
+    def spawn(
+        self, coroutine: Coroutine[object, None, None], ended: Callable[[asyncio.Task[None]], object] | None = None
+    ) -> asyncio.Task[None]:
+        """Run a source's coroutine as a task in a fresh copy of the subscriber's context; counted until it ends.
+
+        `ended(task)` is called then, if given, and has to call `self.ended(task)` in its turn.
+        """
         task = self.loop.create_task(coroutine, context=self.context.copy())
         self.work.begin()
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self.ended if ended is None else ended)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """A task is over: its work is counted off."""
         if not task.cancelled():
             error = task.exception()
             if error is not None:
@@ -117,6 +123,7 @@ class Scope(PeriodicScheduler):
         cancelled: list[bool] = []
 
         def act() -> None:
+            handles.clear()
             if not cancelled:
                 handles.append(self.invoke_action(action, state))
 

@@ -80,6 +80,7 @@ def timer(seconds: float) -> Flow[int]:
             return
 
         def ring() -> None:
+            flag.handle = None
             if not flag.disposed:
                 sink.on_next(0)
             if not flag.disposed:
@@ -114,7 +115,7 @@ def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
         source = _Call(sink, scope)
         sink.on_subscribe(source)
         if not source.disposed:
-            source.start(scope, source.drive(call))
+            source.start(source.drive(call))
 
     return Flow(connect)
 
@@ -133,7 +134,7 @@ def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
         source = _Await(sink, scope, awaitable)
         sink.on_subscribe(source)
         if not source.disposed:
-            source.task = scope.spawn(source.drive(wait))
+            source.start(source.drive(wait))
 
     return Flow(connect)
 
@@ -149,7 +150,7 @@ def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
         source = _Reader(sink, scope)
         sink.on_subscribe(source)
         if not source.disposed:
-            source.start(scope, source.drive(make))
+            source.start(source.drive(make))
 
     return Flow(connect)
 
@@ -160,26 +161,31 @@ class _TaskSource(Generic[T]):
     They run in a context of their own: what the source's code sets is not seen by what follows on its signals.
     """
 
-    __slots__ = ("_signal", "_signalling", "_sink", "disposed", "task")
+    __slots__ = ("_scope", "_signal", "_signalling", "_sink", "disposed", "task")
 
     def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._sink = sink
+        self._scope = scope
         self._signal = scope.context.copy().run
         self._signalling = False
         self.disposed = False
         self.task: asyncio.Task[None] | None = None
 
-    def start(self, scope: Scope, coroutine: Coroutine[object, None, None]) -> None:
-        self.task = scope.spawn(coroutine)
-        self.task.add_done_callback(self._never_began)
+    def start(self, coroutine: Coroutine[object, None, None]) -> None:
+        self.task = self._scope.spawn(coroutine, self._ended)
 
-    def _never_began(self, task: asyncio.Task[None]) -> None:
-        # a task that is cancelled before its first step (by a loop that shuts down at once) runs not a line of ours
-        if not (self._signalling or self.disposed):
-            self._signalling = True
-            self._signal(
-                self._sink.on_error, SourceCancelledError("A source was cancelled from outside before it began.")
-            )
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        # its traceback, if it was cancelled, holds the frame that holds this
+        self.task = None
+        try:
+            # a task that is cancelled before its first step (by a loop that shuts down at once) runs not a line of ours
+            if not (self._signalling or self.disposed):
+                self._signalling = True
+                self._signal(
+                    self._sink.on_error, SourceCancelledError("A source was cancelled from outside before it began.")
+                )
+        finally:
+            self._scope.ended(task)
 
     def dispose(self) -> None:
         if not self.disposed:
@@ -190,14 +196,13 @@ class _TaskSource(Generic[T]):
     def _cancelled_from_outside(self) -> bool:
         return self.task is None or self.task.cancelling() > 0
 
-    def _finish(self, error: BaseException | None) -> None:
-        """The terminal signal; nothing is cancelled from here on. A cancellation goes on as it came."""
+    def _finish(self, error: BaseException | None) -> bool:
+        """The terminal signal; nothing is cancelled from here on. True for a cancellation: it goes on as it came."""
         if self.disposed:
             if isinstance(error, Exception):
                 report_dropped(error, "a disposed source")
-            elif error is not None:
-                raise error
-            return
+                return False
+            return error is not None
         self._signalling = True
         if error is None:
             self._signal(self._sink.on_completed)
@@ -209,7 +214,8 @@ class _TaskSource(Generic[T]):
             self._signal(self._sink.on_error, failure)
         else:
             self._signal(self._sink.on_error, SourceCancelledError(f"A source was cancelled from outside: {error!r}"))
-            raise error
+            return True
+        return False
 
 
 class _Call(_TaskSource[T]):
@@ -227,7 +233,8 @@ class _Call(_TaskSource[T]):
                 self._finish(None)
             return
         try:
-            self._finish(failure)
+            if self._finish(failure):
+                raise failure
         finally:
             # its traceback holds this frame: no cycle for each failed call
             del failure
@@ -293,7 +300,8 @@ class _Reader(_TaskSource[T]):
                 except BaseException as error:
                     failure = error
         try:
-            self._finish(failure)
+            if self._finish(failure) and failure is not None:
+                raise failure
         finally:
             del failure
 

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.signal import Signal
 
@@ -37,34 +37,30 @@ def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], 
     return operator
 
 
-class _StopOn(Generic[T]):
-    __slots__ = ("_done", "_forget", "_grace", "_scope", "_signal", "_sink", "_timer", "_upstream")
+class _StopOn(Link, Generic[T]):
+    __slots__ = ("_forget", "_grace", "_scope", "_signal", "_sink", "_timer")
 
     def __init__(self, sink: Sink[T], scope: Scope, signal: Signal, grace: float) -> None:
+        self._upstream = None
+        # or stopped
+        self.disposed = False
         self._sink = sink
         self._scope = scope.child() if grace else scope
         self._signal = signal
         self._grace = grace
-        self._upstream: Upstream | None = None
         self._forget: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._done = False
 
     def start(self, source: Observable[T]) -> None:
         self._sink.on_subscribe(self)
-        if self._done:
+        if self.disposed:
             return
         if self._signal.fired:
-            self._done = True
+            self.disposed = True
             self._sink.on_completed()
             return
         self._forget = self._signal.listen(self._stop)
         attach(source, self, self._scope)
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self._done:
-            upstream.dispose()
 
     def on_next(self, value: T) -> None:
         # a source that never waits gives the loop no chance to call the listeners: ask
@@ -82,21 +78,17 @@ class _StopOn(Generic[T]):
         self._sink.on_completed()
 
     def dispose(self) -> None:
+        super().dispose()
         self._finish()
-        if self._upstream is not None:
-            self._upstream.dispose()
 
     def _stop(self) -> None:
-        if self._done:
+        if self.disposed:
             return
-        self._done = True
-        if self._upstream is not None:
-            self._upstream.dispose()
+        super().dispose()
         if not self._grace or self._scope.work.count == 0:
             self._end()
             return
-        forget_work = self._scope.work.when_idle(self._end)
-        self._forget = forget_work
+        self._forget = self._scope.work.when_idle(self._end)
         self._timer = self._scope.call_later(self._grace, self._end)
 
     def _end(self) -> None:
@@ -104,7 +96,8 @@ class _StopOn(Generic[T]):
         self._sink.on_completed()
 
     def _finish(self) -> None:
-        self._done = True
+        self.disposed = True
+        self._upstream = None
         if self._forget is not None:
             self._forget()
             self._forget = None

@@ -15,7 +15,7 @@ from reactivex import abc
 from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.observer import STARTS, Upstream, attach
+from agentscope_rx.reactive.observer import STARTS, Link, attach
 from agentscope_rx.reactive.runtime import is_library_loop, runtime
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.work import Work
@@ -26,10 +26,10 @@ _log = logging.getLogger("agentscope_rx")
 SLOW_CALLBACK_SECONDS = 0.1
 
 
-class Subscription(abc.DisposableBase, Generic[T]):
+class Subscription(Link, abc.DisposableBase, Generic[T]):
     """One subscriber of one run."""
 
-    __slots__ = ("__weakref__", "_completed", "_error", "_next", "_stopped", "_upstream", "scope")
+    __slots__ = ("__weakref__", "_completed", "_error", "_next", "scope")
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class Subscription(abc.DisposableBase, Generic[T]):
         self._next: abc.OnNext[T] | None = on_next
         self._error = on_error
         self._completed = on_completed
-        self._stopped = False
-        self._upstream: Upstream | None = None
+        self._upstream = None
+        # or ended
+        self.disposed = False
 
     def start(self, source: abc.ObservableBase[T]) -> None:
         """Attach to the source: now if this is the loop's thread, else as soon as the loop gets to it."""
@@ -64,7 +65,7 @@ class Subscription(abc.DisposableBase, Generic[T]):
 
     def cut_off(self, error: Exception) -> Work:
         """End the run from below, as its loop does that shuts down: stop what is upstream, then tell the subscriber."""
-        if not self._stopped:
+        if not self.disposed:
             self.scope.context.copy().run(self._cut_off, error)
         return self.scope.work
 
@@ -73,7 +74,7 @@ class Subscription(abc.DisposableBase, Generic[T]):
         self.on_error(error)
 
     def _attach(self, source: abc.ObservableBase[T]) -> None:
-        if self._stopped:
+        if self.disposed:
             return
         runtime().watch(self)
         try:
@@ -84,60 +85,71 @@ class Subscription(abc.DisposableBase, Generic[T]):
             self._stop_upstream()
             self.on_error(error)
 
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self._stopped:
-            upstream.dispose()
-
     def on_next(self, value: T) -> None:
-        if self._stopped or self._next is None:
+        # (read once: another thread may dispose)
+        on_next = self._next
+        if self.disposed or on_next is None:
             return
         try:
-            self._next(value)
+            on_next(value)
         except BaseException as error:
             self._subscriber_failed(error)
 
     def on_error(self, error: Exception) -> None:
-        if self._stopped:
+        on_error = self._error
+        if self.disposed:
             report_dropped(error, "a disposed run")
             return
-        self._stopped = True
-        if self._error is None:
+        self._end()
+        if on_error is None:
             report_dropped(error, "a run without on_error")
             return
         try:
-            self._error(error)
+            on_error(error)
         except BaseException as failure:
             self._subscriber_failed(failure)
 
     def on_completed(self) -> None:
-        if self._stopped:
+        on_completed = self._completed
+        if self.disposed:
             return
-        self._stopped = True
-        if self._completed is None:
+        self._end()
+        if on_completed is None:
             return
         try:
-            self._completed()
+            on_completed()
         except BaseException as error:
             self._subscriber_failed(error)
 
     def dispose(self) -> None:
         """Stop the run: no signal follows. Idempotent, from any thread."""
-        if self._stopped:
+        if self.disposed:
             return
-        self._stopped = True
+        self.disposed = True
         if self.scope.is_here():
             self._stop_upstream()
         else:
             self.scope.call_from_thread(self._stop_upstream)
+        self._forget()
+
+    def _end(self) -> None:
+        self.disposed = True
+        self._upstream = None
+        self._forget()
+
+    def _forget(self) -> None:
+        # the callbacks may well hold this subscription
+        self._next = self._error = self._completed = None
 
     def _stop_upstream(self) -> None:
-        if self._upstream is not None:
-            self._upstream.dispose()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.dispose()
 
     def _subscriber_failed(self, error: BaseException) -> None:
-        self._stopped = True
+        self.disposed = True
         self._stop_upstream()
+        self._forget()
         if not isinstance(error, Exception):
             raise error
         report_dropped(error, "a subscriber's callback")

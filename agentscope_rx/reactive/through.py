@@ -22,7 +22,7 @@ from typing import Generic, TypeVar, cast
 from reactivex import Observable
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def through(kind: type[K], operator: Callable[[Observable[K]], Observable[K]]) -
     return wrap
 
 
-class _Through(Generic[T, K]):
+class _Through(Link, Generic[T, K]):
     """The outer sink. `_inside` is where the operator listens, `_Outside` takes what it emits."""
 
     __slots__ = (
@@ -53,14 +53,15 @@ class _Through(Generic[T, K]):
         "_outside_done",
         "_scope",
         "_source_done",
-        "_upstream",
-        "disposed",
         "sink",
     )
 
     def __init__(
         self, sink: Sink[T], scope: Scope, kind: type[K], operator: Callable[[Observable[K]], Observable[K]]
     ) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
         self.sink = sink
         self._scope = scope
         self._kind = kind
@@ -68,9 +69,7 @@ class _Through(Generic[T, K]):
         self._inside: _Inside[K] = _Inside()
         self._source_done = False
         self._outside_done = False
-        self._outside: Upstream | None = None
-        self._upstream: Upstream | None = None
-        self.disposed = False
+        self._outside: _Outside[K] | None = None
 
     def start(self, source: Observable[T]) -> None:
         self.sink.on_subscribe(self)
@@ -81,16 +80,12 @@ class _Through(Generic[T, K]):
         except Exception as error:
             failure = error
         else:
-            attach(outside, _Outside(cast("_Through[object, K]", self)), self._scope)
+            self._outside = _Outside(cast("_Through[object, K]", self))
+            attach(outside, self._outside, self._scope)
             if not self.disposed:
                 attach(source, self, self._scope)
             return
         self.fail(failure)
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self.disposed:
-            upstream.dispose()
 
     def on_next(self, value: T) -> None:
         if isinstance(value, self._kind):
@@ -99,18 +94,15 @@ class _Through(Generic[T, K]):
             self.sink.on_next(value)
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         # not into the operator: it must not turn a failed stage into a completed one
         self.fail(error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._source_done = True
         self._inside.complete()
         self._end_if_both_have()
-
-    def outside_subscribed(self, upstream: Upstream) -> None:
-        self._outside = upstream
-        if self.disposed:
-            upstream.dispose()
 
     def emit(self, value: K) -> None:
         if not self.disposed:
@@ -119,6 +111,7 @@ class _Through(Generic[T, K]):
     def flushed(self) -> None:
         """The operator has completed; if the source has too, all is over."""
         self._inside.close()
+        self._outside = None
         self._outside_done = True
         self._end_if_both_have()
 
@@ -134,12 +127,11 @@ class _Through(Generic[T, K]):
 
     def dispose(self) -> None:
         if not self.disposed:
-            self.disposed = True
+            super().dispose()
             self._inside.close()
-            if self._upstream is not None:
-                self._upstream.dispose()
-            if self._outside is not None:
-                self._outside.dispose()
+            outside, self._outside = self._outside, None
+            if outside is not None:
+                outside.dispose()
 
 
 class _Inside(Generic[K]):
@@ -205,11 +197,19 @@ class _Ear(Generic[K]):
             self._inside.leave(self)
 
 
-class _Outside(Generic[K]):
-    __slots__ = ("on_completed", "on_error", "on_next", "on_subscribe")
+class _Outside(Link, Generic[K]):
+    __slots__ = ("_parent", "on_next")
 
     def __init__(self, parent: _Through[object, K]) -> None:
-        self.on_subscribe = parent.outside_subscribed
+        self._upstream = None
+        self.disposed = False
+        self._parent = parent
         self.on_next = parent.emit
-        self.on_error = parent.fail
-        self.on_completed = parent.flushed
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._parent.fail(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._parent.flushed()

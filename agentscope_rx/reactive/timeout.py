@@ -17,7 +17,7 @@ from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -44,9 +44,10 @@ def timeout(
             if first is None and idle is None and total is None:
                 attach(source, sink, scope)
                 return
-            deadlines = _Timeout(sink, scope, first, idle, total, error)
+            paced = first is not None or idle is not None
+            deadlines = (_Timeout if paced else _Total)(sink, scope, first, idle, total, error)
             sink.on_subscribe(deadlines)
-            if not deadlines.done:
+            if not deadlines.disposed:
                 deadlines.start(source)
 
         return Flow(connect)
@@ -54,7 +55,7 @@ def timeout(
     return operator
 
 
-class _Timeout(Generic[T]):
+class _Timeout(Link, Generic[T]):
     __slots__ = (
         "_error",
         "_first",
@@ -66,10 +67,7 @@ class _Timeout(Generic[T]):
         "_sink",
         "_total",
         "_total_timer",
-        "_upstream",
         "_withheld",
-        "done",
-        "on_next",
     )
 
     def __init__(
@@ -81,21 +79,20 @@ class _Timeout(Generic[T]):
         total: float | None,
         error: Callable[[str, float], Exception],
     ) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
         self._sink = sink
         self._scope = scope
         self._first = first
         self._idle = idle
         self._total = total
         self._error = error
-        self._upstream: Upstream | None = None
         self._pace_timer: asyncio.TimerHandle | None = None
         self._total_timer: asyncio.TimerHandle | None = None
         self._seen = False
         self._last = 0.0
         self._withheld = 0.0
-        self.done = False
-        # with a total deadline alone, values pass without a call here
-        self.on_next = sink.on_next if first is None and idle is None else self._timed_next
 
     def start(self, source: Observable[T]) -> None:
         if self._total is not None:
@@ -106,12 +103,7 @@ class _Timeout(Generic[T]):
             self._pace_timer = self._scope.call_later(limit, self._pace_passed)
         attach(source, self, self._scope)
 
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._upstream = upstream
-        if self.done:
-            upstream.dispose()
-
-    def _timed_next(self, value: T) -> None:
+    def on_next(self, value: T, /) -> None:
         self._note_time()
         if not self._seen:
             self._seen = True
@@ -123,17 +115,18 @@ class _Timeout(Generic[T]):
         self._sink.on_next(value)
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._stop_timers()
         self._sink.on_error(error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._stop_timers()
         self._sink.on_completed()
 
     def dispose(self) -> None:
         self._stop_timers()
-        if self._upstream is not None:
-            self._upstream.dispose()
+        super().dispose()
 
     def _note_time(self) -> None:
         self._last = self._scope.loop.time()
@@ -142,14 +135,16 @@ class _Timeout(Generic[T]):
             self._withheld = demand.withheld()
 
     def _stop_timers(self) -> None:
-        self.done = True
+        self.disposed = True
         if self._pace_timer is not None:
             self._pace_timer.cancel()
+            self._pace_timer = None
         if self._total_timer is not None:
             self._total_timer.cancel()
+            self._total_timer = None
 
     def _pace_passed(self) -> None:
-        if self.done:
+        if self.disposed:
             return
         limit = self._idle if self._seen else self._first
         assert limit is not None
@@ -171,7 +166,7 @@ class _Timeout(Generic[T]):
             self._pace_passed()
 
     def _total_passed(self) -> None:
-        if not self.done and self._total is not None:
+        if not self.disposed and self._total is not None:
             self._expire("total", self._total)
 
     def _expire(self, which: str, limit: float) -> None:
@@ -181,3 +176,21 @@ class _Timeout(Generic[T]):
         except Exception as failure:
             error = failure
         self._sink.on_error(error)
+
+
+class _Total(_Timeout[T]):
+    """A total deadline alone: values pass without a call here."""
+
+    __slots__ = ("on_next",)
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        first: float | None,
+        idle: float | None,
+        total: float | None,
+        error: Callable[[str, float], Exception],
+    ) -> None:
+        super().__init__(sink, scope, first, idle, total, error)
+        self.on_next = sink.on_next

@@ -20,7 +20,7 @@ from reactivex import abc
 
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.observer import Link, Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.work import CleanUpTimeoutError
 
@@ -69,12 +69,15 @@ def using(
         except Exception as error:
             sink.on_error(error)
             return
-        attach(resource, _Acquiring(cast("_Using[R, object]", holder)), scope)
+        acquiring = _Acquiring(cast("_Using[R, object]", holder))
+        holder.on_subscribe(acquiring)
+        if not acquiring.disposed:
+            attach(resource, acquiring, scope)
 
     return Flow(connect)
 
 
-class _Using(Generic[R, T]):
+class _Using(Link, Generic[R, T]):
     __slots__ = (
         "_clean_up_seconds",
         "_eager",
@@ -85,10 +88,8 @@ class _Using(Generic[R, T]):
         "_resource",
         "_scope",
         "_use",
-        "disposed",
         "on_next",
         "sink",
-        "upstream",
     )
 
     def __init__(
@@ -101,6 +102,8 @@ class _Using(Generic[R, T]):
         leaving: Callable[[R], object] | None,
         clean_up_seconds: float,
     ) -> None:
+        self._upstream = None
+        self.disposed = False
         self.sink = sink
         self._scope = scope
         self._inner = scope.child()
@@ -110,8 +113,6 @@ class _Using(Generic[R, T]):
         self._leaving = leaving
         self._clean_up_seconds = clean_up_seconds
         self._held = False
-        self.upstream: Upstream | None = None
-        self.disposed = False
         self.on_next = sink.on_next
 
     def acquired(self, resource: R) -> None:
@@ -144,15 +145,12 @@ class _Using(Generic[R, T]):
         if not self.disposed:
             attach(source, self, self._inner)
 
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self.upstream = upstream
-        if self.disposed:
-            upstream.dispose()
-
     def on_completed(self) -> None:
+        self._upstream = None
         self._end(Ending.COMPLETED, self.sink.on_completed)
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         # parallel sources were cancelled by this error: their `finally` blocks may still use the resource
         self._when_idle(lambda: self._end(Ending.FAILED, lambda: self.sink.on_error(error), error))
 
@@ -165,8 +163,9 @@ class _Using(Generic[R, T]):
                 self._leaving(self._resource)
             except Exception as error:
                 report_dropped(error, "leaving a resource")
-        if self.upstream is not None:
-            self.upstream.dispose()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.dispose()
         if self._held:
             self._scope.work.begin()
             self._when_idle(lambda: self._let_go(Ending.DISPOSED, self._scope.work.end))
@@ -232,22 +231,23 @@ class _Using(Generic[R, T]):
         forget = work.when_idle(idle)
 
 
-class _Acquiring(Generic[R]):
+class _Acquiring(Link, Generic[R]):
     __slots__ = ("_holder",)
 
     def __init__(self, holder: _Using[R, object]) -> None:
+        self._upstream = None
+        self.disposed = False
         self._holder = holder
-
-    def on_subscribe(self, upstream: Upstream) -> None:
-        self._holder.on_subscribe(upstream)
 
     def on_next(self, value: R) -> None:
         self._holder.acquired(value)
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._holder.not_acquired(error)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._holder.begin()
 
 

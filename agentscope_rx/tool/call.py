@@ -196,6 +196,7 @@ class _Running:
             self._sink.on_next(ToolChunk(self._call, self._last.output))
 
     def on_completed(self) -> None:
+        self._upstream = None
         value = self._held if self._held is not _Nothing else self._last
         try:
             result = result_of(self._call, value)
@@ -205,6 +206,7 @@ class _Running:
         self.finish(result)
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         if isinstance(error, SourceCancelledError):
             self._sink.on_error(error)
             return
@@ -223,5 +225,6 @@ class _Running:
 
     def dispose(self) -> None:
         self.disposed = True
-        if self._upstream is not None:
-            self._upstream.dispose()
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.dispose()

@@ -314,7 +314,7 @@ def test_an_executor_that_is_shut_down_is_an_error_and_never_a_hang() -> None:
             (error,) = recorder.heard
             assert isinstance(error, RuntimeError)
         await busy.end()
-        assert WORKERS.outstanding == 0
+        until(lambda: WORKERS.outstanding == 0)
 
     run_virtual(main())
 
