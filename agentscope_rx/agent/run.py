@@ -166,9 +166,10 @@ class Run:
         self.interrupt_message: Msg | None = None
         self.interrupt_source = InterruptSource.USER
         self.cut = Cut.REPLY
-        if (demand := self.scope.demand) is not None:
+        scope = self.scope
+        if (demand := scope.demand) is not None:
             # a consumer that has stalled does not keep the run from ending; after the others who listen have stopped
-            self.interrupt.listen(lambda: self.scope.call_soon(demand.waive))
+            self.interrupt.listen(lambda: scope.call_soon(demand.waive))
 
     @property
     def interrupted(self) -> bool:
