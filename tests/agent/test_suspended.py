@@ -1,4 +1,4 @@
-"""Suspended calls: any tool may leave its call to somebody outside; what else ran is kept, and the run can go on.
+"""Suspended calls: any tool may leave its call to somebody outside; what else ran is kept, and the run can go on."""
 
 from __future__ import annotations
 
