@@ -162,14 +162,14 @@ class Asking:
             try:
                 given = extract_object(answer.text)
             except NoJsonError as error:
-                return self._in_vain((str(error),), answer.text, MEND), self._attempt(answer)
+                return self._in_vain((str(error),), answer.text, MEND), self.attempt(answer)
         try:
             if given is None:
                 raise InvalidArgumentsError(request.name, [_IN_WORDS.format(name=request.name)])
             read = request.shape.read(given, request.name)
         except InvalidArgumentsError as error:
             hint = REMINDER.format(name=request.name) if request.mode == "tool" else MEND
-            return self._in_vain(error.problems, answer.text, hint), self._attempt(answer)
+            return self._in_vain(error.problems, answer.text, hint), self.attempt(answer)
         return Verdict.ACCEPTED, self._reply(answer, request.shape.value(read), request.shape.text(read))
 
     def result(self, call: ToolUseBlock, result: ToolResultBlock) -> None:
@@ -214,9 +214,9 @@ class Asking:
             return message.replace(content=content)
         return message.replace(content=content, metadata={**message.metadata, STRUCTURED: value})
 
-    def _attempt(self, answer: Msg) -> Msg:
-        """In the modes where words are the output, those that were in vain are a trace of it."""
-        if self.request.mode != "tool":
+    def attempt(self, answer: Msg) -> Msg:
+        """An answer in vain, or cut off: in the modes where words are the output, they are a trace of it."""
+        if self.request.mode != "tool" and not answer.tool_calls:
             self.attempts.add(answer.id)
         return answer
 

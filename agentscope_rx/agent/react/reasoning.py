@@ -117,6 +117,8 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     )
     if asking is not None and decision is Decision.FINISH:
         return words(agent, run, asking, post if post.goto_messages is None else post.replace(goto_messages=None))
+    if asking is not None and decision is Decision.INTERRUPT:
+        asking.attempt(post.message)
     reason = _REASONS.get(decision)
     if reason is not None:
         message = run.final(post.message, reason)
