@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 from reactivex import abc
 
 from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.fuse import Immediate
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -65,6 +66,9 @@ class _Concat(Link, Generic[T]):
                 return
             source = self._sources[self._index]
             self._index += 1
+            if type(source) is Immediate:
+                self.on_next(source.value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                continue
             self._done = False
             attach(source, self, self._scope)
         self._advancing = False

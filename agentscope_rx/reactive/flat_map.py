@@ -33,32 +33,32 @@ def flat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observ
     Signals: the inner values as they come; completion when the source and all inner flows have completed.
     Cancels: the source and every inner flow.
     """
-    return _flat_map(function, None, 0)
+
+    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
+        return FlatMapSink(sink, scope, function, None, 0)
+
+    return lambda source: Bound(source, function, make_sink)
 
 
 def concat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observable[A]], Flow[B]]:
     """Emits what `function(value)` emits for each value in turn; the next begins when the one before has completed."""
-    return _flat_map(function, None, 1)
+
+    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
+        return FlatMapSink(sink, scope, function, None, 1)
+
+    return lambda source: Bound(source, function, make_sink)
 
 
 def flat_map_kind(
     kind: type[K], function: Callable[[K], abc.ObservableBase[T]]
 ) -> Callable[[Observable[T | K]], Flow[T]]:
     """Replaces each value of class `kind`, in order, by what `function(value)` emits; other values pass at once."""
-    return _flat_map(function, kind, 1)  # pyright: ignore[reportReturnType, reportArgumentType]
 
+    def make_sink(sink: Sink[T], scope: Scope) -> Between[T | K]:
+        return FlatMapSink(sink, scope, function, kind, 1)  # pyright: ignore[reportArgumentType, reportReturnType]
 
-def _flat_map(
-    function: Callable[[A], abc.ObservableBase[B]], kind: type[A] | None, limit: int
-) -> Callable[[Observable[A]], Flow[B]]:
-    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
-        return FlatMapSink(sink, scope, function, kind, limit)
-
-    if kind is None:
-        return lambda source: Bound(source, function, make_sink)
-
-    def answer(value: A) -> abc.ObservableBase[B]:
-        return function(value) if isinstance(value, kind) else Immediate(cast("B", value))
+    def answer(value: T | K) -> abc.ObservableBase[T]:
+        return function(value) if isinstance(value, kind) else Immediate(cast("T", value))
 
     return lambda source: Bound(source, answer, make_sink)
 

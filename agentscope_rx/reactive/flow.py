@@ -104,12 +104,13 @@ class Flow(Observable[T]):
 
         (But for what `publish` and its kin return: that keeps its `connect`.)
         """
-        piped = cast("Observable[object]", self)
+        # (no casts: a run pipes a lot)
+        piped: Observable[object] = self  # pyright: ignore[reportAssignmentType]
         for operator in operators:
             piped = operator(piped)
-        # asked first, and not by isinstance: mostly an operator of ours has given a Flow, and a run pipes a lot
+        # asked first, and not by isinstance: mostly an operator of ours has given a Flow
         if hasattr(piped, "_attach"):
-            return cast("Flow[object]", piped)
+            return piped  # pyright: ignore[reportReturnType]
         if isinstance(piped, ConnectableObservable) or not isinstance(piped, Observable):  # pyright: ignore[reportUnnecessaryIsInstance]
             return cast("Flow[object]", piped)
         return flow(piped)

@@ -26,6 +26,35 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
+def _attach_fused(flow: Flow[T], sink: Sink[T], scope: Scope) -> None:
+    """Work out what needs no time, then attach what is left to what is behind it."""
+    link: Sink[T] = sink
+    if not isinstance(link, Link):
+        link = Relay(sink)
+        sink.on_subscribe(link)
+        if link.disposed:
+            return
+    try:
+        source, behind = _reduce(flow, link)
+    except Exception as error:
+        if not link.disposed:
+            link.on_error(error)
+        return
+    if link.disposed:
+        return
+    if not behind and type(source) is Immediate:
+        link.on_next(source.value)  # pyright: ignore
+        if not link.disposed:
+            link.on_completed()
+        return
+    out: Sink[object] = link  # pyright: ignore[reportAssignmentType]
+    for bound in behind:
+        operator = bound.make_sink(out, scope)
+        out.on_subscribe(operator)
+        out = operator
+    attach(source, out, scope)
+
+
 class Immediate(Flow[T]):
     """Emits one value at once."""
 
@@ -50,8 +79,7 @@ class Deferred(Flow[T]):
     def __init__(self, make: Callable[[], abc.ObservableBase[T]]) -> None:
         self.make = make
 
-    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _attach_fused(self, sink, scope)
+    _attach = _attach_fused  # pyright: ignore[reportAssignmentType]
 
 
 class Bound(Flow[B], Generic[A, B]):
@@ -70,8 +98,7 @@ class Bound(Flow[B], Generic[A, B]):
         self.function = function
         self.make_sink = make_sink
 
-    def _attach(self, sink: Sink[B], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _attach_fused(self, sink, scope)
+    _attach = _attach_fused  # pyright: ignore[reportAssignmentType]
 
 
 def reduced(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
@@ -112,31 +139,3 @@ def _reduce(
 def is_observable(value: object) -> TypeIs[abc.ObservableBase[object]]:
     """Whether this is an Observable; cheap for flows and for most values."""
     return hasattr(value, "_attach") or isinstance(value, abc.ObservableBase)
-
-
-def _attach_fused(flow: Flow[T], sink: Sink[T], scope: Scope) -> None:
-    link: Sink[T] = sink
-    if not isinstance(link, Link):
-        link = Relay(sink)
-        sink.on_subscribe(link)
-        if link.disposed:
-            return
-    try:
-        source, behind = _reduce(flow, link)
-    except Exception as error:
-        if not link.disposed:
-            link.on_error(error)
-        return
-    if link.disposed:
-        return
-    if not behind and type(source) is Immediate:
-        link.on_next(cast("Immediate[T]", source).value)
-        if not link.disposed:
-            link.on_completed()
-        return
-    out: Sink[object] = link  # pyright: ignore[reportAssignmentType]
-    for bound in behind:
-        operator = bound.make_sink(out, scope)
-        out.on_subscribe(operator)
-        out = operator
-    attach(source, out, scope)
