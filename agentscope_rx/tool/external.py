@@ -15,7 +15,7 @@ from agentscope_rx.message.frozen import FrozenDict, freeze
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow, fail
 from agentscope_rx.tool.arguments import InvalidArgumentsError
-from agentscope_rx.tool.json_schema import check_schema, schema_problems
+from agentscope_rx.tool.json_schema import SchemaCheck
 from agentscope_rx.tool.tool import NO_PARAMETERS, Tool, check_mark, check_name
 
 
@@ -37,7 +37,8 @@ class ExternalTool(Tool):
     ) -> None:
         self.name = check_name(name)
         self.description = description
-        self.parameters = _checked(name, freeze(parameters))
+        self.parameters = freeze(parameters)
+        self._check = _check_of(name, self.parameters)
         self.strict = strict
         self.reason = reason
         self.requires_approval = check_mark(name, requires_approval)
@@ -49,12 +50,12 @@ class ExternalTool(Tool):
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments if they fit the schema, or `InvalidArgumentsError` with every problem."""
-        problems = schema_problems(self.parameters, arguments)
+        problems = self._check.problems(arguments)
         nulls: set[object] = {each.place[0] for each in problems if len(each.place) == 1 and each.given is None}
         if nulls:
             # only one that is required is still missed
             arguments = {name: value for name, value in arguments.items() if name not in nulls}
-            problems = schema_problems(self.parameters, arguments)
+            problems = self._check.problems(arguments)
         if problems:
             raise InvalidArgumentsError(self.name, [problem.text for problem in problems])
         return arguments
@@ -64,7 +65,7 @@ class ExternalTool(Tool):
         return fail(ToolSuspend(self.reason))
 
 
-def _checked(name: str, parameters: FrozenDict) -> FrozenDict:
+def _check_of(name: str, parameters: FrozenDict) -> SchemaCheck:
     if parameters.get("type") != "object":
         raise ToolDefinitionError(
             f"The parameters of tool {name!r} must be a JSON schema of type object, such as "
@@ -72,7 +73,6 @@ def _checked(name: str, parameters: FrozenDict) -> FrozenDict:
             tool=name,
         )
     try:
-        check_schema(parameters)
+        return SchemaCheck(parameters)
     except ConfigurationError as error:
         raise ToolDefinitionError(f"The parameters of tool {name!r} cannot be checked: {error}", tool=name) from error
-    return parameters

@@ -20,7 +20,7 @@ from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.message.structured import adapter_of, read_json
 from agentscope_rx.model.openai.strict import strict_schema
 from agentscope_rx.tool import InvalidArgumentsError
-from agentscope_rx.tool.json_schema import schema_problems
+from agentscope_rx.tool.json_schema import SchemaCheck
 
 
 class Unit(enum.Enum):
@@ -98,7 +98,7 @@ def test_an_object_is_asked_for_flat(asked: object, value: dict[str, object]):
     assert shape.field is None
     assert shape.schema["type"] == "object"
     assert read(asked, value) == value
-    assert not schema_problems(shape.schema, value)
+    assert not SchemaCheck(shape.schema).problems(value)
 
 
 @pytest.mark.parametrize(("asked", "value"), WRAPPED)
@@ -108,7 +108,7 @@ def test_anything_else_is_asked_for_in_the_field_response(asked: object, value: 
     assert list(shape.schema["properties"]) == ["response"]  # pyright: ignore
     assert shape.schema["required"] == ["response"]
     assert read(asked, {"response": value}) == value
-    assert not schema_problems(shape.schema, {"response": value})
+    assert not SchemaCheck(shape.schema).problems({"response": value})
     # and only there
     assert problems(asked, {"answer": value})
 
@@ -122,14 +122,14 @@ def test_definitions_stand_at_the_root():
     ).shape
     assert hoisted.schema["properties"] == {"response": {"type": "array", "items": {"$ref": "#/definitions/N"}}}
     assert hoisted.value(hoisted.read({"response": [1]}, "x")) == [1]
-    with pytest.raises(InvalidArgumentsError, match=r"response\[0\]: must be of type integer; given \"a\""):
+    with pytest.raises(InvalidArgumentsError, match=r"response\[0\]: 'a' is not of type 'integer'"):
         hoisted.read({"response": ["a"]}, "x")
 
 
 def test_a_reference_to_the_root_of_a_dict_follows_it_into_the_field():
     shape = StructuredOutput({"type": "array", "items": {"$ref": "#"}}).shape
     assert shape.value(shape.read({"response": [[], [[]]]}, "x")) == [[], [[]]]
-    with pytest.raises(InvalidArgumentsError, match=r"response\[0\]\[0\]: must be of type array; given 1"):
+    with pytest.raises(InvalidArgumentsError, match=r"response\[0\]\[0\]: 1 is not of type 'array'"):
         shape.read({"response": [[1]]}, "x")
 
 
@@ -159,9 +159,9 @@ def test_a_complex_nested_schema_as_a_dict():
     assert problems(schema, {"people": [{"nam": "Ann", "tags": ["c"]}]}) == (
         "people[0].name: is required and was not given",
         "people[0].nam: is not an argument of this tool; did you mean 'name'?",
-        'people[0].tags[0]: must be one of "a", "b"; given "c"',
+        "people[0].tags[0]: 'c' is not one of ['a', 'b']",
     )
-    assert problems(schema, {"people": []}) == ("people: must have at least 1 items; given []",)
+    assert problems(schema, {"people": []}) == ("people: [] should be non-empty",)
 
 
 def test_json_is_read_strictly():
@@ -201,9 +201,9 @@ def test_validators_of_the_type_have_their_say():
         (Point(1), "Did you mean Point?"), (print, "not <built-in"), (lambda: 1, "a type or a JSON schema"),
         (Any, "allows anything"), (object, "allows anything"), (Callable[[], int], "cannot be asked of a model"),
         ({}, "no JSON schema"), ({"name": str}, "pydantic model"), ({"name": "str"}, "has none of its keywords"),
-        ({"type": "text"}, "JSON schema knows"), ({"properties": {"a": {"$ref": "#/$defs/A"}}}, "refers"),
-        ({"type": "object", "unevaluatedProperties": False}, "not supported"), ({"pattern": "("}, "pattern"),
-        ({"type": "array", "items": 3}, "must be a JSON schema"), (type("Plain", (), {}), "cannot be asked of a model"),
+        ({"type": "text"}, "is not one of array, boolean"), ({"properties": {"a": {"$ref": "#/$defs/A"}}}, "refers"),
+        ({"$dynamicRef": "#x"}, "refers"), ({"pattern": "("}, "pattern"),
+        ({"type": "array", "items": 3}, "not of type 'object'"), (type("Plain", (), {}), "cannot be asked of a model"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked_for_is_refused_at_once(given: object, text: str):
@@ -248,5 +248,5 @@ def test_what_a_type_writes_it_reads(value: Forecast):
     strict = strict_schema(shape.schema)
     assert strict is not None
     full = {**nulls, "days": [{"unit": None, **day} for day in plain["days"]]}
-    assert not schema_problems(strict, full)
+    assert not SchemaCheck(strict).problems(full)
     assert read_json(adapter_of(Forecast), shape.value(shape.read(full, "x"))) == value

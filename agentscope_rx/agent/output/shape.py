@@ -24,7 +24,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.frozen import freeze, thaw
 from agentscope_rx.message.structured import adapter_of, read_json
 from agentscope_rx.tool.arguments import InvalidArgumentsError, explain
-from agentscope_rx.tool.json_schema import check_schema, schema_problems
+from agentscope_rx.tool.json_schema import SchemaCheck
 from agentscope_rx.tool.schema import _Generator, _untitled
 
 WRAPPED = "response"
@@ -126,16 +126,18 @@ class TypeShape(Shape):
 class SchemaShape(Shape):
     """A JSON schema."""
 
-    __slots__ = ()
+    __slots__ = ("_schema_check",)
 
     def __init__(self, schema: Mapping[str, object], field: str | None = None) -> None:
-        check_schema(schema)
+        # as it was given, so that an error speaks of what the caller wrote
+        SchemaCheck(schema)
         if field is None and schema.get("type") != "object":
             field = WRAPPED
         super().__init__(schema if field is None else _hoisted(schema, field), field)
+        self._schema_check = SchemaCheck(self.schema)
 
     def _check(self, given: Mapping[str, object], name: str) -> None:
-        problems = schema_problems(self.schema, given)
+        problems = self._schema_check.problems(given)
         if problems:
             nulls = [problem.place for problem in problems if problem.given is None]
             raise _Refused(InvalidArgumentsError(name, [problem.text for problem in problems]), nulls)
