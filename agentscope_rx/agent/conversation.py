@@ -20,6 +20,7 @@ from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.run import Run
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
+from agentscope_rx.session import Unchanging
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.saved import Binding
@@ -67,7 +68,7 @@ class Conversation:
         """The input of the last run, if a shutdown has cut that off: given again, it goes on from there."""
         self.binding: Binding | None = None
         """Where it is saved at the end of each run, if anywhere."""
-        self._written: tuple[Sequence[Msg], list[dict[str, object]]] = ((), [])
+        self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
     @property
@@ -135,15 +136,15 @@ class Conversation:
         cut_off = self.cut_off
         return bool(cut_off) and [_said(message) for message in cut_off] == [_said(message) for message in given]
 
-    def written(self, history: Sequence[Msg]) -> list[dict[str, object]]:
-        """The messages as plain values; those that were written out before are not written out again."""
+    def written(self, history: Sequence[Msg]) -> list[Unchanging]:
+        """The messages as items to be saved; those that were written out before are not written out again."""
         before, items = self._written
         same = 0
         for old, message in zip(before, history, strict=False):
             if old is not message:
                 break
             same += 1
-        items = [*items[:same], *(message.to_dict() for message in islice(history, same, None))]
+        items = [*items[:same], *(Unchanging(message.to_dict()) for message in islice(history, same, None))]
         self._written = (history, items)
         return items
 

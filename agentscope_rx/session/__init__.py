@@ -2,6 +2,6 @@
 
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
-from agentscope_rx.session.session import Saved, Session
+from agentscope_rx.session.session import Saved, Session, Unchanging
 
-__all__ = ["InMemorySession", "JsonSession", "Saved", "Session"]
+__all__ = ["InMemorySession", "JsonSession", "Saved", "Session", "Unchanging"]

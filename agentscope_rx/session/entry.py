@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agentscope_rx.errors import InvalidInputError, SessionValueError
-from agentscope_rx.session.session import Saved
+from agentscope_rx.session.session import Saved, Unchanging
 from agentscope_rx.session.unwritable import MAX_DEPTH, Unwritable, find_unwritable, too_deep
 
 _readable = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -61,7 +61,7 @@ def encode(
         if check_name(name) in entries:
             raise InvalidInputError(f"Entry {name!r} of session {key!r} cannot be a value and a list in one save.")
         _check_items(key, name, items)
-        lines = [_line(key, name, item, index) for index, item in enumerate(items)]
+        lines = [_item(key, name, item, index) for index, item in enumerate(items)]
         entries[name] = Entry(Kind.LIST, tuple(lines))
     return entries
 
@@ -93,6 +93,14 @@ def _check_items(key: str, name: str, items: object) -> None:
             f"Entry {name!r} of session {key!r} takes a list of items, not {type(items).__name__}. "
             "Give a list, or save a single value with save."
         )
+
+
+def _item(key: str, name: str, item: object, index: int) -> bytes:
+    if not isinstance(item, Unchanging):
+        return _line(key, name, item, index)
+    if item.line is None:
+        item.line = _line(key, name, item.value, index)
+    return item.line
 
 
 def _line(key: str, name: str, value: object, index: int | None = None) -> bytes:

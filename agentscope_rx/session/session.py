@@ -30,6 +30,17 @@ class Saved:
     lists: dict[str, list[object]] = field(default_factory=dict[str, list[object]])
 
 
+class Unchanging:
+    """A list item that will never change: its JSON is made once, however often the list is saved."""
+
+    __slots__ = ("line", "value")
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self.line: bytes | None = None
+        """Its JSON and a newline, once it has been saved."""
+
+
 class Session(ABC):
     """Saved state under keys. Implementations are safe for calls from several threads and keep the laws above.
 
@@ -42,6 +53,8 @@ class Session(ABC):
         self, key: str, values: Mapping[str, object], lists: Mapping[str, Sequence[object]] | None = None
     ) -> Flow[None]:
         """Replace these entries in one step, and leave the session's other entries as they are.
+
+        An item of a list may be `Unchanging(value)`, which is stored as the value.
 
         Signals: one None when they are kept, then completion. `SessionValueError` for what JSON cannot write.
         Cancels: a write that has not begun; one that has begun runs to its end.

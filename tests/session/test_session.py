@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx.errors import InvalidInputError, SessionError, SessionValueError
 from agentscope_rx.message import Msg
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session, Unchanging
 from agentscope_rx.testing import run_virtual
 
 
@@ -295,3 +295,19 @@ def test_what_is_loaded_is_what_json_makes_of_it(session: Session, value: object
     # a dict may have the keys 1 and "1": JSON, too, has both, and whoever reads it takes the last
     session.save_list("k", "l", loaded.lists["l"]).run()
     assert session.load_list("k", "l").run() == loaded.lists["l"]
+
+
+def test_an_unchanging_item_is_stored_as_its_value_and_its_json_is_made_once(session: Session):
+    async def main() -> None:
+        value = {"a": 1}
+        item = Unchanging(value)
+        await session.save_list("ann", "memory", [item])
+        line = item.line
+        value["a"] = 2
+        await session.save_list("ann", "memory", [item, {"b": 2}])
+        assert item.line is line
+        assert await session.load_list("ann", "memory") == [{"a": 1}, {"b": 2}]
+        with pytest.raises(SessionValueError, match=r"\$\[0\]"):
+            await session.save_list("ann", "memory", [Unchanging({"x": object()})])
+
+    run_virtual(main())
