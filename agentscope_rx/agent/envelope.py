@@ -37,6 +37,7 @@ from agentscope_rx.reactive import (
 )
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.observer import attach
+from agentscope_rx.reactive.using import CLEAN_UP_SECONDS, CleanUpTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +60,9 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         if agent.shutdown is not None and agent.shutdown.refuses:
             return fail(AgentShuttingDownError(agent.name))
         conversation.gates.add(gate)
-        return gate.acquire(run)
+        entered = gate.acquire(run)
+        deadline = None if run.limits is None else run.limits.deadline
+        return entered if deadline is None else entered.pipe(_until(run, deadline, deadline))
 
     def begin() -> Flow[Event]:
         return _whole(agent, conversation, gate, lambda: _events(agent, run, given))
@@ -116,21 +119,38 @@ def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     events = stages.pipe(flat_map_kind(Done, lambda done: _ended(agent, run, done.message)))
     if run.limits is not None and run.limits.deadline is not None:
         events = _bounded(run, run.limits, run.limits.deadline, events)
-    return events.pipe(catch(lambda error: _failed(agent, run, error)))
+    return _ebbed(run, events).pipe(catch(lambda error: _failed(agent, run, error)))
+
+
+def _ebbed(run: Run, events: Flow[Event]) -> Flow[Event]:
+    """The events; an error of theirs once what it has cut off - tools' clean-up, writes to memory - has come to its
+    end: until then nobody can say which calls are open."""
+    return using(lambda: just(run), lambda _: events, lambda *_: None)
 
 
 def _bounded(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]) -> Flow[Event]:
-    """The events, ended at the deadline; if there is to be a last word, what is in progress is ended before."""
+    """The events, ended at the deadline; if there is to be a last word, what is in progress is ended before.
+
+    The clock runs from the beginning of the call: what it has waited at the gate is gone.
+    """
 
     def begin() -> Flow[Event]:
-        if limits.on_limit == "summary":
-            soft = deadline - limits.summary_reserve
-            run.timers.append(
-                run.scope.call_later(soft, lambda: run.request_interrupt(None, InterruptSource.SYSTEM, Cut.DEADLINE))
-            )
-        return events
+        left = deadline - (run.scope.loop.time() - run.started)
+        if left <= 0:
+            raise RunDeadlineError(run.name, deadline)
 
-    return defer(begin).pipe(timeout(total=deadline, error=lambda which, limit: RunDeadlineError(run.name, limit)))
+        def soon() -> None:
+            run.request_interrupt(None, InterruptSource.SYSTEM, Cut.DEADLINE)
+
+        if limits.on_limit == "summary":
+            run.timers.append(run.scope.call_later(max(0.0, left - limits.summary_reserve), soon))
+        return events.pipe(_until(run, deadline, left))
+
+    return defer(begin)
+
+
+def _until(run: Run, deadline: float, left: float) -> Callable[[Flow[T]], Flow[T]]:
+    return timeout(total=left, error=lambda which, limit: RunDeadlineError(run.name, deadline))
 
 
 def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
@@ -197,7 +217,9 @@ def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
 
 
 def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
-    told = cast("Flow[Event]", agent.hooks.observe(ErrorEvent.of(error, source=run.source)))
+    event = ErrorEvent.of(error, source=run.source)
+    seen = cast("Flow[Event]", agent.hooks.observe(event))
+    told = _reported(seen, f"hooks on the error of agent {run.name}", event)
     return concat(repaired(agent, run, ToolResultKind.FAILED), _checkpoint(agent, run), told, fail(error))
 
 
@@ -215,12 +237,17 @@ def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
     return _reported(checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty()))), f"saving agent {run.name}")
 
 
-def _reported(flow: Flow[Event], where: str) -> Flow[Event]:
+def _reported(flow: Flow[Event], where: str, instead: Event | None = None) -> Flow[Event]:
+    """What must not keep a run from its end, neither by failing nor by taking for ever; `instead` is said then."""
+
+    def late(which: str, limit: float) -> Exception:
+        return CleanUpTimeoutError(f"{where} took more than {limit:g} s")
+
     def failed(error: Exception) -> Flow[Event]:
         report_dropped(error, where)
-        return empty()
+        return empty() if instead is None else just(instead)
 
-    return flow.pipe(catch(failed))
+    return flow.pipe(timeout(total=CLEAN_UP_SECONDS, error=late), catch(failed))
 
 
 def _released(agent: Agent, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:

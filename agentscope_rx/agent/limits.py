@@ -61,6 +61,8 @@ class UsageLimits:
             value: object = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0):
                 raise ConfigurationError(f"UsageLimits.{name} must be a number >= 0, not {value!r}.")
+        if self.deadline == 0:
+            raise ConfigurationError("UsageLimits.deadline must be more than 0 seconds.")
         if self.cost is not None and self.prices is None:
             raise ConfigurationError(
                 "UsageLimits.cost needs prices, such as prices={'gpt-5-mini': Price(input=0.25, output=2.0)} "

@@ -196,8 +196,12 @@ class Run:
         else:
             self.scope.call_from_thread(fire)
 
+    def cut_short(self, *, ending: bool) -> bool:
+        """Whether an interruption decides what is next. A deadline does not if the run is `ending` well by itself."""
+        return self.interrupt.fired and not (ending and self.cut is Cut.DEADLINE)
+
     def over(self) -> None:
-        """The run has ended: its timers are dropped."""
+        """The run has ended, or begun its last word: its timers are dropped."""
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()

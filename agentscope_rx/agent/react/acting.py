@@ -171,7 +171,9 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
 def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done]:
     run.in_flight.clear()
     waiting = batch.waiting
-    decision = after_acting(interrupted=run.interrupted, stop=batch.stopped is not None, waiting=bool(waiting))
+    stopped = batch.stopped is not None
+    interrupted = run.cut_short(ending=stopped or bool(waiting))
+    decision = after_acting(interrupted=interrupted, stop=stopped, waiting=bool(waiting))
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.interrupted(run))
     run.pending = bool(waiting)

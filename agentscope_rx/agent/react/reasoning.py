@@ -110,7 +110,7 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
             post = stopped(asking, post)
     calls = post.message.tool_calls
     decision = after_reasoning(
-        interrupted=run.interrupted,
+        interrupted=run.cut_short(ending=not post.interrupted and (post.stop_requested or not calls)),
         stop=post.stop_requested,
         goto=post.goto_messages is not None,
         calls=len(calls),

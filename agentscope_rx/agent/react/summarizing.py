@@ -39,6 +39,8 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
     a hook's error.
     Cancels: whatever of it is in progress.
     """
+    # the last word has begun: it is what the deadline would have asked for
+    run.over()
     limit = agent.max_iters
     request = Msg.user(SUMMARY_REQUEST.format(n=limit) if which is None else LIMIT_REQUEST.format(which=which))
     over = f"The limit of {limit} rounds" if which is None else f"The limit for {which}"
