@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from reactivex import Observable
+
 from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.input import Given, check_roles
 from agentscope_rx.agent.limits import UsageLimits
@@ -125,7 +127,7 @@ def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
 def _ebbed(run: Run, events: Flow[Event]) -> Flow[Event]:
     """The events; an error of theirs once what it has cut off - tools' clean-up, writes to memory - has come to its
     end: until then nobody can say which calls are open."""
-    return using(lambda: just(run), lambda _: events, lambda *_: None)
+    return using(lambda: just(run), lambda _: events, lambda run, ending: None)
 
 
 def _bounded(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]) -> Flow[Event]:
@@ -149,7 +151,7 @@ def _bounded(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]
     return defer(begin)
 
 
-def _until(run: Run, deadline: float, left: float) -> Callable[[Flow[T]], Flow[T]]:
+def _until(run: Run, deadline: float, left: float) -> Callable[[Observable[T]], Flow[T]]:
     return timeout(total=left, error=lambda which, limit: RunDeadlineError(run.name, deadline))
 
 

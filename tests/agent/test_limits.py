@@ -315,8 +315,8 @@ def test_a_deadline_ends_every_stage_in_time(stage: str):
     async def main() -> None:
         someone = (STAGES | UNCUT)[stage]()
         seen: list[Event] = []
+        limits = UsageLimits(deadline=DEADLINE)
         with pytest.raises(RunDeadlineError, match=r"'Friday' did not finish within 20 s") as caught:
-            limits = UsageLimits(deadline=DEADLINE)
             await someone.stream("go", limits=limits).pipe(ops.do_action(seen.append))
         assert now() == DEADLINE and (caught.value.agent, caught.value.limit) == ("Friday", DEADLINE)
         assert not caught.value.retryable and isinstance(caught.value, TimeoutError)
