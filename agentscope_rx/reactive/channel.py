@@ -201,7 +201,9 @@ class Channel(Generic[T]):
         items.append(item)
         if self._withholds_at is not None and len(items) >= self._withholds_at:
             self.demand.withhold()
-        self._wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _next_or_merge(self, item: T) -> None:
         coalesce = self._buffering.coalesce

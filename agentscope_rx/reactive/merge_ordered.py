@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
-from reactivex import abc
+from reactivex import Observable, abc
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.flow import Flow, flow
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -37,6 +37,9 @@ def merge_ordered(
     """
     if max_concurrency < 1:
         raise ConfigurationError(f"max_concurrency must be at least 1, not {max_concurrency}.")
+    if len(sources) == 1:
+        # its turn from the start
+        return flow(cast("Observable[T]", sources[0]))
     return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live).start())
 
 

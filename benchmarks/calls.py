@@ -1,0 +1,73 @@
+"""What a turn or a chunk consists of: Python calls, counted, so that they are the same on a busy machine.
+
+    python -m benchmarks.calls turns      python -m benchmarks.calls chunks      python -m benchmarks.calls pulled
+
+The difference of a long run and a short one, by file and, with `--functions`, by function; C calls last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from types import FrameType
+
+from benchmarks.cases import _chunks, _turns
+
+SHORT, LONG = 50, 250
+Name = tuple[str, str]
+
+
+def counted(case: str, count: int) -> Counter[Name]:
+    """The calls of one run, by file and function."""
+    main = _turns("engine", count) if case == "turns" else _chunks("engine", count, pulled=case == "pulled")
+    calls: Counter[Name] = Counter()
+
+    def note(frame: FrameType, event: str, arg: object) -> None:
+        if event == "call":
+            calls[_file(frame.f_code.co_filename), frame.f_code.co_qualname] += 1
+        elif event == "c_call":
+            calls["C", getattr(arg, "__qualname__", repr(arg))] += 1
+
+    async def watched() -> None:
+        sys.setprofile(note)
+        try:
+            await main()
+        finally:
+            sys.setprofile(None)
+
+    asyncio.run(watched())
+    return calls
+
+
+def _file(path: str) -> str:
+    for root in ("/agentscope_rx/", "/benchmarks/", "/site-packages/"):
+        if root in path:
+            return root.strip("/").replace("agentscope_rx", "") + path.rpartition(root)[2]
+    return "/".join(path.split("/")[-2:])
+
+
+def per_unit(case: str) -> dict[Name, float]:
+    """Calls per turn or chunk; what happens now and then only is left out."""
+    counted(case, 2)
+    short, long = counted(case, SHORT), counted(case, LONG)
+    each = {name: (long[name] - short[name]) / (LONG - SHORT) for name in long}
+    return {name: calls for name, calls in each.items() if calls >= 0.2}
+
+
+def main() -> None:
+    """Count and print."""
+    case = sys.argv[1] if len(sys.argv) > 1 else "turns"
+    each = per_unit(case)
+    by_file: Counter[str] = Counter()
+    for (file, _), calls in each.items():
+        by_file[file] += calls  # type: ignore[assignment]
+    in_c = by_file.pop("C", 0)
+    print(f"{case}: {sum(by_file.values()):.1f} Python calls each, {in_c:.1f} C calls")
+    rows = each.items() if "--functions" in sys.argv else by_file.items()
+    for name, calls in sorted(rows, key=lambda row: -row[1]):
+        print(f"{calls:8.1f}  {name if isinstance(name, str) else ' '.join(name)}")
+
+
+if __name__ == "__main__":
+    main()
