@@ -50,6 +50,11 @@ class Approve:
         put(self, "remember", _remember("Approve", remember))
         put(self, "type", "approve")
 
+    def __post_init__(self) -> None:
+        # the JSON codec fills the slots itself, and then comes here
+        object.__setattr__(self, "call_id", _id_of("Approve", self.call_id))
+        object.__setattr__(self, "input", None if self.input is None else freeze(self.input))
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Reject:
@@ -68,6 +73,9 @@ class Reject:
         put(self, "reason", reason)
         put(self, "remember", _remember("Reject", remember))
         put(self, "type", "reject")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "call_id", _id_of("Reject", self.call_id))
 
 
 ApprovalAnswer = Annotated[Approve | Reject, Discriminator("type")]

@@ -2,7 +2,8 @@
 
 | request                   | answer                                                                                   |
 |---------------------------|------------------------------------------------------------------------------------------|
-| POST /run                 | the run's events; body `{"text": "..."}` or `{"messages": [Msg as JSON, ...]}`           |
+| POST /run                 | the run's events; body `{"text": "..."}` or `{"messages": [Msg as JSON, ...]}`; and to   |
+|                           | calls that wait `{"answers": [{"type": "approve", "call_id": "..."}, ...]}`              |
 | GET /runs/{id}/events     | its events from `Last-Event-ID` on, then live; 204 if the client has all of an ended run |
 | POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it is over; body optional: `{"text": "the reply"}`     |
 | DELETE /runs/{id}         | 204 when the run has been stopped and cleaned up                                         |
@@ -27,7 +28,7 @@ from starlette.routing import Route
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
 from agentscope_rx.event import StreamOptions
-from agentscope_rx.message import Msg
+from agentscope_rx.message import ApprovalAnswer, Msg
 from agentscope_rx.service.failure import MalformedBodyError, answer_error
 from agentscope_rx.service.live_run import OnDisconnect, OnDisconnectChoice
 from agentscope_rx.service.runs import KEEP_SECONDS, Runs
@@ -98,16 +99,20 @@ class _Ask(BaseModel):
 
     text: str | None = None
     messages: list[Msg] | None = None
+    answers: list[ApprovalAnswer] | None = None
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> _Ask:
-        if (self.text is None) == (self.messages is None):
+    def _something(self) -> _Ask:
+        if self.text is not None and self.messages is not None:
             raise ValueError("give either text or messages")
+        if self.text is None and self.messages is None and self.answers is None:
+            raise ValueError("give either text or messages, or answers to calls that wait for approval")
         return self
 
     @property
-    def input(self) -> str | list[Msg] | None:
-        return self.messages if self.text is None else self.text
+    def input(self) -> list[Msg | ApprovalAnswer]:
+        messages = self.messages or [] if self.text is None else [Msg.user(self.text)]
+        return [*messages, *(self.answers or ())]
 
 
 class _Interrupt(BaseModel):

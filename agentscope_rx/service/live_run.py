@@ -122,7 +122,8 @@ class LiveRun:
         """Ask the run to end with a normal reply; False if it is over, or if no agent is known."""
         if self.agent is None or not self.begun.fired or self.ended.fired:
             return False
-        return self.agent.interrupt(msg)
+        # (an agent may be running in other conversations, too)
+        return self.agent.interrupt(msg, run_id=self.id)
 
     def told(self, after: int | None) -> bool:
         """Whether the run is over and number `after` was its last event: there is nothing left to say."""

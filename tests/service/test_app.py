@@ -11,6 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from agentscope_rx import tool
 from agentscope_rx.event import ErrorEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
 from agentscope_rx.message import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
 from agentscope_rx.service import Runs, ServiceStoppingError, create_app
@@ -51,6 +52,33 @@ def test_messages_in_full(quick):
     with sse(client, "POST", "/run", json=body) as source:
         first = events_of(source)[0]
     assert isinstance(first, PreCallEvent) and first.input == tuple(msgs)
+
+
+def test_calls_that_wait_are_answered_over_http():
+    done: list[str] = []
+
+    @tool(requires_approval=True)
+    def delete(path: str) -> str:
+        """Deletes."""
+        done.append(path)
+        return f"deleted {path}"
+
+    friday = agent(ScriptedModel([call("delete", path="a"), call("delete", path="b")], "Done."), tools=[delete])
+    with served(create_app(friday)) as server, server.client() as client:
+        reply = ask(client, "go")[-1].message
+        assert reply.generate_reason is GenerateReason.APPROVAL_REQUIRED
+        one, two = reply.pending_calls
+        answers = [
+            {"type": "approve", "call_id": one.id, "input": {"path": "c"}},
+            {"type": "reject", "call_id": two.id, "reason": "no"},
+        ]
+        with sse(client, "POST", "/run", json={"answers": answers}) as source:
+            assert events_of(source)[-1].message.text == "Done."
+        response = client.post("/run", json={"answers": [{"type": "maybe", "call_id": "x"}]})
+        for wrong in ({"type": "maybe", "call_id": "x"}, {"type": "reject", "call_id": ""}):
+            response = client.post("/run", json={"answers": [wrong]})
+            assert "answers.0" in refused(response, 422, "InvalidInputError")
+    assert done == ["c"]
 
 
 def test_no_messages_go_on_from_memory(quick):
