@@ -110,17 +110,10 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
     def begin() -> Flow[ToolChunk | ToolRetry | ToolResultBlock]:
         run.tool_calls += 1
         run.in_flight[call.id] = call
-        context = ToolContext(
-            call,
-            runtime=run.context,
-            run_id=run.id,
-            agent=agent.name,
-            path=run.source.path,
-            interrupted=lambda: run.interrupted,
-        )
+        tool = run.toolkit.get(call.name)
+        context = _context(agent, run, call) if tool is not None and tool.takes_context else None
         asked = run.toolkit.call(call, config=agent.tool_execution_config, context=context)
         traced = agent.tracer.trace_tool(asked, agent=agent.name, run_id=run.id, call=call)
-        tool = run.toolkit.get(call.name)
         if tool is not None and not tool.interruptible:
             return traced
         return traced.pipe(stop_on(run.interrupt, grace=agent.interrupt_grace))
@@ -148,6 +141,17 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
         return _Result(entry, block)
 
     return defer(lane)
+
+
+def _context(agent: ReActAgent, run: Run, call: ToolUseBlock) -> ToolContext:
+    return ToolContext(
+        call,
+        runtime=run.context,
+        run_id=run.id,
+        agent=agent.name,
+        path=run.source.path,
+        interrupted=lambda: run.interrupted,
+    )
 
 
 def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[Event]:
