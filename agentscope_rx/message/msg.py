@@ -141,12 +141,12 @@ class Msg:
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:
         """The calls in this message, in order."""
-        return tuple(block for block in self.content if type(block) is ToolUseBlock)
+        return tuple([block for block in self.content if type(block) is ToolUseBlock])
 
     @property
     def tool_results(self) -> tuple[ToolResultBlock, ...]:
         """The results in this message, in order."""
-        return tuple(block for block in self.content if type(block) is ToolResultBlock)
+        return tuple([block for block in self.content if type(block) is ToolResultBlock])
 
     @property
     def pending_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -184,7 +184,7 @@ class Msg:
 
     def replace(self, **changes: Unpack[MsgFields]) -> Msg:
         """A copy with these fields changed; the id stays unless given."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)} | changes
+        values = {name: getattr(self, name) for name in _FIELDS} | changes
         return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
 
     def to_json(self) -> str:
@@ -221,6 +221,8 @@ class Msg:
         except ValidationError as error:
             raise InvalidInputError(f"This is not a message: {error}") from error
 
+
+_FIELDS = tuple(field.name for field in fields(Msg))
 
 _ADAPTER: list[TypeAdapter[Msg]] = []
 

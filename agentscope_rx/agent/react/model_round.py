@@ -17,7 +17,7 @@ from reactivex import Observable
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import ChunkEvent, Event, PreReasoningEvent, RetryEvent
-from agentscope_rx.message import GenerateReason, Joined, Msg, MsgRole, TextBlock, ThinkingBlock
+from agentscope_rx.message import GenerateReason, Joined, Msg, MsgRole, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.model.response import ChatResponse, RetryNotice
@@ -87,8 +87,9 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Ms
             raise EmptyResponseError(model=agent.model.model_name, finish_reason=gather.raw_finish_reason)
         if not content:
             return None
-    message = Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage)
-    return message.replace(generate_reason=GenerateReason.TOOL_CALLS) if message.tool_calls else message
+    calls = [block for block in content if type(block) is ToolUseBlock]
+    reason = GenerateReason.TOOL_CALLS if calls else GenerateReason.MODEL_STOP
+    return Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage, generate_reason=reason)
 
 
 def retry_event(notice: RetryNotice) -> RetryEvent:
