@@ -18,6 +18,7 @@ from agentscope_rx.agent.edge import last_message, stamped
 from agentscope_rx.agent.envelope import enveloped, held
 from agentscope_rx.agent.heard import as_heard, input_heard
 from agentscope_rx.agent.input import CallInput, given_of, messages_of
+from agentscope_rx.agent.last_words import check_last_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.run import Done, InterruptSource, Run
@@ -225,8 +226,8 @@ class Agent(ClassHooks, ABC):
         conversation, `run_id` to one run.
         """
         message = Msg.user(msg) if isinstance(msg, str) else msg
-        if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
+        if message is not None:
+            check_last_words(message, "interrupt() was given")
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
         runs = [run for run in entered if run_id is None or run.id == run_id]
         for run in runs:

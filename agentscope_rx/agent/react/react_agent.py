@@ -16,6 +16,7 @@ from typing import Literal, cast
 
 from agentscope_rx.agent.agent import Agent, Stage, check_kind
 from agentscope_rx.agent.input import check_answers
+from agentscope_rx.agent.last_words import LastWords, last_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.output.request import OutputRequest, request_of
 from agentscope_rx.agent.output.structured_output import output_of
@@ -137,8 +138,12 @@ class ReActAgent(Agent):
         """The last word at `max_iters`, or at the limit that `which` names; see `react.summarizing`."""
         return self._traced(run, "summarizing", lambda: summarizing(self, run, which))
 
-    def handle_interrupt(self, run: Run) -> Flow[Msg]:
-        """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so."""
+    def handle_interrupt(self, run: Run) -> LastWords:
+        """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so.
+
+        Override it to say something else, by a message, a coroutine or a Flow of one; every call has its result by
+        then.
+        """
         return just(run.interrupt_message or Msg.assistant(INTERRUPTED_REPLY, self.name))
 
     def interrupted(self, run: Run) -> Stage:
@@ -157,7 +162,7 @@ class ReActAgent(Agent):
             final = run.final(message, GenerateReason.INTERRUPTED)
             return run.remember((final,)).pipe(and_then(lambda: cast("Stage", just(Done(final)))))
 
-        replied = defer(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
+        replied = last_words(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
         return concat(run.close_open(ToolResultKind.INTERRUPTED), replied)
 
     def limited(self, run: Run, which: str, limit: float) -> Stage:

@@ -14,6 +14,7 @@ from typing import cast
 from reactivex import operators as ops
 
 from agentscope_rx.agent.agent import Agent, Stage
+from agentscope_rx.agent.last_words import LastWords, last_words
 from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.output.structured_output import output_of
@@ -34,7 +35,6 @@ from agentscope_rx.reactive import (
     Tail,
     and_then,
     concat_map,
-    defer,
     fail,
     just,
     map_flow,
@@ -147,7 +147,7 @@ class UserAgent(Agent):
             return self._shut_down(run)
         if run.cut is Cut.DEADLINE:
             return self._remembered(run, Msg(self.name, TOO_LATE_REPLY, MsgRole.USER), GenerateReason.LIMIT_REACHED)
-        return defer(lambda: self.handle_interrupt(run)).pipe(
+        return last_words(lambda: self.handle_interrupt(run)).pipe(
             concat_map(lambda message: self._remembered(run, message, GenerateReason.INTERRUPTED))
         )
 
@@ -164,7 +164,7 @@ class UserAgent(Agent):
         final = run.final(message, reason)
         return run.remember((final,)).pipe(and_then(lambda: cast("Stage", just(Done(final)))))
 
-    def handle_interrupt(self, run: Run) -> Flow[Msg]:
+    def handle_interrupt(self, run: Run) -> LastWords:
         """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so."""
         return just(run.interrupt_message or Msg(self.name, INTERRUPTED_REPLY, MsgRole.USER))
 
