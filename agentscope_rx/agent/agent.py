@@ -226,6 +226,8 @@ class Agent(ClassHooks, ABC):
         conversation, `run_id` to one run.
         """
         message = Msg.user(msg) if isinstance(msg, str) else msg
+        if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
         if message is not None:
             check_last_words(message, "interrupt() was given")
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
