@@ -289,7 +289,7 @@ def test_in_a_hook_it_is_noticed_at_the_next_check_point(type: str):
 
 
 def test_between_two_tools_in_turn():
-    """W48: the second does not begin; the first one's result is kept."""
+    """D3, W48: the second does not begin, and gets a result; the first one's is kept."""
     ran: list[int] = []
 
     @tool
@@ -312,6 +312,8 @@ def test_between_two_tools_in_turn():
 
 
 def test_in_the_second_of_three_tools_in_turn():
+    """D3: no call is left without a result."""
+
     async def main() -> None:
         friday = agent(
             ScriptedModel([call("weather", city="Rome"), call("slow"), call("weather", city="Oslo")]), tools=None,

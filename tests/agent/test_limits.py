@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import Approve, GenerateReason, Hook, InMemoryMemory, Price, ReActAgent, Toolkit, UsageLimits, tool
+from agentscope_rx import (
+    Approve,
+    GenerateReason,
+    Hook,
+    InMemoryMemory,
+    Price,
+    ReActAgent,
+    Toolkit,
+    UsageLimits,
+    fold,
+    tool,
+)
 from agentscope_rx.errors import (
     AgentBusyError,
     ConfigurationError,
@@ -27,6 +38,7 @@ from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.reactive import from_call
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather
+from tests.agent.test_invariant import MOMENTS, check_after, eventful
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in
 
 
@@ -645,3 +657,33 @@ def test_a_limit_leaves_nothing_half_done_in_a_summary():
         assert reply.text == "in short" and reply.usage == ChatUsage(20, 6)
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("on_limit", ["error", "summary"])
+def test_a_deadline_at_every_moment(on_limit: Any, parallel: bool):
+    """The eventful run of `test_invariant`, with hooks and clean-up that take time, ended by its deadline: in time,
+    memory whole, one truth, and the next call works."""
+    ended = {"by itself": 0, "with a last word": 0, "late": 0}
+
+    async def main(deadline: float) -> None:
+        someone = eventful(parallel=parallel)
+        someone.model.turns = (*someone.model.turns, (Delay(0.5), "enough"))
+        limits = UsageLimits(deadline=deadline, on_limit=on_limit, summary_reserve=deadline / 4)
+        seen: list[Event] = []
+        try:
+            await someone.stream("go", limits=limits).pipe(ops.do_action(seen.append))
+            assert now() <= deadline
+            cut = seen[-1].message.generate_reason is GenerateReason.LIMIT_REACHED
+            ended["with a last word" if cut else "by itself"] += 1
+        except RunDeadlineError:
+            assert deadline <= now() <= deadline + 0.5, "the half second is that of the tools' clean-up"
+            ended["late"] += 1
+        if all(event.type != "post_call" for event in seen) and remembered(someone):
+            assert [m.id for m in fold(seen).history] == [m.id for m in remembered(someone)][: len(fold(seen).history)]
+        assert not someone.running
+        await check_after(someone)
+
+    for moment in [*MOMENTS[1:], 40.0]:
+        run_virtual(main(moment))
+    assert ended["by itself"] and ended["late"] and bool(ended["with a last word"]) == (on_limit == "summary"), ended
