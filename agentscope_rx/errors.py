@@ -133,7 +133,9 @@ class AgentBusyError(AgentScopeError):
     def __init__(self, agent: str, run_id: str, detail: str | None = None) -> None:
         text = f"Agent {agent!r} is still running (run {run_id}), please wait for it to finish"
         super().__init__(
-            f"{text}: {detail}" if detail else f"{text}, or use one agent per conversation (or check_running=False)."
+            f"{text}: {detail}"
+            if detail
+            else f"{text}, or give each conversation a memory of its own: call(..., memory=...)."
         )
         self.agent = agent
         self.run_id = run_id

@@ -321,10 +321,23 @@ class Agent(ClassHooks, ABC):
 def check_kind(name: str, given: object, kind: type) -> None:
     """Refuse an argument of the wrong class, where it is given."""
     if given is not None and not isinstance(given, kind):
-        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {given!r:.60}.")
+        raise ConfigurationError(_wrong(name, given, kind))
 
 
 def check_input(name: str, given: object, kind: type) -> None:
     """Refuse an argument of a call that is of the wrong class."""
     if given is not None and not isinstance(given, kind):
-        raise InvalidInputError(f"{name} must be {kind.__name__}(...), not {given!r:.60}.")
+        raise InvalidInputError(_wrong(name, given, kind))
+
+
+_SUCH_AS: dict[type, str] = {
+    Memory: "a Memory, such as InMemoryMemory()",
+    Session: "a Session, such as JsonSession('sessions')",
+}
+
+
+def _wrong(name: str, given: object, kind: type) -> str:
+    wanted = _SUCH_AS.get(kind, f"{kind.__name__}(...)")
+    # (the class in the place of an object of it)
+    hint = f" Did you mean {given.__name__}(...)?" if isinstance(given, type) and issubclass(given, kind) else ""
+    return f"{name} must be {wanted}, not {given!r:.60}.{hint}"

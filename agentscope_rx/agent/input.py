@@ -95,6 +95,7 @@ def check_answers(
     if unknown:
         raise InvalidInputError(
             f"Tool results or answers for {unknown}, which are not pending. Pending calls: {expected}."
+            + ("" if expected else " (Each call is answered once; what was passed by is closed.)")
         )
     rest = [id for id in expected if all(id != result.id for result in results)]
     if rest and any(len(each.tool_results) < len(each.content) for each in messages if each.id in said):

@@ -191,7 +191,8 @@ def _unusable(parameters: Sequence[Parameter], error: Exception, tool: str) -> T
         except _UNUSABLE as own:
             return ToolDefinitionError(
                 f"Parameter {parameter.name!r} of tool {tool!r} has a type that JSON cannot carry: "
-                f"{_first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal.",
+                f"{_first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal; what "
+                "the caller gives, not the model, is Annotated[T, Inject].",
                 tool=tool,
             )
     return ToolDefinitionError(f"No schema can be made for tool {tool!r}: {_first_sentence(error)}", tool=tool)
