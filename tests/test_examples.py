@@ -41,6 +41,14 @@ EXPECTED = {
         "  user      Cook: There are rice, peas and lemons: I could make a risotto.",
         "  assistant Waiter: A risotto. Ann, would you like the lemons in it?",
     ],
+    "approval.py": [
+        "  (sent: 3 to the florist)",
+        "approval_required: 2 calls wait",
+        "send 9000 to the casino? not without a second signature",
+        "  (sent: 40 to the bakery)",
+        "reply: Florist and bakery have their money; the casino has not.",
+        "  rejected: Error: not without a second signature",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
