@@ -162,6 +162,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
     def begin(event: PreCallEvent) -> Flow[Event]:
         check_roles(event.input)
         run.system_message = event.system_message
+        run.input = event.input
 
         def settle(history: Sequence[Msg]) -> Flow[Event]:
             # what cannot be admitted raises here: it is neither shown nor remembered
@@ -208,7 +209,13 @@ def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
             and_then(lambda: _saved(agent, run, event.replace(message=changed)))
         )
 
-    return agent.hooks.fire(PostCallEvent(source=run.source, message=message, usage=run.usage)).pipe(concat_map(end))
+    def fire(history: Sequence[Msg]) -> Flow[PostCallEvent]:
+        return agent.hooks.fire(
+            PostCallEvent(source=run.source, message=message, usage=run.usage, input=run.input, history=history)
+        )
+
+    fired = run.history().pipe(concat_map(fire)) if PostCallEvent in agent.hooks.seen else fire(())
+    return fired.pipe(concat_map(end))
 
 
 def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:

@@ -90,6 +90,7 @@ class Run:
         "goto_count",
         "id",
         "in_flight",
+        "input",
         "interrupt",
         "interrupt_message",
         "interrupt_source",
@@ -137,6 +138,8 @@ class Run:
         self.checkpointed = False
         self.given: tuple[Msg, ...] = ()
         """The input as the caller gave it."""
+        self.input: tuple[Msg, ...] = ()
+        """The input as it was remembered, after hooks."""
         self.seq = 0
         self.system_message: Msg | None = None
         self.iteration = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, ClassVar, Self, TypeVar, cast
 
@@ -45,9 +45,6 @@ class EventSource:
 
 
 NOWHERE = EventSource()
-
-_UNSAID = {"source", "history", "messages", "options", "view", "count", "error"}
-"""Fields that are the surroundings of an event, not what it says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +84,7 @@ class Event:
         `InvalidInputError` if it says what JSON has no form for.
         """
         try:
-            said = _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_UNSAID)
+            said = _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_unsaid(type(self)))
         except PydanticSerializationError as error:
             raise InvalidInputError(f"This {self.type} event cannot be written as JSON: {error}") from error
         plain = cast("dict[str, object]", said)
@@ -102,6 +99,12 @@ class Event:
     def replace(self, **changes: object) -> Self:
         """A copy with these fields changed."""
         return replace(self, **changes)
+
+
+@cache
+def _unsaid(kind: type[Event]) -> set[str]:
+    """Fields that are the surroundings of an event, not what it says: those that are no part of its equality."""
+    return {"source", *(each.name for each in fields(kind) if not each.compare)}
 
 
 @cache
@@ -121,17 +124,22 @@ def register(kind: type[E]) -> type[E]:
     return kind
 
 
+def kinds_of_events() -> tuple[type[Event], ...]:
+    """All that are registered."""
+    return tuple(_KINDS.values())
+
+
 def event_from_dict(data: Mapping[str, object]) -> Event:
     """The event that `to_dict` wrote; `InvalidInputError` if it is none."""
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidInputError(f"{name!r} is not a kind of event; known are {', '.join(sorted(_KINDS))}.")
-    fields = dict(data)
-    del fields["type"]
-    fields["source"] = {k: fields.pop(k) for k in ("run_id", "agent", "path") if k in fields}
+    said = dict(data)
+    del said["type"]
+    said["source"] = {k: said.pop(k) for k in ("run_id", "agent", "path") if k in said}
     try:
-        return _adapter(kind).validate_python(fields)
+        return _adapter(kind).validate_python(said)
     except ValidationError as error:
         raise InvalidInputError(f"This is not a {name} event: {error}") from error
 

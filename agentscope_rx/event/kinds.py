@@ -24,13 +24,14 @@ from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
-from agentscope_rx.model.options import GenerateOptions
+from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import FinishReason
 
 # The conversation around an event and live objects are not part of its JSON, nor of its equality.
 Unsaid = (PlainValidator(lambda value: ()), PlainSerializer(lambda value: None))
 _History = Annotated[Sequence[Msg], *Unsaid]
 _Options = Annotated[GenerateOptions | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
+_Schema = Annotated[ToolSchema | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
 _Error = Annotated[Exception | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
 
 
@@ -221,6 +222,10 @@ class PreActingEvent(Event):
 
     iteration: int = 0
     tool_use: ToolUseBlock = field(default_factory=lambda: ToolUseBlock("", ""))
+    schema: _Schema = field(default=None, compare=False, repr=False)
+    """Read-only: the tool as the model sees it; None if there is none of this name."""
+    history: _History = field(default=(), compare=False, repr=False)
+    """Read-only, and known only when hooks see the event: the memory at this moment, the model's message included."""
 
 
 @register
@@ -252,6 +257,10 @@ class PostActingEvent(Event):
     tool_use: ToolUseBlock = field(default_factory=lambda: ToolUseBlock("", ""))
     message: Msg = field(default_factory=lambda: Msg.tool(()))
     stop_requested: bool = False
+    schema: _Schema = field(default=None, compare=False, repr=False)
+    """Read-only: the tool as the model sees it; None if there is none of this name."""
+    history: _History = field(default=(), compare=False, repr=False)
+    """Read-only, and known only when hooks see the event: the memory, without this message."""
 
     @property
     def result(self) -> ToolResultBlock:
@@ -292,9 +301,19 @@ class PostSummaryEvent(Event):
 
     type: ClassVar[str] = "post_summary"
 
+    iteration: int = 0
+    max_iterations: int = 0
     message: Msg = field(default_factory=lambda: Msg.assistant(()))
     usage: ChatUsage | None = None
+    finish_reason: FinishReason | None = None
     interrupted: bool = False
+    model_name: str = ""
+    messages: _History = field(default=(), compare=False, repr=False)
+    """Read-only: what the model was asked with, system message and hints included."""
+    options: _Options = field(default=None, compare=False, repr=False)
+    """Read-only: the options it was asked with."""
+    history: _History = field(default=(), compare=False, repr=False)
+    """Read-only: the memory, without this message."""
 
 
 @register
@@ -320,6 +339,10 @@ class PostCallEvent(Event):
 
     message: Msg = field(default_factory=lambda: Msg.assistant(()))
     usage: ChatUsage | None = None
+    input: _History = field(default=(), compare=False, repr=False)
+    """Read-only: what the call was given, as hooks left it: the `input` of its PreCallEvent."""
+    history: _History = field(default=(), compare=False, repr=False)
+    """Read-only, and known only when hooks see the event: the memory, with all that the run has added."""
 
 
 @register

@@ -21,6 +21,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.event import ActingChunkEvent, ChunkEvent, ErrorEvent, Event
+from agentscope_rx.event.event import kinds_of_events
 from agentscope_rx.hook.check import checked
 from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
 from agentscope_rx.hook.shown import shown
@@ -61,6 +62,8 @@ class Hooks:
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}
+        self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
+        """The kinds that some hook looks at: what only hooks want to know need not be found out for the others."""
 
     def _for(self, kind: type[Event]) -> tuple[Hook, ...]:
         steps = self._steps.get(kind)

@@ -121,6 +121,11 @@ class Toolkit:
         entry = self._entry(name)
         return None if entry is None else entry.tool
 
+    def schema(self, name: str) -> ToolSchema | None:
+        """What a model is told of the tool of this name, or None."""
+        entry = self._entry(name)
+        return None if entry is None else entry.schema
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names, in the order of registration."""

@@ -47,7 +47,20 @@ def test_an_event_says_where_it_comes_from_and_not_what_surrounds_it(event: Even
     said = event.to_dict()
     assert said["type"] == event.type
     assert (said["run_id"], said["agent"], tuple(said["path"])) == (event.run_id, event.agent, event.path)
-    assert not {"source", "history", "messages", "options", "view", "count", "error"} & set(said)
+    unsaid = {"source", "history", "messages", "options", "schema", "view", "count", "error"}
+    assert not unsaid & set(said)
+    assert ("input" in said) == isinstance(event, kinds.PreCallEvent)
+
+
+@given(events)
+def test_what_surrounds_an_event_is_in_neither_its_equality_nor_its_text(event: Event):
+    bare = {
+        field.name: field.default
+        for field in dataclasses.fields(event)
+        if field.name in ("history", "messages", "options", "schema")
+        or (field.name == "input" and isinstance(event, kinds.PostCallEvent))
+    }
+    assert event.replace(**bare) == event and repr(event.replace(**bare)) == repr(event)
 
 
 @given(events)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from agentscope_rx import Approve, Reject
 from agentscope_rx import event as kinds
 from agentscope_rx.model.growing import growing
-from agentscope_rx.model.options import GenerateOptions
+from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import FinishReason
 from tests.message.values import blocks, ids, messages, numbers, objects, tool_results, tool_uses, usages, words
 
@@ -49,6 +49,8 @@ answers = st.one_of(
     st.builds(lambda id, reason, remember: Reject(id, reason, remember=remember), ids, words, remembered),
 )
 
+schemas = st.none() | st.builds(ToolSchema, words, words, objects)
+
 _asking = {
     "iteration": iterations,
     "model_name": words,
@@ -59,6 +61,11 @@ _asking = {
     "options": st.none() | st.builds(GenerateOptions, temperature=st.none() | numbers),
 }
 _written = {"message": messages, "usage": st.none() | usages}
+_answered = {
+    "finish_reason": st.none() | st.sampled_from(FinishReason),
+    "interrupted": flags,
+    **{name: _asking[name] for name in ("model_name", "messages", "options", "history")},
+}
 
 EVENTS = {
     kinds.PreCallEvent: _built(
@@ -76,27 +83,36 @@ EVENTS = {
         kinds.PostReasoningEvent,
         iteration=iterations,
         **_written,
-        finish_reason=st.none() | st.sampled_from(FinishReason),
-        interrupted=flags,
+        **_answered,
         stop_requested=flags,
         goto_messages=st.none() | several,
-        model_name=words,
-        messages=several,
-        options=st.none() | st.builds(GenerateOptions, temperature=st.none() | numbers),
-        history=several,
     ),
-    kinds.PreActingEvent: _built(kinds.PreActingEvent, iteration=iterations, tool_use=tool_uses),
+    kinds.PreActingEvent: _built(
+        kinds.PreActingEvent, iteration=iterations, tool_use=tool_uses, schema=schemas, history=several
+    ),
     kinds.ActingChunkEvent: _built(
         kinds.ActingChunkEvent, iteration=iterations, tool_use=tool_uses, chunk=tool_results, is_last=flags
     ),
     kinds.PostActingEvent: _built(
-        kinds.PostActingEvent, iteration=iterations, tool_use=tool_uses, message=messages, stop_requested=flags
+        kinds.PostActingEvent,
+        iteration=iterations,
+        tool_use=tool_uses,
+        message=messages,
+        stop_requested=flags,
+        schema=schemas,
+        history=several,
     ),
     kinds.PreSummaryEvent: _built(kinds.PreSummaryEvent, **_asking, max_iterations=iterations),
     kinds.SummaryChunkEvent: chunks(kinds.SummaryChunkEvent),
-    kinds.PostSummaryEvent: _built(kinds.PostSummaryEvent, **_written, interrupted=flags),
+    kinds.PostSummaryEvent: _built(
+        kinds.PostSummaryEvent,
+        iteration=iterations,
+        max_iterations=iterations,
+        **_written,
+        **_answered,
+    ),
     kinds.MemoryEvent: _built(kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple)),
-    kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written),
+    kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written, input=several, history=several),
     kinds.RetryEvent: _built(
         kinds.RetryEvent,
         stage=st.sampled_from(["model", "tool"]),

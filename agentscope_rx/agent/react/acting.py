@@ -65,16 +65,26 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.limited(run, *limit)))
 
-    def announce(entry: Entry) -> Flow[Event]:
+    def announce(entry: Entry, history: Sequence[Msg] = ()) -> Flow[Event]:
         def announced(event: PreActingEvent) -> Flow[Event]:
             return just(cast("Event", event)) if hooked(run, batch, entry, event.tool_use) else empty()
 
-        event = PreActingEvent(source=run.source, iteration=run.iteration, tool_use=entry.call)
+        event = PreActingEvent(
+            source=run.source,
+            iteration=run.iteration,
+            tool_use=entry.call,
+            schema=run.toolkit.schema(entry.call.name),
+            history=history,
+        )
         return agent.hooks.fire(event).pipe(concat_map(announced))
 
+    def announce_all(history: Sequence[Msg]) -> Flow[Event]:
+        return just(*batch.runs).pipe(concat_map(lambda entry: announce(entry, history)))
+
+    looked_at = PreActingEvent in agent.hooks.seen
     return concat(
         edited_in_memory(run, batch) if batch.edited else empty(),
-        just(*batch.runs).pipe(concat_map(announce)),
+        run.history().pipe(concat_map(announce_all)) if looked_at else just(*batch.runs).pipe(concat_map(announce)),
         defer(lambda: _run_batch(agent, run, batch)),
         defer(lambda: just(_next(agent, run, batch))),
     )
@@ -159,7 +169,18 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
         return empty()
     asking = asking_of(run)
     message = Msg.tool(result.block, agent.name)
-    event = PostActingEvent(source=run.source, iteration=run.iteration, tool_use=result.entry.call, message=message)
+    call = result.entry.call
+
+    def fire(history: Sequence[Msg]) -> Flow[PostActingEvent]:
+        event = PostActingEvent(
+            source=run.source,
+            iteration=run.iteration,
+            tool_use=call,
+            message=message,
+            schema=run.toolkit.schema(call.name),
+            history=history,
+        )
+        return agent.hooks.fire(event)
 
     def remember(post: PostActingEvent) -> Flow[Event]:
         if asking is not None:
@@ -169,7 +190,8 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
             batch.stopped = post.message
         return run.remember((post.message,)).pipe(and_then(lambda: just(cast("Event", post))))
 
-    return agent.hooks.fire(event).pipe(concat_map(remember))
+    fired = run.history().pipe(concat_map(fire)) if PostActingEvent in agent.hooks.seen else fire(())
+    return fired.pipe(concat_map(remember))
 
 
 def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done]:

@@ -47,7 +47,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
 
     def ask(pre: PreSummaryEvent) -> Flow[Event | Done | Tail[Event | Done]]:
         def answered(gathered: Gathered) -> Stage:
-            return _answered(agent, run, gathered, which)
+            return _answered(agent, run, pre, gathered, which)
 
         round_ = model_round(agent, run, pre, (), SummaryChunkEvent)
         return concat(just(cast("Event", pre)), round_.pipe(flat_map_kind(Gathered, answered)))
@@ -74,7 +74,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
     return concat(closing, asked)
 
 
-def _answered(agent: ReActAgent, run: Run, gathered: Gathered, which: str | None) -> Stage:
+def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathered, which: str | None) -> Stage:
     if gathered.message is None or (run.shut_down and agent.discards_partial):
         return just(tail(lambda: agent.interrupted(run)))
     # no tool was offered: a call here could never be answered
@@ -85,7 +85,17 @@ def _answered(agent: ReActAgent, run: Run, gathered: Gathered, which: str | None
     reason = GenerateReason.INTERRUPTED if run.interrupted else reached
     message = run.final(gathered.message.replace(content=words), reason)
     event = PostSummaryEvent(
-        source=run.source, message=message, usage=gathered.gather.usage, interrupted=run.interrupted
+        source=run.source,
+        iteration=run.iteration,
+        max_iterations=agent.max_iters,
+        message=message,
+        usage=gathered.gather.usage,
+        finish_reason=gathered.gather.finish_reason,
+        interrupted=run.interrupted,
+        model_name=agent.model.model_name,
+        messages=gathered.prompt,
+        options=pre.options,
+        history=pre.history,
     )
     return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
 
