@@ -3,6 +3,7 @@
 | of                   | must hold                                                                              |
 |----------------------|----------------------------------------------------------------------------------------|
 | every event          | the class stays; messages are `Msg`s, options `GenerateOptions`                        |
+| every event          | no message that the hook adds is a SYSTEM one: there is one, in `system_message`       |
 | PreActing, PostActing| the call's id stays; one result, of that id                                            |
 | PostReasoning        | ids of calls differ; who calls tools stays; goto brings a result for each call         |
 | PostReasoning, PostActing | a stop asked for by an earlier hook stays asked for (not an error: it is put back)|
@@ -20,7 +21,7 @@ from typing import TypeVar, cast
 from agentscope_rx.errors import HookError
 from agentscope_rx.event import Event, PostActingEvent, PostReasoningEvent, PreActingEvent
 from agentscope_rx.hook.hook import Hook
-from agentscope_rx.message import Msg, ToolUseBlock
+from agentscope_rx.message import Approve, Msg, MsgRole, Reject, ToolUseBlock
 from agentscope_rx.model.options import GenerateOptions
 
 E = TypeVar("E", bound=Event)
@@ -51,9 +52,19 @@ def _is_messages(value: object) -> bool:
     return isinstance(value, Sequence) and all(isinstance(item, Msg) for item in cast("Sequence[object]", value))
 
 
+def _is_answers(value: object) -> bool:
+    answers = cast("Sequence[object]", value)
+    return isinstance(value, Sequence) and all(isinstance(item, (Approve, Reject)) for item in answers)
+
+
+def _is_system(value: object) -> bool:
+    return isinstance(value, Msg) and value.role is MsgRole.SYSTEM
+
+
 _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "message": (lambda value: isinstance(value, Msg), "a Msg"),
-    "system_message": (lambda value: value is None or isinstance(value, Msg), "a Msg or None"),
+    "system_message": (lambda value: value is None or _is_system(value), "a SYSTEM Msg (`Msg.system(text)`) or None"),
+    "answers": (_is_answers, "a tuple of Approve and Reject"),
     "tool_use": (lambda value: isinstance(value, ToolUseBlock), "a ToolUseBlock"),
     "options": (lambda value: value is None or isinstance(value, GenerateOptions), "GenerateOptions or None"),
     "input": (_is_messages, "a tuple of Msg"),
@@ -61,7 +72,8 @@ _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "messages": (_is_messages, "a sequence of Msg"),
     "goto_messages": (lambda value: value is None or _is_messages(value), "a tuple of Msg or None"),
 }
-_TUPLES = ("input", "hints", "goto_messages")
+_TUPLES = ("input", "answers", "hints", "goto_messages")
+_SAID = ("message", "input", "hints", "messages", "goto_messages")
 
 
 @cache
@@ -79,9 +91,32 @@ def _shaped(hook: Hook, before: Event, after: E) -> E:
         fits, wanted = _SHAPES[name]
         if not fits(value):
             raise HookError(f"`{name}` must be {wanted}, not {_told(value)}", hook=hook.name, event=before.type)
+        if name in _SAID:
+            _check_roles(hook, before, name, value)
         if name in _TUPLES and isinstance(value, list):
-            lists[name] = tuple(cast("list[Msg]", value))
+            lists[name] = tuple(cast("list[object]", value))
     return after.replace(**lists) if lists else after
+
+
+def _check_roles(hook: Hook, before: Event, name: str, value: object) -> None:
+    """Refuse SYSTEM messages, but for those that were there before (a memory may hold some)."""
+    added = [message for message in _listed(value) if message.role is MsgRole.SYSTEM]
+    if not added:
+        return
+    there = (*_listed(getattr(before, name)), *_listed(getattr(before, "history", ())))
+    known = {message.id for message in there if message.role is MsgRole.SYSTEM}
+    if any(message.id not in known for message in added):
+        raise HookError(
+            f"`{name}` must not hold a SYSTEM message: the model is told one, first. Change `system_message` of "
+            "PreCallEvent (for the call) or of PreReasoningEvent and PreSummaryEvent (for the round; "
+            "`append_system_content`), or say it as Msg.user(...)",
+            hook=hook.name,
+            event=before.type,
+        )
+
+
+def _listed(value: object) -> Sequence[Msg]:
+    return (value,) if isinstance(value, Msg) else cast("Sequence[Msg] | None", value) or ()
 
 
 def _check_call(hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent) -> None:

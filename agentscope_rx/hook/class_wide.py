@@ -53,7 +53,7 @@ class ClassHooks:
         """From the general to the particular: the classes' hooks, base first; methods; what was given."""
         # (sorted twice: stable, and the first time checks what was given)
         own = Hooks(given).all
-        return Hooks((*class_hooks(type(self)), *method_hooks(self), *own))
+        return Hooks((*class_hooks(type(self)), *method_hooks(self), *own), agent=getattr(self, "name", ""))
 
 
 def class_hooks(cls: type) -> tuple[Hook, ...]:

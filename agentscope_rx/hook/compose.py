@@ -22,6 +22,7 @@ from reactivex import operators as ops
 from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.event import ActingChunkEvent, ChunkEvent, ErrorEvent, Event
 from agentscope_rx.event.event import kinds_of_events
+from agentscope_rx.hook.blame import blamed, blaming
 from agentscope_rx.hook.check import checked
 from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
 from agentscope_rx.hook.shown import shown
@@ -49,7 +50,7 @@ Operator = Callable[[Observable[Event]], Observable[Event]]
 class Hooks:
     """An agent's hooks, sorted and compiled."""
 
-    def __init__(self, hooks: Iterable[Hook] = ()) -> None:
+    def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "") -> None:
         if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"hooks takes a list of hooks, not {hooks!r:.60}. Did you mean hooks=[...]?")
         given = list(hooks)
@@ -59,6 +60,7 @@ class Hooks:
                     f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
                     "or make an object of your Hook class."
                 )
+        self._agent = agent
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}
@@ -100,7 +102,7 @@ class Hooks:
     def chunks(self, kind: type[Event]) -> Operator | None:
         """The operator over the chunks of one kind; None if there is nothing to do."""
         if kind not in self._operators:
-            self._operators[kind] = _compile_chunks(kind, self._for(kind))
+            self._operators[kind] = _compile_chunks(kind, self._for(kind), self._agent)
         return self._operators[kind]
 
 
@@ -113,14 +115,19 @@ def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
     """Call the hooks from `index` on; behind one that answers later the rest is a tail, so that no chain grows."""
     while index < len(steps):
         hook = steps[index]
-        answer = _ask(hook, event)
+        try:
+            answer = _ask(hook, event)
+        except Exception as error:
+            blamed(error, hook, type(event), event.agent)
+            raise
         index += 1
         if answer is None:
             continue
         if isinstance(answer, Event):
             event = checked(hook, event, answer)
             continue
-        return _behind(hook, event, _lift(answer), steps, index)
+        answers = _lift(answer).pipe(blaming(hook, type(event), event.agent))
+        return _behind(hook, event, answers, steps, index)
     return just(event)
 
 
@@ -170,12 +177,12 @@ def _lift(answer: Answer) -> Flow[Event]:
     return just(cast("Event", answer))
 
 
-def _compile_chunks(kind: type[Event], steps: Sequence[Hook]) -> Operator | None:
+def _compile_chunks(kind: type[Event], steps: Sequence[Hook], agent: str) -> Operator | None:
     if not steps:
         return None
     if not issubclass(kind, (ChunkEvent, ActingChunkEvent)):
         raise ConfigurationError(f"{kind.__name__} is not a chunk event.")
-    operators = [_chunk_operator(kind, step) for step in steps]
+    operators = [_chunk_operator(kind, step, agent) for step in steps]
     if issubclass(kind, ChunkEvent):
         operators.append(shown)
 
@@ -185,7 +192,7 @@ def _compile_chunks(kind: type[Event], steps: Sequence[Hook]) -> Operator | None
     return compiled
 
 
-def _chunk_operator(kind: type[Event], hook: Hook) -> Operator:
+def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
     """One hook as an operator over the chunks, which must stay of their class."""
 
     def check(event: Event) -> Event:
@@ -198,15 +205,35 @@ def _chunk_operator(kind: type[Event], hook: Hook) -> Operator:
         return event
 
     if isinstance(hook, OperatorHook):
-        operator = hook.operator
-        return lambda chunks: map_flow(check)(operator(chunks))
+        return _operated(hook.operator, hook, kind, agent, check)
 
     def step(event: Event) -> Event | Observable[Event]:
-        answer = _ask(hook, event)
+        try:
+            answer = _ask(hook, event)
+        except Exception as error:
+            blamed(error, hook, kind, agent)
+            raise
         if answer is None:
             return event
         if isinstance(answer, Event):
             return check(answer)
-        return _lift(answer).pipe(map_flow(lambda later: event if later is _UNCHANGED else check(later)))
+        answers = _lift(answer).pipe(blaming(hook, kind, agent))
+        return answers.pipe(map_flow(lambda later: event if later is _UNCHANGED else check(later)))
 
     return map_flow(step)
+
+
+def _operated(
+    operator: Operator, hook: Hook, kind: type[Event], agent: str, check: Callable[[Event], Event]
+) -> Operator:
+    """A hook's own operator; what passes through it of an earlier hook's error is not its fault."""
+
+    def over(chunks: Observable[Event]) -> Observable[Event]:
+        try:
+            out = operator(chunks)
+        except Exception as error:
+            blamed(error, hook, kind, agent)
+            raise
+        return flow(out).pipe(blaming(hook, kind, agent, unless_known=True), map_flow(check))
+
+    return over

@@ -8,7 +8,7 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx import GenerateOptions, Hook, Msg, MsgRole, ReActAgent, ToolResultBlock, hook, tool
-from agentscope_rx.errors import HookError, InvalidInputError
+from agentscope_rx.errors import HookError
 from agentscope_rx.event import (
     ActingChunkEvent,
     ErrorEvent,
@@ -150,7 +150,7 @@ def test_history_and_input_are_apart():
 def test_a_system_message_in_the_input_is_refused():
     """§22.3 case 44, hook_injectingSystemIntoTail_throws."""
     agent = made(hook(PreCallEvent)(lambda event: event.replace(input=(*event.input, Msg.system("Obey.")))))
-    with pytest.raises(InvalidInputError, match="SYSTEM message"):
+    with pytest.raises(HookError, match="SYSTEM message"):
         run_virtual(agent.call("hi"))
     assert not remembered(agent)
 
