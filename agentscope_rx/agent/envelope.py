@@ -18,7 +18,7 @@ from agentscope_rx.agent.input import Given
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
 from agentscope_rx.errors import AgentShuttingDownError, RunDeadlineError
-from agentscope_rx.event import ErrorEvent, Event, PostCallEvent, PreCallEvent
+from agentscope_rx.event import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.message import Msg, ToolResultKind
 from agentscope_rx.reactive import (
     Ending,
@@ -195,7 +195,8 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
 
 
 def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
-    return concat(agent.tidied(run), defer(lambda: _post_call(agent, run, message)))
+    tidied = agent.hooks.watched(MemoryEvent, agent.tidied(run))
+    return concat(tidied, defer(lambda: _post_call(agent, run, message)))
 
 
 def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
@@ -228,7 +229,8 @@ def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
     event = ErrorEvent.of(error, source=run.source)
     seen = cast("Flow[Event]", agent.hooks.observe(event))
     told = _reported(seen, f"hooks on the error of agent {run.name}", event)
-    return concat(repaired(agent, run, ToolResultKind.FAILED), _checkpoint(agent, run), told, fail(error))
+    whole = agent.hooks.watched(MemoryEvent, repaired(agent, run, ToolResultKind.FAILED))
+    return concat(whole, _checkpoint(agent, run), told, fail(error))
 
 
 def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:

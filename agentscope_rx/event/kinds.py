@@ -5,8 +5,9 @@
     ... ErrorEvent                                             last, instead of PostCall, of a run that failed
 
 Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent,
-RetryEvent and MemoryEvent only report. An OutputChunk follows each ReasoningChunk that brings a piece of a structured
-output. Fields marked read-only are what the run goes by, whatever a hook puts there.
+RetryEvent and MemoryEvent only report: hooks observe them. An OutputChunk follows each ReasoningChunk that brings a
+piece of a structured output, as hooks have left it. Fields marked read-only are what the run goes by, whatever a hook
+puts there.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 | every event          | no message that the hook adds is a SYSTEM one: there is one, in `system_message`       |
 | PreActing, PostActing| the call's id stays; one result, of that id                                            |
 | PostReasoning        | ids of calls differ; who calls tools stays; goto brings a result for each call         |
+| OutputChunk          | the piece stays: it is what the hooks on ReasoningChunk have left                      |
 | PostReasoning, PostActing | a stop asked for by an earlier hook stays asked for (not an error: it is put back)|
 
 Only what a hook has changed is looked at: an answer that is the event itself costs a comparison.
@@ -19,7 +20,7 @@ from functools import cache
 from typing import TypeVar, cast
 
 from agentscope_rx.errors import HookError
-from agentscope_rx.event import Event, PostActingEvent, PostReasoningEvent, PreActingEvent
+from agentscope_rx.event import Event, OutputChunkEvent, PostActingEvent, PostReasoningEvent, PreActingEvent
 from agentscope_rx.hook.hook import Hook
 from agentscope_rx.message import Approve, Msg, MsgRole, Reject, ToolUseBlock
 from agentscope_rx.model.options import GenerateOptions
@@ -46,6 +47,18 @@ def checked(hook: Hook, before: E, after: object) -> E:
         stopped = cast("PostReasoningEvent | PostActingEvent", answer)
         return answer if stopped.stop_requested else answer.replace(stop_requested=True)
     return answer
+
+
+def check_piece(hook: Hook, before: Event, after: Event) -> Event:
+    """The chunk; an OutputChunk repeats a piece, and may only be shown, later or not at all."""
+    if isinstance(before, OutputChunkEvent) and cast("OutputChunkEvent", after).delta != before.delta:
+        raise HookError(
+            "must keep `delta`: this event repeats what hooks have left of a ReasoningChunkEvent. Change it there, "
+            "with @hook(ReasoningChunkEvent)",
+            hook=hook.name,
+            event=before.type,
+        )
+    return after
 
 
 def _is_messages(value: object) -> bool:

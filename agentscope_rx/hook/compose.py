@@ -4,8 +4,8 @@
     plain functions     one loop of calls
     a coroutine or an Observable as an answer: the rest of the fold continues behind it
 
-Laws: exactly one event out for each Pre or Post event in, checked by `hook.check`; chunks stay of their class;
-observers of ErrorEvent cannot change or stop anything.
+Laws: exactly one event out for each Pre or Post event in, checked by `hook.check`; chunks stay of their class; who
+looks at an ErrorEvent, RetryEvent or MemoryEvent cannot change or stop anything.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from reactivex import Observable, abc
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, HookError
-from agentscope_rx.event import ActingChunkEvent, ChunkEvent, ErrorEvent, Event
+from agentscope_rx.event import ActingChunkEvent, ChunkEvent, Event, OutputChunkEvent
 from agentscope_rx.event.event import kinds_of_events
 from agentscope_rx.hook.blame import blamed, blaming
-from agentscope_rx.hook.check import checked
+from agentscope_rx.hook.check import check_piece, checked
 from agentscope_rx.hook.hook import DROP, Answer, Hook, OperatorHook
 from agentscope_rx.hook.shown import shown
 from agentscope_rx.reactive import (
@@ -70,7 +70,7 @@ class Hooks:
     def _for(self, kind: type[Event]) -> tuple[Hook, ...]:
         steps = self._steps.get(kind)
         if steps is None:
-            steps = tuple(h for h in self.all if h.kinds is None or issubclass(kind, h.kinds))
+            steps = tuple(hook for hook in self.all if _looks_at(hook, kind))
             self._steps[kind] = steps
         return steps
 
@@ -83,27 +83,48 @@ class Hooks:
         steps = self._for(type(event))
         return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
 
-    def observe(self, event: ErrorEvent) -> Flow[ErrorEvent]:
-        """Show an error to all hooks, one after the other; a failing observer is reported and passed over."""
+    def observe(self, event: E) -> Flow[E]:
+        """Show an event to all hooks, one after the other; a failing observer is reported and passed over.
+
+        Signals: the event itself, once all have seen it.
+        Cancels: the observer in progress; the ones after it are not called.
+        """
 
         def one(hook: Hook) -> Flow[Event]:
             def failed(error: Exception) -> Flow[Event]:
-                report_dropped(error, f"hook {hook.name} on ErrorEvent")
+                report_dropped(error, f"hook {hook.name} on {type(event).__name__} of agent {event.agent}")
                 return empty()
 
             return defer(lambda: _lift(_ask(hook, event))).pipe(catch(failed))
 
-        steps = [hook for hook in self._for(ErrorEvent) if not isinstance(hook, OperatorHook)]
+        steps = [hook for hook in self._for(type(event)) if not isinstance(hook, OperatorHook)]
         if not steps:
             return just(event)
         seen: Flow[Event] = flow(just(*steps).pipe(concat_map(one), ops.ignore_elements()))
-        return cast("Flow[ErrorEvent]", flow(ops.concat(just(cast("Event", event)))(seen)))
+        return cast("Flow[E]", flow(ops.concat(just(cast("Event", event)))(seen)))
+
+    def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
+        """The events, each of this kind observed on its way; those behind it wait. The very flow if no hook looks.
+
+        Signals: the source's.
+        Cancels: the source and the observer in progress.
+        """
+        if kind not in self.seen:
+            return events
+        return events.pipe(map_flow(lambda event: self.observe(event) if type(event) is kind else event))
 
     def chunks(self, kind: type[Event]) -> Operator | None:
         """The operator over the chunks of one kind; None if there is nothing to do."""
         if kind not in self._operators:
             self._operators[kind] = _compile_chunks(kind, self._for(kind), self._agent)
         return self._operators[kind]
+
+
+def _looks_at(hook: Hook, kind: type[Event]) -> bool:
+    if kind is OutputChunkEvent:
+        # it repeats a chunk that the hooks of all chunks, or of all events, have seen
+        return hook.kinds is not None and kind in hook.kinds
+    return hook.kinds is None or issubclass(kind, hook.kinds)
 
 
 def _ask(hook: Hook, event: Event) -> Answer:
@@ -183,7 +204,7 @@ def _compile_chunks(kind: type[Event], steps: Sequence[Hook], agent: str) -> Ope
     if not issubclass(kind, (ChunkEvent, ActingChunkEvent)):
         raise ConfigurationError(f"{kind.__name__} is not a chunk event.")
     operators = [_chunk_operator(kind, step, agent) for step in steps]
-    if issubclass(kind, ChunkEvent):
+    if issubclass(kind, ChunkEvent) and kind is not OutputChunkEvent:
         operators.append(shown)
 
     def compiled(chunks: Observable[Event]) -> Observable[Event]:
@@ -216,9 +237,11 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
         if answer is None:
             return event
         if isinstance(answer, Event):
-            return check(answer)
+            return check_piece(hook, event, check(answer))
         answers = _lift(answer).pipe(blaming(hook, kind, agent))
-        return answers.pipe(map_flow(lambda later: event if later is _UNCHANGED else check(later)))
+        return answers.pipe(
+            map_flow(lambda later: event if later is _UNCHANGED else check_piece(hook, event, check(later)))
+        )
 
     return map_flow(step)
 

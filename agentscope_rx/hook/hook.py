@@ -26,7 +26,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event import ChunkEvent, Event
-from agentscope_rx.event.kinds import ActingChunkEvent, OutputChunkEvent
+from agentscope_rx.event.kinds import ActingChunkEvent
 
 if TYPE_CHECKING:
     from agentscope_rx.tool import Tool
@@ -52,7 +52,8 @@ DEFAULT_PRIORITY = 100
 class Hook:
     """Sees the events of a run, in ascending `priority` (ties: order of registration), and may change them.
 
-    `kinds` limits it to events of these classes; None is all of them.
+    `kinds` limits it to events of these classes; None is all of them. Only who names OutputChunkEvent sees it: it
+    repeats a ReasoningChunkEvent that others have seen already.
     """
 
     priority: int = DEFAULT_PRIORITY
@@ -135,11 +136,6 @@ def hook_operator(
     It sees the chunks of one stage at a time and is completed, hence flushed, before the stage's Post event.
     """
     given = cast("object", kind)
-    if given is OutputChunkEvent:
-        raise ConfigurationError(
-            "OutputChunkEvent follows a ReasoningChunkEvent, and shows what hooks have left of that: put the operator "
-            "over ReasoningChunkEvent."
-        )
     if not (isinstance(given, type) and issubclass(given, (ChunkEvent, ActingChunkEvent))):
         raise ConfigurationError(
             f"hook_operator works on chunk events, not on {given!r}: exactly one event must "

@@ -11,7 +11,8 @@
 | `pre_summary`, `post_summary`                               | PreSummaryEvent, PostSummaryEvent                    |
 | `reasoning_chunk`, `acting_chunk`, `summary_chunk`          | the chunks of one kind                               |
 | `pre_print`, `post_print`                                   | every chunk; `post_print` as all others have left it |
-| `on_error`                                                  | ErrorEvent                                           |
+| `output_chunk`                                              | OutputChunkEvent                                     |
+| `on_retry`, `on_memory`, `on_error`                         | RetryEvent, MemoryEvent, ErrorEvent                  |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 
 A method of a base class is a hook of the subclass, unless that overrides it (and may call `super()`). The names are
@@ -30,6 +31,8 @@ from agentscope_rx.event import (
     ActingChunkEvent,
     ErrorEvent,
     Event,
+    MemoryEvent,
+    OutputChunkEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -39,6 +42,7 @@ from agentscope_rx.event import (
     PreReasoningEvent,
     PreSummaryEvent,
     ReasoningChunkEvent,
+    RetryEvent,
     SummaryChunkEvent,
 )
 from agentscope_rx.hook.hook import DEFAULT_PRIORITY, Answer, FunctionHook, Hook
@@ -69,6 +73,9 @@ _NAMES: dict[str, _Named] = {
     "post_summary": _Named((PostSummaryEvent,)),
     "post_reply": _Named((PostCallEvent,)),
     "post_call": _Named((PostCallEvent,)),
+    "output_chunk": _Named((OutputChunkEvent,)),
+    "on_retry": _Named((RetryEvent,)),
+    "on_memory": _Named((MemoryEvent,)),
     "on_error": _Named((ErrorEvent,)),
     "pre_print": _Named(_CHUNKS),
     "post_print": _Named(_CHUNKS, priority=LAST),

@@ -26,7 +26,6 @@ from agentscope_rx import (
     ToolUseBlock,
     fold,
     hook,
-    hook_operator,
     tool,
 )
 from agentscope_rx.agent.run import Cut
@@ -566,11 +565,6 @@ async def test_a_console_writes_a_piece_once():
 def pieces_of(events: list[Event]):
     transcript = Transcript()
     return [piece for event in events for piece in transcript.feed(event)]
-
-
-def test_an_operator_over_pieces_of_the_output_is_refused():
-    with pytest.raises(ConfigurationError, match="over ReasoningChunkEvent"):
-        hook_operator(OutputChunkEvent, ops.sample(0.1))
 
 
 @virtual

@@ -16,7 +16,7 @@ from agentscope_rx import Hook, Msg, StructuredOutput, StructuredOutputError, fo
 from agentscope_rx.errors import AgentScopeError, EmptyResponseError
 from agentscope_rx.event import Event, OutputChunkEvent, PostCallEvent
 from agentscope_rx.model.response import ToolUseDelta
-from agentscope_rx.testing import run_virtual
+from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered
 
@@ -161,8 +161,10 @@ def test_ended_at_an_event(mode: str, number: int, way: str):
     async def main() -> None:
         if way == "fail":
             friday = agent(scripts(mode), hooks=[FailsAt(number)])
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError), collect_dropped() as dropped:
                 await friday.call("go", output=Weather)
+            # who observes that memory was changed cannot fail the run
+            assert len(dropped) <= 1 and all("on MemoryEvent" in where for where in dropped.where)
         elif way == "dispose":
             friday = agent(scripts(mode))
             await friday.stream("go", output=Weather).pipe(ops.take(number + 1))

@@ -17,7 +17,7 @@ from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edi
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.structured import after_batch, asking_of
 from agentscope_rx.agent.run import Done, Run
-from agentscope_rx.event import ActingChunkEvent, Event, PostActingEvent, PreActingEvent, RetryEvent
+from agentscope_rx.event import ActingChunkEvent, Event, MemoryEvent, PostActingEvent, PreActingEvent, RetryEvent
 from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock, closing_results
 from agentscope_rx.reactive import (
     Flow,
@@ -83,7 +83,7 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
 
     looked_at = PreActingEvent in agent.hooks.seen
     return concat(
-        edited_in_memory(run, batch) if batch.edited else empty(),
+        agent.hooks.watched(MemoryEvent, edited_in_memory(run, batch)) if batch.edited else empty(),
         run.history().pipe(concat_map(announce_all)) if looked_at else just(*batch.runs).pipe(concat_map(announce)),
         defer(lambda: _run_batch(agent, run, batch)),
         defer(lambda: just(_next(agent, run, batch))),
@@ -115,7 +115,7 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
             chunk = ToolResultBlock(call.id, call.name, value.output)
             yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=chunk)
         else:
-            yield _retry_event(value)
+            yield _retry_event(value, run)
 
     def begin() -> Flow[ToolChunk | ToolRetry | ToolResultBlock]:
         run.tool_calls += 1
@@ -140,6 +140,8 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
         operator = agent.hooks.chunks(ActingChunkEvent)
         if operator is not None:
             events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator))
+        if RetryEvent in agent.hooks.seen:
+            events = agent.hooks.watched(RetryEvent, events)
         return concat(cast("Flow[Event | _Result]", events), defer(lambda: just(ended(found[0]))))
 
     def ended(block: ToolResultBlock) -> _Result:
@@ -214,8 +216,9 @@ def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done
     return tail(lambda: agent.reasoning(run))
 
 
-def _retry_event(notice: ToolRetry) -> RetryEvent:
+def _retry_event(notice: ToolRetry, run: Run) -> RetryEvent:
     return RetryEvent(
+        source=run.source,
         stage="tool",
         tool_use_id=notice.call.id,
         attempt=notice.number,

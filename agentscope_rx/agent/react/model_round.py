@@ -7,7 +7,7 @@ The answer is gathered upstream of the hooks: what they do to chunks changes wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 from uuid import uuid4
@@ -16,7 +16,7 @@ from reactivex import Observable
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import EmptyResponseError
-from agentscope_rx.event import ChunkEvent, Event, PreReasoningEvent, RetryEvent
+from agentscope_rx.event import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
 from agentscope_rx.message import GenerateReason, Joined, Msg, MsgRole, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.options import ToolSchema
@@ -42,8 +42,9 @@ def model_round(
     pre: PreReasoningEvent,
     tools: Sequence[ToolSchema],
     kind: type[ChunkEvent],
+    beside: Callable[[Flow[Event]], Flow[Event]] | None = None,
 ) -> Flow[Event | Gathered]:
-    """Ask the model what the event says.
+    """Ask the model what the event says. `beside` adds to what is shown of the chunks.
 
     Signals: chunk events of `kind` and `RetryEvent`s, then one `Gathered`; a `ModelError`.
     Cancels: the model call. An interruption ends it normally, with what has come so far.
@@ -57,7 +58,7 @@ def model_round(
         if response.retry is not None:
             if response.retry.discarded:
                 gather.reset()
-            yield retry_event(response.retry)
+            yield retry_event(response.retry, source)
         for delta, view, count in gather.feed(response):
             yield kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
 
@@ -71,6 +72,10 @@ def model_round(
     operator = agent.hooks.chunks(kind)
     if operator is not None:
         events = events.pipe(through(cast("type[Event]", kind), operator))
+    if beside is not None:
+        events = beside(events)
+    if RetryEvent in agent.hooks.seen:
+        events = agent.hooks.watched(RetryEvent, events)
     return concat(cast("Observable[Event | Gathered]", events), defer(gathered))
 
 
@@ -92,9 +97,10 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Ms
     return Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage, generate_reason=reason)
 
 
-def retry_event(notice: RetryNotice) -> RetryEvent:
+def retry_event(notice: RetryNotice, source: EventSource) -> RetryEvent:
     """The event of a model attempt that failed and will be followed by another."""
     return RetryEvent(
+        source=source,
         stage="model",
         attempt=notice.attempt,
         delay=notice.delay,

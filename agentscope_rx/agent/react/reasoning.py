@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_round import Gathered, model_round
-from agentscope_rx.agent.react.structured import asking_of, observed, stopped, words
+from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.message import GenerateReason, ToolResultKind
@@ -56,8 +56,9 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         if asking is None:
             round_ = model_round(agent, run, pre, tools, ReasoningChunkEvent)
         else:
-            asked = model_round(agent, run, pre, asking.tools(tools), ReasoningChunkEvent)
-            round_ = observed(agent, run, asking, asked)
+            shown = pieces(agent, asking)
+            asked = model_round(agent, run, pre, asking.tools(tools), ReasoningChunkEvent, shown)
+            round_ = asked_again(agent, run, asking, asked)
 
         def answered(gathered: Gathered) -> Stage:
             return _answered(agent, run, pre, gathered)

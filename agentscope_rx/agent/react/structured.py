@@ -19,7 +19,7 @@ from agentscope_rx.agent.react.decide import Decision
 from agentscope_rx.agent.react.model_round import Gathered
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import BadRequestError, StructuredOutputError
-from agentscope_rx.event import Event, MemoryEvent, PostReasoningEvent
+from agentscope_rx.event import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent
 from agentscope_rx.message import GenerateReason, Msg, TextBlock
 from agentscope_rx.reactive import (
     Flow,
@@ -35,9 +35,12 @@ from agentscope_rx.reactive import (
     just,
     shielded,
     tail,
+    through,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from agentscope_rx.agent.react.react_agent import ReActAgent
 
 _KEY = "output"
@@ -55,11 +58,23 @@ def asking_of(run: Run) -> Asking | None:
     return cast("Asking | None", run.extras.get(_KEY))
 
 
-def observed(agent: ReActAgent, run: Run, asking: Asking, round_: Flow[Event | Gathered]) -> Flow[Event | Gathered]:
-    """The round with the pieces of the output beside its chunks; asked again if the provider takes no forced choice."""
-    shown = cast("Flow[Event | Gathered]", round_.pipe(expand(asking.shown)))
+def pieces(agent: ReActAgent, asking: Asking) -> Callable[[Flow[Event]], Flow[Event]] | None:
+    """Puts the pieces of the output beside the chunks, as hooks have left those: what is dropped brings none."""
+    if asking.request.output is None:
+        return None
+    operator = agent.hooks.chunks(OutputChunkEvent)
+
+    def beside(chunks: Flow[Event]) -> Flow[Event]:
+        events = cast("Flow[Event]", chunks.pipe(expand(asking.shown)))
+        return events if operator is None else events.pipe(through(cast("type[Event]", OutputChunkEvent), operator))
+
+    return beside
+
+
+def asked_again(agent: ReActAgent, run: Run, asking: Asking, round_: Flow[Event | Gathered]) -> Flow[Event | Gathered]:
+    """The round; once more if it forces the response tool and the provider takes no forced choice."""
     if not asking.forced:
-        return shown
+        return round_
 
     def refused(error: Exception) -> Flow[Event | Gathered | _Refused]:
         told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
@@ -69,7 +84,7 @@ def observed(agent: ReActAgent, run: Run, asking: Asking, round_: Flow[Event | G
         asking.refused = True
         return just(tail(lambda: agent.reasoning(run)))
 
-    watched = cast("Stage", cast("Flow[Event | Gathered | _Refused]", shown).pipe(catch(refused)))
+    watched = cast("Stage", cast("Flow[Event | Gathered | _Refused]", round_).pipe(catch(refused)))
     return cast("Flow[Event | Gathered]", watched.pipe(flat_map_kind(_Refused, again)))
 
 
