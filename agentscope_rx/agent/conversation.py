@@ -181,7 +181,8 @@ class Conversations:
         key = id(memory)
         with self._lock:
             if key not in self._by_id:
-                gone = ref(memory, lambda _: self._by_id.pop(key, None))
+                by_id = self._by_id
+                gone = ref(memory, lambda _: by_id.pop(key, None))
                 self._by_id[key] = (gone, Conversation(self._name))
             return self._by_id[key][1]
 

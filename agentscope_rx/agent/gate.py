@@ -129,25 +129,16 @@ class Gate:
         """One None, when no run holds the gate: at once if none does."""
 
         def connect(sink: Sink[None], scope: Scope) -> None:
-            def tell() -> None:
-                if not waiting.disposed:
-                    sink.on_next(None)
-                if not waiting.disposed:
-                    sink.on_completed()
-
-            def hop() -> None:
-                scope.call_from_thread(tell)
-
-            waiting = _Idle(self, hop)
+            waiting = _Idle(self, sink, scope)
             sink.on_subscribe(waiting)
             if waiting.disposed:
                 return
             with self._lock:
                 busy = self.run is not None
                 if busy:
-                    self._idle.append(hop)
+                    self._idle.append(waiting.hop)
             if not busy:
-                tell()
+                waiting.tell()
 
         return Flow(connect)
 
@@ -171,16 +162,26 @@ def _is_lost(run: Run) -> bool:
 class _Idle:
     """Somebody who waits for the gate to be free."""
 
-    __slots__ = ("_call", "_gate", "disposed")
+    __slots__ = ("_gate", "_scope", "_sink", "disposed")
 
-    def __init__(self, gate: Gate, call: Callable[[], None]) -> None:
+    def __init__(self, gate: Gate, sink: Sink[None], scope: Scope) -> None:
         self._gate = gate
-        self._call = call
+        self._sink = sink
+        self._scope = scope
         self.disposed = False
+
+    def hop(self) -> None:
+        self._scope.call_from_thread(self.tell)
+
+    def tell(self) -> None:
+        if not self.disposed:
+            self._sink.on_next(None)
+        if not self.disposed:
+            self._sink.on_completed()
 
     def dispose(self) -> None:
         self.disposed = True
-        self._gate.forget_idle(self._call)
+        self._gate.forget_idle(self.hop)
 
 
 class _Waiter:

@@ -10,7 +10,7 @@ so each attempt has its own clock, is really made anew, and is announced in-band
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, ModelTimeoutError
@@ -90,17 +90,18 @@ class ChatModel(ABC):
                 first=config.limit("first_chunk_timeout"),
                 idle=config.limit("idle_timeout"),
                 total=config.limit("timeout"),
-                error=self._late,
+                error=_late(self.model_name, self.provider),
             )
             again = retry(config.policy(), notice=_notice) if config.retries else None
             self._last = (options, self.options, _Plan(merged, deadlines, again))
         return self._last[2]
 
-    def _late(self, which: str, limit: float) -> Exception:
-        return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"
+
+
+def _late(model: str, provider: str) -> Callable[[str, float], Exception]:
+    return lambda which, limit: ModelTimeoutError(which, limit, model=model, provider=provider)
 
 
 def _notice(attempt: Attempt) -> ChatResponse:

@@ -57,7 +57,14 @@ class Gather:
             self.raw_finish_reason = response.raw_finish_reason
         if self.response_id is None:
             self.response_id = response.id
-        return [piece for block in response.content if (piece := self._take(block)) is not None]
+        content = response.content
+        if len(content) == 1:
+            # what nearly all increments are: a few more words of the text that is being written
+            block = content[0]
+            last = self._parts[-1] if self._parts else None
+            if type(block) is TextBlock and block.text and type(last) is GrowingText:
+                return [Piece(block, last, last.add(block))]  # pyright: ignore[reportArgumentType]
+        return [piece for block in content if (piece := self._take(block)) is not None]
 
     def blocks(self, *, complete: bool = True) -> tuple[ContentBlock, ...]:
         """The whole content. If the answer was cut off (`complete=False`, or by its length), so may its calls be."""

@@ -28,7 +28,7 @@ from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Cut, Done, Run
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
-from agentscope_rx.agent.tracer import Tracer
+from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, PendingCallsError, UsageLimitError
 from agentscope_rx.event import Event, PreCallEvent
@@ -233,6 +233,8 @@ class ReActAgent(Agent):
         return empty() if asking is None else structured.tidied(run, asking)
 
     def _traced(self, run: Run, stage: str, begin: Callable[[], Stage]) -> Stage:
+        if self.tracer is NO_TRACER:
+            return begin()
         return self.tracer.trace_stage(
             defer(begin), agent=self.name, run_id=run.id, stage=stage, iteration=run.iteration
         )
