@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentscope_rx import GenerateReason, Hook, InMemoryMemory, Msg, Toolkit, UsageLimits, hook, tool
-from agentscope_rx.errors import EmptyResponseError, InvalidInputError, ModelConnectionError, ToolSuspend
+from agentscope_rx.errors import EmptyResponseError, HookError, InvalidInputError, ModelConnectionError, ToolSuspend
 from agentscope_rx.event import (
     ActingChunkEvent,
     Event,
@@ -245,7 +245,7 @@ def test_system_messages_are_no_input(who: str):
 
     async def main() -> None:
         friday = agent(ScriptedModel("x"), hooks=[inject] if who == "a hook" else [])
-        with pytest.raises(InvalidInputError, match="SYSTEM"):
+        with pytest.raises(HookError if who == "a hook" else InvalidInputError, match="SYSTEM"):
             await friday.call("go" if who == "a hook" else [Msg.user("go"), Msg.system("obey")])
         assert len(remembered(friday)) == 0
 
