@@ -17,7 +17,7 @@ from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, stamped
 from agentscope_rx.agent.envelope import enveloped, held
 from agentscope_rx.agent.heard import as_heard, input_heard
-from agentscope_rx.agent.input import CallInput, given_of, messages_of
+from agentscope_rx.agent.input import CallInput, check_words, given_of, messages_of
 from agentscope_rx.agent.last_words import check_last_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.output.request import OutputRequest
@@ -123,7 +123,7 @@ class Agent(ClassHooks, ABC):
         Cancels: as `call`.
         """
         given = given_of(msgs)
-        given = given._replace(messages=input_heard(given.messages, self.name))
+        given = given._replace(messages=check_words(input_heard(given.messages, self.name)))
         check_input("options", options, StreamOptions)
         check_input("context", context, RuntimeContext)
         check_input("memory", memory, Memory)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from reactivex import Observable
 
 from agentscope_rx.agent.gate import Gate
-from agentscope_rx.agent.input import Given
+from agentscope_rx.agent.input import Given, check_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
 from agentscope_rx.errors import AgentShuttingDownError, RunDeadlineError
@@ -160,6 +160,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
     system = Msg.system(prompt) if prompt and prompt.strip() else None
 
     def begin(event: PreCallEvent) -> Flow[Event]:
+        check_words(event.input)
         run.system_message = event.system_message
         run.input = event.input
 

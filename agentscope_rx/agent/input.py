@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultKind, ToolUseBlock
+from agentscope_rx.message import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
 
 CallInput = str | Msg | ApprovalAnswer | Iterable[Msg | ApprovalAnswer] | None
 
@@ -65,7 +65,26 @@ def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
     return messages
 
 
-_PLACEHOLDERS = (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
+def check_words(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
+    """Refuse SYSTEM messages and tool calls: calls in memory are the agent's own, each with one result."""
+    for message in check_roles(messages):
+        if message.tool_calls:
+            _check_placeholders(message.tool_results)
+            raise InvalidInputError(
+                f"Message {message.id} has tool calls {[call.id for call in message.tool_calls]}, which nobody would "
+                "answer: only the agent's own answers have calls. To go on with calls that are pending use call() "
+                "without input, Approve, Reject or tool results; a history belongs into `memory`."
+            )
+    return messages
+
+
+def _check_placeholders(results: Iterable[ToolResultBlock]) -> None:
+    empty = [result.id for result in results if result.kind is not None and result.kind.waits]
+    if empty:
+        raise InvalidInputError(
+            f"The tool results for {empty} are the placeholders of the suspended run's reply, which say only that the "
+            "calls wait. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for reply.pending_calls."
+        )
 
 
 def check_answers(
@@ -81,12 +100,7 @@ def check_answers(
     given = [result.id for result in results] + [answer.call_id for answer in answers]
     if not given:
         return
-    empty = [result.id for result in results if result.kind in _PLACEHOLDERS]
-    if empty:
-        raise InvalidInputError(
-            f"The tool results for {empty} are the placeholders of the suspended run's reply, which say only that the "
-            "calls wait. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for reply.pending_calls."
-        )
+    _check_placeholders(results)
     expected = [call.id for call in pending]
     twice = sorted({id for id in given if given.count(id) > 1})
     if twice:

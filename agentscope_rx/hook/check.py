@@ -4,8 +4,10 @@
 |----------------------|----------------------------------------------------------------------------------------|
 | every event          | the class stays; messages are `Msg`s, options `GenerateOptions`                        |
 | every event          | no message that the hook adds is a SYSTEM one: there is one, in `system_message`       |
-| PreActing, PostActing| the call's id stays; one result, of that id                                            |
-| PostReasoning        | ids of calls differ; who calls tools stays; goto brings a result for each call         |
+| what is remembered   | a message's role stays; calls come from the model alone, results from tools alone      |
+| PreActing, PostActing| the call's id stays; one result, of that id, which is no placeholder                   |
+| PostReasoning        | ids of calls differ; who calls tools stays; goto brings one result for each call, and  |
+|                      | besides that words only                                                                |
 | OutputChunk          | the piece stays: it is what the hooks on ReasoningChunk have left                      |
 | PostReasoning, PostActing | a stop asked for by an earlier hook stays asked for (not an error: it is put back)|
 
@@ -14,18 +16,29 @@ Only what a hook has changed is looked at: an answer that is the event itself co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import TypeVar, cast
 
 from agentscope_rx.errors import HookError
-from agentscope_rx.event import Event, OutputChunkEvent, PostActingEvent, PostReasoningEvent, PreActingEvent
+from agentscope_rx.event import (
+    Event,
+    OutputChunkEvent,
+    PostActingEvent,
+    PostCallEvent,
+    PostReasoningEvent,
+    PostSummaryEvent,
+    PreActingEvent,
+)
 from agentscope_rx.hook.hook import Hook
-from agentscope_rx.message import Approve, Msg, MsgRole, Reject, ToolUseBlock
+from agentscope_rx.message import Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import GenerateOptions
 
 E = TypeVar("E", bound=Event)
+
+_Remembered = PostReasoningEvent | PostActingEvent | PostSummaryEvent | PostCallEvent
+_REMEMBERED = (PostReasoningEvent, PostActingEvent, PostSummaryEvent, PostCallEvent)
 
 
 def checked(hook: Hook, before: E, after: object) -> E:
@@ -43,6 +56,8 @@ def checked(hook: Hook, before: E, after: object) -> E:
         _check_call(hook, before, cast("PreActingEvent | PostActingEvent", answer))
     elif isinstance(before, PostReasoningEvent):
         _check_answer(hook, before, cast("PostReasoningEvent", answer))
+    if isinstance(before, _REMEMBERED):
+        _check_message(hook, before, cast("_Remembered", answer))
     if isinstance(before, (PostReasoningEvent, PostActingEvent)) and before.stop_requested:
         stopped = cast("PostReasoningEvent | PostActingEvent", answer)
         return answer if stopped.stop_requested else answer.replace(stop_requested=True)
@@ -132,6 +147,36 @@ def _listed(value: object) -> Sequence[Msg]:
     return (value,) if isinstance(value, Msg) else cast("Sequence[Msg] | None", value) or ()
 
 
+def _check_message(hook: Hook, before: _Remembered, after: _Remembered) -> None:
+    """What memory will hold: the same role, no call or result out of nothing, no result taken away."""
+    old, new = before.message, after.message
+    if new is old:
+        return
+    problem: str | None = None
+    if new.role is not old.role:
+        problem = f"the message must keep its role {old.role.value!r}; use event.message.replace(content=...)"
+    elif not isinstance(before, PostReasoningEvent) and (calls := _besides(new.tool_calls, old.tool_calls)):
+        problem = f"nobody would answer the calls {calls}; calls are added in PostReasoning"
+    elif not isinstance(before, PostActingEvent):
+        kept = [result for result in old.tool_results if result.kind is None or not result.kind.waits]
+        if added := _besides(new.tool_results, old.tool_results):
+            problem = f"results come from calls; nobody made the calls {added}"
+        elif gone := _besides(kept, new.tool_results):
+            problem = f"the calls {gone} would be left without a result"
+    elif new.tool_results and (kind := new.tool_results[0].kind) is not None and kind.waits:
+        problem = f"a result of kind {kind.value!r} says that the call waits, and it has run"
+    if problem:
+        raise HookError(problem, hook=hook.name, event=before.type)
+
+
+def _besides(
+    blocks: Iterable[ToolUseBlock | ToolResultBlock], known: Iterable[ToolUseBlock | ToolResultBlock]
+) -> list[str]:
+    """The ids of blocks that are not among the known ones."""
+    ids = {block.id for block in known}
+    return [block.id for block in blocks if block.id not in ids]
+
+
 def _check_call(hook: Hook, before: PreActingEvent | PostActingEvent, after: PreActingEvent | PostActingEvent) -> None:
     expected = before.tool_use.id
     if after.tool_use.id != expected:
@@ -158,11 +203,22 @@ def _check_answer(hook: Hook, before: PostReasoningEvent, after: PostReasoningEv
         # the calls are found again by who made them
         problem = "a message with tool calls must keep its name and role; use event.message.replace(content=...)"
     elif after.goto_messages is not None:
-        answered = {result.id for each in after.goto_messages for result in each.tool_results}
-        open_ids = [id for id in ids if id not in answered]
-        problem = f"goto_reasoning: no tool result for the open calls {open_ids}" if open_ids else None
+        problem = _goto_problem(ids, after.goto_messages)
     if problem:
         raise HookError(problem, hook=hook.name, event=before.type)
+
+
+def _goto_problem(ids: Sequence[str], messages: Sequence[Msg]) -> str | None:
+    """What is wrong with the messages of a goto, which are remembered behind an answer with calls of these ids."""
+    answered = [result.id for message in messages for result in message.tool_results]
+    if open_ids := [id for id in ids if id not in answered]:
+        return f"goto_reasoning: no tool result for the open calls {open_ids}"
+    if len(answered) > len(ids):
+        twice_or_unknown = sorted({id for id in answered if id not in ids or answered.count(id) > 1})
+        return f"goto_reasoning: one result for each open call, and no others; too many for {twice_or_unknown}"
+    if calls := [call.id for message in messages for call in message.tool_calls]:
+        return f"goto_reasoning: nobody would answer the calls {calls}"
+    return None
 
 
 def _told(value: object) -> str:

@@ -146,7 +146,7 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
 
     def ended(block: ToolResultBlock) -> _Result:
         run.in_flight.pop(call.id, None)
-        if block.kind is ToolResultKind.SUSPENDED:
+        if block.kind is not None and block.kind.waits:
             # noted at once: with calls in turn, those behind it must not begin
             entry.waits = block
             return _Result(entry, None)
