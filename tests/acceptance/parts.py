@@ -14,7 +14,7 @@ from agentscope_rx import Msg, ReActAgent, Tool, ToolResultBlock, ToolUseBlock, 
 from agentscope_rx.event import Event
 from agentscope_rx.testing import ScriptedModel
 from tests.agent.parts import assert_whole, remembered, slow, weather
-from tests.support.assertions import assert_prompts_are_whole
+from tests.support.assertions import assert_prompts_are_whole, results_in
 
 
 @tool
@@ -64,9 +64,16 @@ def trace(events: Sequence[Event]) -> str:
     return " ".join(kind if count == 1 else f"{kind}*{count}" for kind, count in runs)
 
 
-def assert_good(friday: ReActAgent, pending: Sequence[str] = ()) -> None:
-    """What holds after any end: every call has one result, and no prompt would be refused; nobody is running."""
+def assert_good(friday: ReActAgent, pending: Sequence[str] = (), *, late: Sequence[str] = ()) -> None:
+    """What holds after any end: every call has one result, and no prompt would be refused; nobody is running.
+
+    Results stand in call order, but for the `late` ones, which were given in a later call than their siblings'.
+    """
     assert not friday.running
-    assert_whole(friday, pending=pending)
+    if late:
+        calls = [call.id for message in remembered(friday) for call in message.tool_calls]
+        assert sorted(results_in(remembered(friday))) == sorted(id for id in calls if id not in pending)
+    else:
+        assert_whole(friday, pending=pending)
     assert isinstance(friday.model, ScriptedModel)
     assert_prompts_are_whole(friday.model)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
+from reactivex import operators as ops
 
 from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimitError, UsageLimits, tool
 from agentscope_rx.event import Event, PostReasoningEvent
@@ -143,14 +144,16 @@ def test_every_decision(decision: str, limit: str, before: str) -> None:
             limits = UsageLimits(model_calls=1, on_limit="error" if limit.endswith("error") else "summary")
 
         events: list[Event] = []
-        try:
-            async for event in friday.stream(then, limits=limits):
-                events.append(event)
-        except UsageLimitError as error:
-            assert events[-1].type == "error" and error.which == row.end
-        else:
+        run = friday.stream(then, limits=limits).pipe(ops.do_action(events.append))
+        if isinstance(row.end, GenerateReason):
+            await run
             assert events[-1].message.generate_reason is row.end
             assert events[-1].message.text == {"suspend": "", "stop": STOP}.get(decision, "Fine.")
+
+        else:
+            with pytest.raises(UsageLimitError) as caught:
+                await run
+            assert events[-1].error is caught.value and caught.value.which == row.end
 
         assert said(friday)[len(known) :] == taken + row.memory
         asked = sum(1 for each in row.memory if each.startswith("Friday"))
@@ -176,7 +179,7 @@ def test_a_limit_that_pending_calls_would_pass(before: str, on_limit: str) -> No
     async def main() -> None:
         friday = agent(first, "No more.", tools=[harmless, risky], hooks=[ByWords()])
         await friday.call("hi")
-        limits = UsageLimits(tool_calls=0, on_limit=on_limit)  # pyright: ignore[reportArgumentType]
+        limits = UsageLimits(tool_calls=0, on_limit=on_limit)
         if on_limit == "error":
             with pytest.raises(UsageLimitError, match="tool_calls"):
                 await friday.call(then, limits=limits)

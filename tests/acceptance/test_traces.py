@@ -1,7 +1,7 @@
 """The canonical traces of §18: the events of a run in order, and the memory after it.
 
-Two departures throughout: a tool call's result is shown as it comes, in a last `acting_chunk`, before its `post_acting`;
-and whatever ends a run otherwise than by failing, `post_call` is its last event (T8: an interruption, too).
+Two departures throughout: a call's result is shown as it comes, in a last `acting_chunk`, before its `post_acting`; and
+whatever ends a run otherwise than by failing, `post_call` is its last event (T8: an interruption, too).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(friday: ReActAgent, *given: Any, raises: type[Exception] | None = None) 
 
 
 def reason(events: list[Event]) -> GenerateReason:
-    return events[-1].message.generate_reason  # pyright: ignore
+    return events[-1].message.generate_reason
 
 
 ROUND = "pre_reasoning reasoning_chunk post_reasoning"
@@ -101,7 +101,7 @@ def test_t4_partial_results() -> None:
     run(friday, "hi")
     events = run(friday, Msg.tool(given("a")))
     assert trace(events) == f"pre_call pre_acting acting_chunk post_acting {ROUND} post_call"
-    assert events[1].tool_use.id == "b"  # pyright: ignore
+    assert events[1].tool_use.id == "b"
     assert said(friday)[2:] == ["a=from outside", "b=Sunny in Rome", "Friday done"]
     assert_good(friday)
 
@@ -112,7 +112,7 @@ def test_t5_a_stop_after_acting() -> None:
     events = run(friday, "hi")
     assert trace(events) == f"pre_call {ROUND} pre_acting acting_chunk post_acting post_call"
     assert reason(events) is GenerateReason.ACTING_STOP_REQUESTED
-    assert events[-1].message.role is MsgRole.TOOL  # pyright: ignore
+    assert events[-1].message.role is MsgRole.TOOL
     assert said(friday) == ["user hi", "Friday [a]", "a=Sunny in Rome"]
     assert trace(run(friday)) == f"pre_call {ROUND} post_call"
     assert_good(friday)
@@ -131,7 +131,7 @@ def test_t6_one_of_two_is_suspended() -> None:
         "pre_call pre_reasoning reasoning_chunk*2 post_reasoning "
         "pre_acting*2 acting_chunk post_acting acting_chunk post_call"
     )
-    reply = events[-1].message  # pyright: ignore
+    reply = events[-1].message
     assert reply.generate_reason is GenerateReason.TOOL_SUSPENDED and reply.role is MsgRole.ASSISTANT
     assert [call.id for call in reply.tool_calls] == [result.id for result in reply.tool_results] == ["b"]
     assert reply.tool_results[0].text == "which one?"
@@ -168,7 +168,7 @@ def test_t8_an_interruption_while_the_model_speaks() -> None:
             if len(events) == 4:
                 friday.interrupt()
         assert trace(events) == "pre_call pre_reasoning reasoning_chunk*2 post_reasoning post_call"
-        assert events[4].interrupted and reason(events) is GenerateReason.INTERRUPTED  # pyright: ignore
+        assert events[4].interrupted and reason(events) is GenerateReason.INTERRUPTED
         assert said(friday)[:2] == ["user hi", "Friday so far"] and len(said(friday)) == 3
         assert_one_truth(events, (), remembered(friday))
         assert (await friday.call("go on")).text == "next"
@@ -203,7 +203,7 @@ def test_t10_a_structured_output() -> None:
         "pre_acting acting_chunk post_acting memory post_call"
     )
     assert said(friday) == ["user hi", "Friday [1,2]"]
-    assert events[-1].message.structured(list[int]) == [1, 2]  # pyright: ignore
+    assert events[-1].message.structured(list[int]) == [1, 2]
     assert_one_truth(events, before, remembered(friday))
     friday.model = ScriptedModel("one and two", use("h", "generate_response", response=[1, 2]))
     run_virtual(friday.call("again", output=list[int]))
@@ -238,7 +238,7 @@ def test_t12_the_stream_is_the_run() -> None:
         ]
         assert trace(seen) == "post_reasoning post_acting*2 post_reasoning post_call"
         assert [event.seq for event in seen] == list(range(5))
-        assert seen[-1].message == remembered(friday)[-1]  # pyright: ignore
+        assert seen[-1].message == remembered(friday)[-1]
         shared: list[list[Event]] = [[], []]
         friday = agent("x", "y", check_running=False)
         await asyncio.gather(*(_into(friday, seen) for seen in shared))
