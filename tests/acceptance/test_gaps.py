@@ -663,7 +663,7 @@ def test_a_hook_that_raises_in_each_phase(phase: str, later: bool):
 
 
 def test_a_failing_error_hook_does_not_replace_the_error():
-    """§22.10, W18: it is reported, and later observers are told all the same."""
+    """§22.10, W05, W18: it is reported, and later observers are told all the same."""
     told = []
 
     @hook(ErrorEvent, priority=1)

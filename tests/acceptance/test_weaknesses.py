@@ -1,0 +1,638 @@
+"""The weaknesses W01-W81 of §21, each by a test that would fail if we had it.
+
+Those that another test of this folder closes are cited there (`test_gaps`, `test_traces`, `test_java_*`); parts that
+this project does not have yet (hub, pipelines, plans, RAG, sub-agents, MCP, tool groups) are not looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from types import MappingProxyType
+
+import pytest
+from reactivex import operators as ops
+
+from agentscope_rx import (
+    Agent,
+    AgentShuttingDownError,
+    Base64Source,
+    ExecutionConfig,
+    GenerateReason,
+    GracefulShutdown,
+    Hook,
+    HookError,
+    ImageBlock,
+    InMemoryMemory,
+    InMemorySession,
+    Msg,
+    ReActAgent,
+    StatePersistence,
+    StreamOptions,
+    Toolkit,
+    ToolResultKind,
+    ToolSuspend,
+    ToolUseBlock,
+    Tracer,
+    URLSource,
+    UsageLimits,
+    VideoBlock,
+    hook,
+    tool,
+)
+from agentscope_rx.agent.run import Done
+from agentscope_rx.errors import InvalidInputError, ModelConnectionError, ServerError
+from agentscope_rx.event import (
+    Event,
+    PostActingEvent,
+    PostCallEvent,
+    PostReasoningEvent,
+    PostSummaryEvent,
+    PreActingEvent,
+    PreCallEvent,
+    PreReasoningEvent,
+    ReasoningChunkEvent,
+)
+from agentscope_rx.event.event import _KINDS
+from agentscope_rx.message import TextBlock, ThinkingBlock
+from agentscope_rx.model import growing
+from agentscope_rx.model.response import ChatResponse, ToolUseDelta
+from agentscope_rx.reactive import and_then, empty, from_async_iterable, just
+from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
+from tests.acceptance.parts import agent, assert_good, broken, given, said, trace, use
+from tests.agent.parts import count, events_of, remembered, slow, weather
+
+ONCE = ExecutionConfig(max_attempts=1)
+
+
+# --- 21.1 reactive plumbing -----------------------------------------------------------------------------------------
+
+
+def test_w04_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
+    """W04, J7: a slow chunk hook delays the Post event; what it raises fails the run."""
+
+    @hook(ReasoningChunkEvent)
+    async def slowly(event):
+        await asyncio.sleep(5 if event.text == "a" else 0)
+        if event.text == "c":
+            raise ValueError("of the chunk hook")
+
+    friday = agent(["a", "b"], ["c"], hooks=[slowly])
+    events = run_virtual(events_of(friday, "hi"))
+    assert [e.text for e in events if isinstance(e, ReasoningChunkEvent)] == ["a", "b"]
+    assert trace(events) == "pre_call pre_reasoning reasoning_chunk*2 post_reasoning post_call"
+    with pytest.raises(ValueError, match="of the chunk hook"):
+        run_virtual(friday.call("hi"))
+
+
+def test_w06_the_stack_does_not_grow_with_the_rounds():
+    """W06: as deep in round 300 as in round 3."""
+    depths: list[int] = []
+
+    @tool
+    async def depth() -> str:
+        """Measures."""
+        depths.append(len(inspect.stack(0)))
+        return "ok"
+
+    rounds = 300
+    agent(ScriptedModel(*[use("x", "depth")] * rounds, "done"), tools=[depth], max_iters=rounds + 1).call("go").run()
+    assert len(depths) == rounds and depths[2] == depths[-1]
+
+
+def test_w13_w14_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multiplier_counts():
+    """W13, W14, J13: by a typed attribute; 1 s, then ten times that, with +-50 %."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        config = ExecutionConfig(timeout=1, max_attempts=3, initial_backoff=1, backoff_multiplier=10, max_backoff=99)
+        friday = agent([Delay(9)], ServerError("down", status=500), "ok", model_execution_config=config)
+        times = [loop.time() async for event in friday.stream("hi") if event.type in ("retry", "reasoning_chunk")]
+        assert times[0] == 1 and 0.5 <= times[1] - times[0] <= 1.5 and 5 <= times[2] - times[1] <= 15
+
+    run_virtual(main())
+
+
+def test_w09_w16_a_tool_is_really_called_again_and_its_errors_become_results_behind_the_retry():
+    """W09, W16, R13, J13: lookup, entry and timeout are those of each attempt; a failure is retried if it says so."""
+    called: list[int] = []
+
+    @tool(execution_config=ExecutionConfig(max_attempts=3, retry_on=lambda error: True, timeout=2))
+    async def flaky() -> str:
+        """Fails, then hangs, then works."""
+        called.append(len(called))
+        if len(called) == 1:
+            raise ValueError("at once")
+        await asyncio.sleep(60 if len(called) == 2 else 0)
+        return "ok"
+
+    friday = agent(use("a", "flaky"), "done", tools=[flaky])
+    events = run_virtual(events_of(friday, "hi"))
+    assert called == [0, 1, 2] and said(friday)[2] == "a=ok"
+    assert [e.error_type for e in events if e.type == "retry"] == ["ValueError", "ToolTimeoutError"]
+
+
+@pytest.mark.parametrize("error", [InterruptedError("socket"), asyncio.CancelledError(), TimeoutError("late")])
+def test_w17_a_cancelled_request_is_not_an_interruption_by_the_user(error: BaseException):
+    """W17, D9: it is an error, not a polite answer."""
+
+    class Cut(ScriptedModel):
+        def do_stream(self, messages, tools, options):
+            async def chunks():
+                yield ChatResponse((TextBlock("so"),))
+                raise error
+
+            return from_async_iterable(chunks)
+
+    friday = agent(Cut(execution_config=ONCE))
+    with pytest.raises(Exception) as caught:
+        run_virtual(friday.call("hi"))
+    assert "interrupted me" not in str(caught.value) and said(friday) == ["user hi"]
+    assert not friday.running
+
+
+def test_w19_a_tracer_belongs_to_its_agent():
+    """W19: no global; another agent's run is not seen."""
+    seen: list[str] = []
+
+    class Noting(Tracer):
+        def trace_model(self, flow, *, agent, run_id, model):
+            seen.append(agent)
+            return flow
+
+    traced, other = agent("a", tracer=Noting()), agent("b")
+    other.name = "Other"
+    run_virtual(traced.call("hi"))
+    run_virtual(other.call("hi"))
+    assert seen == ["Friday"]
+
+
+def test_w20_a_blocking_tool_does_not_block_the_loop():
+    """W20, D13, R24, J1: the loop answers what the tool waits for."""
+
+    @tool
+    def wait() -> str:
+        """Waits for the loop."""
+        return "answered" if go.wait(5) else "blocked"
+
+    async def main():
+        asyncio.get_running_loop().call_later(0.01, go.set)
+        return (
+            await agent(use("a", "wait"), "done", tools=[wait])
+            .stream("hi")
+            .pipe(ops.filter(lambda e: isinstance(e, PostActingEvent)), ops.map(lambda e: e.result.text))
+        )
+
+    go = threading.Event()
+    assert asyncio.run(main()) == "answered"
+
+
+# --- 21.2 per-call state --------------------------------------------------------------------------------------------
+
+
+def test_w26_progress_goes_to_the_run_that_it_belongs_to():
+    """W26, W22: two runs on one agent at once, one toolkit: each stream has its own chunks."""
+
+    async def main():
+        friday = agent(
+            use("a", "count", upto=3), use("b", "count", upto=3), "x", "y", tools=[count], check_running=False
+        )
+
+        async def chunks(name):
+            return [e.tool_use.id async for e in friday.stream(name) if e.type == "acting_chunk"]
+
+        assert sorted(await asyncio.gather(chunks("1"), chunks("2"))) == [["a"] * 4, ["b"] * 4]
+
+    run_virtual(main())
+
+
+def test_w27_building_twice_shares_nothing():
+    """W27, R9: neither history, hooks nor tools; what was handed over is as it was."""
+    hooks, toolkit = [hook(PreCallEvent)(lambda event: None)], Toolkit([weather])
+    one, two = (agent("x", toolkit=toolkit, hooks=hooks, finish="text") for _ in range(2))
+    run_virtual(one.call("hi"))
+    one.toolkit.register(slow)
+    assert said(two) == [] and two.toolkit.names == toolkit.names == ("weather",)
+    assert len(hooks) == len(one.hooks.all) == len(two.hooks.all) == 1
+
+
+def test_w29_an_agent_need_not_be_a_react_agent():
+    """W29: events, hooks, memory and interruption are those of any agent."""
+
+    class Parrot(Agent):
+        def route(self, run):
+            reply = run.final(Msg.assistant(f"{run.given[-1].text}!", self.name), GenerateReason.MODEL_STOP)
+            return run.remember((reply,)).pipe(and_then(lambda: just(Done(reply))))
+
+    seen: list[str] = []
+
+    class All(Hook):
+        def on_event(self, event: Event):
+            seen.append(event.type)
+
+    parrot = Parrot("Polly", InMemoryMemory(), hooks=[All()])
+    assert run_virtual(parrot.call("hi")).text == "hi!"
+    assert seen == ["pre_call", "post_call"] and said(parrot) == ["user hi", "Polly hi!"]
+
+
+# --- 21.3 hooks and events ------------------------------------------------------------------------------------------
+
+
+def test_w30_events_cannot_be_edited_in_place():
+    """W30: a hook that tries fails the run, whatever it tries to set."""
+
+    @hook(PostReasoningEvent)
+    def edit(event):
+        event.message = Msg.assistant("mine")
+
+    with pytest.raises(AttributeError):
+        run_virtual(agent("x", hooks=[edit]).call("hi"))
+
+
+def with_system(kind, change):
+    return lambda: agent(
+        use("a"), "x", "y", max_iters=1 if kind is PostSummaryEvent else 5, hooks=[hook(kind)(change)]
+    ).call("hi")
+
+
+SYSTEM = Msg.system("Obey.")
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda: agent("x").call(SYSTEM),
+        lambda: agent("x").call([Msg.user("hi"), SYSTEM]),
+        lambda: agent("x").observe(SYSTEM),
+        with_system(PreCallEvent, lambda e: e.replace(input=(*e.input, SYSTEM))),
+        with_system(PostReasoningEvent, lambda e: None if e.message.tool_calls else e.replace(message=SYSTEM)),
+        with_system(PostReasoningEvent, lambda e: None if e.message.tool_calls else e.goto_reasoning([SYSTEM])),
+        with_system(PostActingEvent, lambda e: e.replace(message=e.message.replace(role="system"))),
+        with_system(PostSummaryEvent, lambda e: e.replace(message=SYSTEM)),
+        with_system(PostCallEvent, lambda e: e.replace(message=SYSTEM)),
+    ],
+)
+def test_w34_one_rule_for_system_messages(begin):
+    """W34: none is ever remembered, whoever would put it there."""
+    with pytest.raises((InvalidInputError, HookError)):
+        run_virtual(begin())
+
+
+def test_w34_an_interruption_and_a_single_round():
+    """W34: `interrupt` takes no instruction either; PreReasoning may send what it likes, and nothing of it stays."""
+
+    @hook(PreReasoningEvent)
+    def instruct(event):
+        return event.replace(messages=[*event.messages, SYSTEM])
+
+    friday = agent("x", hooks=[instruct])
+    with pytest.raises(InvalidInputError, match="SYSTEM"):
+        friday.interrupt(SYSTEM)
+    with pytest.raises(InvalidInputError, match="tool calls"):
+        friday.interrupt(Msg.assistant([use("a")]))
+    with pytest.raises(InvalidInputError, match="tool results"):
+        friday.interrupt(Msg.tool(given("a")))
+    run_virtual(friday.call("hi"))
+    assert friday.model.requests[0].messages[-1] == SYSTEM and said(friday) == ["user hi", "Friday x"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (PostCallEvent, lambda e: e.replace(message=Msg.assistant([use("z")], "Friday"))),
+        (PostSummaryEvent, lambda e: e.replace(message=Msg.assistant([use("z")], "Friday"))),
+        (PostCallEvent, lambda e: e.replace(message=e.message.replace(content=given("z")))),
+        (PostReasoningEvent, lambda e: e.replace(message=e.message.replace(content=given("z")))),
+        (
+            PostActingEvent,
+            lambda e: e.with_result(e.result.__class__(e.result.id, "weather", "?", ToolResultKind.SUSPENDED)),
+        ),
+        (PreCallEvent, lambda e: e.replace(input=(Msg.assistant([use("z")], "Friday"),))),
+    ],
+)
+def test_r5_no_hook_makes_calls_or_results_out_of_nothing(kind, change):
+    """R5, W43: every call in memory has one result, and every result a call, whatever hooks do."""
+    friday = agent(use("a"), "x", "y", max_iters=1, hooks=[hook(kind)(change)])
+    with pytest.raises((InvalidInputError, HookError)):
+        run_virtual(friday.call("hi"))
+    assert_good(friday)
+
+
+def test_r5_a_result_that_was_stopped_at_stays():
+    """R5: PostCall of a run that stopped at a result may change its text, not take it from its call."""
+
+    @hook(PostActingEvent)
+    def stop(event):
+        return event.stop()
+
+    def run(change):
+        friday = agent(use("a"), hooks=[stop, hook(PostCallEvent)(change)])
+        return friday, friday.call("hi")
+
+    friday, call = run(lambda e: e.replace(message=e.message.replace(content=given("a", "[redacted]"))))
+    assert run_virtual(call).tool_results[0].text == "[redacted]" and said(friday)[2] == "a=[redacted]"
+    friday, call = run(lambda e: e.replace(message=e.message.replace(content="[redacted]")))
+    with pytest.raises(HookError, match="without a result"):
+        run_virtual(call)
+    assert_good(friday)
+
+
+def test_w37_what_an_event_offers_has_an_effect():
+    """W37: no stop on a summary, no system message where none is sent."""
+    offers = {kind: {name for name in ("stop", "goto_reasoning", "append_system_content", "with_hint", "with_result")
+                     if hasattr(kind, name)} for kind in _KINDS.values()}  # fmt: skip
+    assert {kind.type: found for kind, found in offers.items() if found} == {
+        "pre_reasoning": {"append_system_content", "with_hint"},
+        "pre_summary": {"append_system_content", "with_hint"},
+        "post_reasoning": {"stop", "goto_reasoning"},
+        "post_acting": {"stop", "with_result"},
+    }
+
+
+@pytest.mark.parametrize("kind", [PreCallEvent, PreReasoningEvent, PostReasoningEvent, PostActingEvent, PostCallEvent])
+def test_w38_none_is_unchanged_and_nothing_is_an_error(kind):
+    """W38: None goes on; an Observable without an event is a `HookError` with the hook's name; no run ends silently."""
+    assert run_virtual(agent(use("a"), "x", hooks=[hook(kind)(lambda event: None)]).call("hi")).text == "x"
+
+    @hook(kind)
+    def forgetful(event):
+        return empty()
+
+    with pytest.raises(HookError, match="forgetful"):
+        run_virtual(agent(use("a"), "x", hooks=[forgetful]).call("hi"))
+
+
+def test_w40_every_reason_and_every_kind_of_event_is_produced():
+    """W40, R20: nothing is declared that never comes."""
+    reasons: set[GenerateReason] = set()
+    kinds: set[str] = set()
+
+    async def see(friday: ReActAgent, *args, act=None, **options):
+        try:
+            async for event in friday.stream(*args, **options):
+                kinds.add(event.type)
+                if event.type == act:
+                    friday.interrupt()
+        except ModelConnectionError:
+            pass
+        reasons.update(message.generate_reason for message in remembered(friday))
+        if isinstance(event, PostCallEvent):
+            reasons.add(event.message.generate_reason)
+
+    @tool(requires_approval=True)
+    async def risky() -> str:
+        """Needs approval."""
+        return "x"
+
+    @tool
+    async def outside() -> str:
+        """Suspends."""
+        raise ToolSuspend
+
+    async def main():
+        stop = [hook(PostReasoningEvent)(lambda e: e.stop())], [hook(PostActingEvent)(lambda e: e.stop())]
+        tools = [weather, risky, outside]
+        await see(agent(use("a"), "x", tools=tools, max_iters=1), "hi")
+        await see(agent("x"), "hi")
+        await see(agent("x", hooks=stop[0]), "hi")
+        await see(agent(use("a"), hooks=stop[1]), "hi")
+        await see(agent(use("a", "risky"), tools=tools), "hi")
+        await see(agent(use("a", "outside"), tools=tools), "hi")
+        await see(agent(use("g", "generate_response", response=1)), "hi", output=int)
+        await see(agent(["x", HANG]), "hi", act="reasoning_chunk")
+        await see(agent(use("a"), "x"), "hi", limits=UsageLimits(model_calls=1, on_limit="summary"))
+        await see(agent(ModelConnectionError("x"), ["y", ModelConnectionError("z")]), "hi")
+
+    run_virtual(main())
+    assert reasons == set(GenerateReason) and kinds == set(_KINDS)
+
+
+def test_w41_what_is_the_default_is_what_is_said():
+    """W41, R20, R21: the reply is always shown, also by a choice of kinds; plain input recovers from pending calls."""
+    for kinds in (None, (), PreActingEvent):
+        events = run_virtual(events_of(agent("x"), "hi", StreamOptions(kinds=kinds)))
+        assert isinstance(events[-1], PostCallEvent)
+    assert agent("x").pending == "recover"
+
+
+# --- 21.4 interruption ----------------------------------------------------------------------------------------------
+
+
+def test_w44_peers_neither_hide_nor_add_pending_calls():
+    """W44: what others said in a shared history, with calls of their own, is looked past."""
+    stop = hook(PostReasoningEvent)(lambda e: e.stop() if e.message.tool_calls else None)
+    friday = agent(use("a"), "done", "done", hooks=[stop])
+    run_virtual(friday.call("hi"))
+    run_virtual(friday.observe([Msg.assistant("I see.", "Bob"), Msg.assistant([use("b")], "Bob")]))
+    run_virtual(friday.memory.add([Msg.assistant([use("c")], "Bob")]))
+    assert [call.id for call in friday.conversation().pending_in(remembered(friday), None)] == ["a"]
+    assert run_virtual(friday.call()).text == "done"
+    assert "a=Sunny in Rome" in said(friday) and not any(line.startswith(("b", "c")) for line in said(friday))
+    assert run_virtual(friday.call("and now?")).text == "done"
+
+
+def test_w47_an_interrupted_run_is_a_run():
+    """W47: PostCall, reason, the message that was given; and an interruption of a call that waits counts."""
+
+    async def main():
+        finals: list[Msg] = []
+
+        @hook(PostCallEvent)
+        def look(event):
+            finals.append(event.message)
+
+        friday = agent([HANG], "next", hooks=[look])
+        task = friday.call("hi").as_task()
+        await asyncio.sleep(1)
+        assert friday.interrupt(stop := Msg.user("Stop."))
+        reply = await task
+        assert (reply.id, reply.text, reply.generate_reason) == (stop.id, "Stop.", GenerateReason.INTERRUPTED)
+        assert finals == [reply] and remembered(friday)[-1] == reply
+
+    run_virtual(main())
+
+
+# --- 21.5 accumulation and arguments --------------------------------------------------------------------------------
+
+
+def test_w50_one_truth_about_arguments():
+    """W50, R14: what a hook puts into the call is validated, run, and all that there is."""
+    ran: list[str] = []
+
+    @tool
+    async def go(city: str) -> str:
+        """Goes."""
+        ran.append(city)
+        return city
+
+    for edited, result in (({"city": "Oslo"}, "a=Oslo"), ({"town": "Oslo"}, "a!invalid_arguments")):
+        change = hook(PreActingEvent)(lambda e, edited=edited: e.replace(tool_use=e.tool_use.with_input(edited)))
+        friday = agent([ToolUseDelta(0, "a", "go", '{"city":"Rome"}')], "done", tools=[go], hooks=[change])
+        run_virtual(friday.call("hi"))
+        assert said(friday)[2] == result
+    assert ran == ["Oslo"]
+
+
+@pytest.mark.parametrize("raw", ['{"city": "Ro', "[1]", "Rome", '{"city": "Rome"} {"city"', "{'city': 'Rome'}", '"x"'])
+def test_w51_malformed_arguments_are_told_from_missing_ones(raw: str):
+    """W51, R6, S11; §22 cases 57, 58: the model is told that its JSON was wrong; it is never replayed as arguments."""
+    friday = agent([ToolUseDelta(0, "a", "weather", raw)], "done")
+    run_virtual(friday.call("hi"))
+    call, result = remembered(friday)[1].tool_calls[0], remembered(friday)[2].tool_results[0]
+    assert (dict(call.input), call.raw) == ({}, raw) and call.input_error
+    assert result.kind is ToolResultKind.INVALID_ARGUMENTS and "JSON" in result.text
+
+
+def test_w52_w53_w56_w57_whose_piece_it_is():
+    """W52, W53, W56, W57; §22 cases 54, 55: by index; an id that comes late, calls without ids, a tool named `__x`,
+    an answer whose chunks all have other ids."""
+
+    @tool(name="__x")
+    async def dunder(n: int) -> str:
+        """Legit."""
+        return f"{n}"
+
+    number = iter(range(99))
+
+    def piece(*blocks):
+        return ChatResponse(blocks, id=f"chunk-{next(number)}")
+
+    friday = agent(
+        [
+            piece(ToolUseDelta(0, None, "__x", '{"n":')), piece(ToolUseDelta(1, None, "__x", '{"n":')),
+            piece(ToolUseDelta(0, "late", None, "1}")), piece(ToolUseDelta(1, arguments="2}")),
+        ],
+        "done",
+        tools=[dunder],
+    )  # fmt: skip
+    events = run_virtual(events_of(friday, "hi"))
+    chunks = [event for event in events if isinstance(event, ReasoningChunkEvent)][:4]
+    calls = remembered(friday)[1].tool_calls
+    assert [dict(call.input) for call in calls] == [{"n": 1}, {"n": 2}]
+    ids = [call.id for call in calls]
+    assert len(set(ids)) == 2 and all(ids)
+    assert [chunk.delta.id for chunk in chunks] == [*ids, *ids], "an id is fixed with the first piece"
+    assert {chunk.message_id for chunk in chunks} == {remembered(friday)[1].id}
+    assert [result.text for message in remembered(friday) for result in message.tool_results] == ["1", "2"]
+
+
+def test_w54_pieces_are_read_once():
+    """W54, R15: arguments in 5,000 pieces are parsed once, text joined once."""
+    raw = '{"city":"' + "x" * 5000 + '"}'
+    friday = agent([ToolUseDelta(0, "a", "weather"), *(ToolUseDelta(0, arguments=each) for each in raw)], "done")
+    parsed: list[str] = []
+    original = growing.parse_arguments
+    growing.parse_arguments = lambda text: (parsed.append(text), original(text))[1]
+    try:
+        run_virtual(friday.call("hi"))
+    finally:
+        growing.parse_arguments = original
+    assert parsed == [raw]
+
+
+def test_w55_blocks_keep_their_order_and_all_that_they_carry():
+    """W55: interleaving, signatures, metadata, media."""
+    image = ImageBlock(URLSource("https://example.org/a.png"))
+    turn = [
+        ThinkingBlock("a", metadata={"k": 1}), ThinkingBlock("", "sig"), "b", use("c"), "d", ThinkingBlock("e"), image,
+    ]  # fmt: skip
+    friday = agent(turn, "done")
+    run_virtual(friday.call("hi"))
+    assert remembered(friday)[1].content == (
+        ThinkingBlock("a", "sig", {"k": 1}), TextBlock("b"), use("c"), TextBlock("d"), ThinkingBlock("e"), image,
+    )  # fmt: skip
+
+
+# --- 21.6 tools -----------------------------------------------------------------------------------------------------
+
+
+def test_w58_w61_w63_w65_w80_tools():
+    """W58, W61, W63, W65, W80; §22 cases 80, 81, 98, 101, 102, 118: text as it is, schemas in order of registration,
+    inherited tools, one spelling of errors with a kind, and every result with its call's id and name."""
+
+    class Base:
+        @tool
+        def text(self) -> str:
+            """Says."""
+            return 'Hello "World"'
+
+    class Tools(Base):
+        @tool
+        async def quiet(self) -> None:
+            """Says nothing."""
+
+    friday = agent(
+        [use("a", "text"), use("b", "quiet"), use("c", "broken"), use("d", "nope"), use("e", "slow", seconds=9.0)],
+        "done", toolkit=Toolkit([Tools(), slow, broken]), tool_execution_config=ExecutionConfig(timeout=1),
+    )  # fmt: skip
+    run_virtual(friday.call("hi"))
+    results = [result for message in remembered(friday) for result in message.tool_results]
+    assert [r.text for r in results[:2]] == ['Hello "World"', "Done."]
+    assert [(r.id, r.name, r.kind) for r in results[2:]] == [
+        ("c", "broken", "failed"), ("d", "nope", "not_found"), ("e", "slow", "timeout"),
+    ]  # fmt: skip
+    assert all(r.text.startswith("Error: ") and r.is_error for r in results[2:])
+    assert [schema.name for schema in friday.model.requests[0].tools] == ["text", "quiet", "slow", "broken"]
+
+
+# --- 21.7 state, shutdown -------------------------------------------------------------------------------------------
+
+
+def test_w72_a_new_object_goes_on_where_the_old_one_was():
+    """W72, W71: what is pending comes back by the agent's name, whatever object; a session key is told as it is."""
+    session = InMemorySession()
+    stop = hook(PostReasoningEvent)(lambda e: e.stop() if e.message.tool_calls else None)
+    first = agent(use("a"), hooks=[stop])
+    run_virtual(first.call("hi"))
+    run_virtual(first.save(session, "Ann's"))
+    second = agent("done")
+    assert run_virtual(second.load(session, "Ann's")) and run_virtual(session.keys()) == ["Ann's"]
+    assert run_virtual(second.call()).text == "done" and said(second)[2] == "a=Sunny in Rome"
+
+
+def test_w72_w73_agents_are_told_apart_by_what_they_are_and_bindings_last():
+    """W72, W73: two agents of one name are both cut off and saved, in a later call too; new input is not lost."""
+
+    async def main():
+        session, shutdown = InMemorySession(), GracefulShutdown(timeout=5)
+        pair = [agent("one", [HANG], shutdown=shutdown) for _ in range(2)]
+        for number, friday in enumerate(pair):
+            await friday.bind(session, f"s{number}")
+            await friday.call("hi")
+        tasks = [friday.call("go").as_task() for friday in pair]
+        await asyncio.sleep(1)
+        report = await shutdown.begin()
+        assert len(report.cut_off) == 2
+        for number, task in enumerate(tasks):
+            with pytest.raises(AgentShuttingDownError) as caught:
+                await task
+            assert caught.value.saved == f"s{number}"
+        after = agent("done")
+        await after.bind(session, "s1")
+        assert (await after.call("something else")).text == "done"
+        assert said(after) == ["user hi", "Friday one", "user go", "user something else", "Friday done"]
+
+    run_virtual(main())
+
+
+def test_w77_media_and_metadata_survive_json_and_cannot_be_edited():
+    """W77: pixel bounds by one spelling; metadata is no live dict."""
+    source = Base64Source.of(b"x", "image/png")
+    message = Msg.user(
+        [ImageBlock(source, 1, 2), VideoBlock(URLSource("https://example.org/v"), 1.5, 2, 3, 4, 5)]
+    ).replace(metadata={"a": {"b": [1]}})
+    again = Msg.from_json(message.to_json())
+    assert again == message and again.content == message.content
+    for mapping in (message.metadata, message.metadata["a"]):
+        with pytest.raises(TypeError):
+            mapping["c"] = 1
+    assert not isinstance(message.metadata, MappingProxyType) and ToolUseBlock("a", "b").input == {}
+
+
+def test_w79_one_method_with_keywords():
+    """W79: `call` and `stream` take the same, by keyword; `call` is the last value of `stream`."""
+    call, stream = (set(inspect.signature(method).parameters) for method in (Agent.call, Agent.stream))
+    assert stream - call == {"options"} and call == {"self", "msgs", "context", "memory", "limits", "output"}
+    assert {name for name in vars(Agent) if name.startswith(("call", "stream"))} == {"call", "stream"}
+    assert StatePersistence.memory_only() == StatePersistence(pending=False)
