@@ -194,7 +194,7 @@ class Agent(ClassHooks, ABC):
             where = memory if memory is not None else self.memory
             return load(conversation, self.name, where, self.state_persistence, binding).pipe(map_flow(bound))
 
-        check_kind("session", session, Session)
+        check_kind("session", session, Session, needed=True)
         return held(self, memory if memory is not None else self.memory, begin)
 
     def _held(
@@ -205,7 +205,7 @@ class Agent(ClassHooks, ABC):
         memory: Memory | None,
         persistence: StatePersistence | None,
     ) -> Flow[T]:
-        check_kind("session", session, Session)
+        check_kind("session", session, Session, needed=True)
         where = memory if memory is not None else self.memory
         what = persistence if persistence is not None else self.state_persistence
         return held(self, where, lambda conversation: act(conversation, self.name, where, what, Binding(session, key)))
@@ -318,9 +318,9 @@ class Agent(ClassHooks, ABC):
         )
 
 
-def check_kind(name: str, given: object, kind: type) -> None:
-    """Refuse an argument of the wrong class, where it is given."""
-    if given is not None and not isinstance(given, kind):
+def check_kind(name: str, given: object, kind: type, *, needed: bool = False) -> None:
+    """Refuse an argument of the wrong class, where it is given; None is one only if it is `needed`."""
+    if (needed or given is not None) and not isinstance(given, kind):
         raise ConfigurationError(_wrong(name, given, kind))
 
 

@@ -226,7 +226,7 @@ def test_r22_d8_a_reader_that_stalls_does_not_keep_the_run_from_being_interrupte
 
 
 def test_r8_d2_one_agent_serves_many_conversations_and_each_in_turn():
-    """R8, D2, S8, J6: memories, contexts and hooks apart; a second call in the same one is refused, before its hooks."""
+    """R8, D2, S8, J6: memories, contexts and hooks apart; a second call in one is refused, before its hooks."""
     calls: list[str] = []
 
     @hook(PreCallEvent)
