@@ -21,7 +21,7 @@ from agentscope_rx import (
     ToolUseBlock,
     hook,
 )
-from agentscope_rx.errors import InvalidInputError, SessionError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, SessionError
 from agentscope_rx.event import PostReasoningEvent
 from agentscope_rx.message import TextBlock, ThinkingBlock
 from agentscope_rx.testing import run_virtual
@@ -134,7 +134,8 @@ def test_cases_141_142_isolation_and_keys(kind, tmp_path):
         for blank in ("", "  "):
             with pytest.raises((SessionError, InvalidInputError)):
                 await other.save(session, blank)
-        with pytest.raises(Exception, match=r"session must be Session\(\.\.\.\), not None"):
-            other.save(None, "a")
+        for method in (other.save, other.load, other.bind):
+            with pytest.raises(ConfigurationError, match=r"session must be .*JsonSession.*, not None"):
+                method(None, "a")
 
     run_virtual(main())
