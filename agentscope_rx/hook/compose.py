@@ -37,6 +37,7 @@ from agentscope_rx.reactive import (
     from_awaitable,
     just,
     map_flow,
+    paced,
     recurse,
     tail,
 )
@@ -243,7 +244,7 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
             map_flow(lambda later: event if later is _UNCHANGED else check_piece(hook, event, check(later)))
         )
 
-    return map_flow(step)
+    return paced(step)
 
 
 def _operated(

@@ -15,6 +15,7 @@ from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
+from agentscope_rx.reactive.paced import paced
 from agentscope_rx.reactive.recurse import Tail, recurse, tail
 from agentscope_rx.reactive.retry import Attempt, RetryPolicy, jittered, retry
 from agentscope_rx.reactive.runtime import SourceCancelledError
@@ -77,6 +78,7 @@ __all__ = [
     "never",
     "on_dropped",
     "on_worker",
+    "paced",
     "recurse",
     "retry",
     "shielded",

@@ -36,12 +36,15 @@ class Demand:
     def follower(self) -> Demand:
         """A demand that goes as this one goes, until it is waived: for a part of what the consumer listens to."""
         follower = Demand(self._loop, self._depth)
+        self._lead(follower)
+        return follower
+
+    def _lead(self, follower: Demand) -> None:
         if self._followers is None:
             self._followers = WeakSet()
         self._followers.add(follower)
         if not self.ready:
             follower.withhold()
-        return follower
 
     def waive(self) -> None:
         """Let sources read on for good: what comes has to come whether or not somebody is there to take it."""
@@ -90,3 +93,39 @@ class Demand:
             woken: asyncio.Future[None] = self._loop.create_future()
             self._waiters.append(lambda woken=woken: woken.done() or woken.set_result(None))
             await woken
+
+
+class Gate(Demand):
+    """Demand that is there while the consumer's is and the gate is open: for what is queued on the way to it."""
+
+    __slots__ = ("_above", "is_shut")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, above: Demand | None = None) -> None:
+        super().__init__(loop, None if above is None else above._depth)
+        self._above = True
+        self.is_shut = False
+        if above is not None:
+            above._lead(self)
+
+    def shut(self) -> None:
+        """There is no room."""
+        if not self.is_shut:
+            self.is_shut = True
+            super().withhold()
+
+    def open(self) -> None:
+        """There is room again."""
+        self.is_shut = False
+        if self._above:
+            super().resume()
+
+    def withhold(self) -> None:
+        """The consumer wants no more for now."""
+        self._above = False
+        super().withhold()
+
+    def resume(self) -> None:
+        """The consumer wants more."""
+        self._above = True
+        if not self.is_shut:
+            super().resume()

@@ -93,7 +93,7 @@ class FlatMapSink(Link, Generic[A, B]):
         self.function = function
         self._kind = kind
         self._limit = limit
-        self._active: set[_Inner[A, B]] = set()
+        self._active: set[Inner[A, B]] = set()
         self._waiting: deque[A] = deque()
         self._outer_done = False
         self._draining = False
@@ -141,11 +141,11 @@ class FlatMapSink(Link, Generic[A, B]):
 
     def open_inner(self, source: abc.ObservableBase[B]) -> None:
         """Attach an inner flow."""
-        inner = _Inner(self)
+        inner = Inner(self)
         self._active.add(inner)
         attach(source, inner, self._scope)
 
-    def inner_completed(self, inner: _Inner[A, B]) -> None:
+    def inner_completed(self, inner: Inner[A, B]) -> None:
         self._active.discard(inner)
         if self.disposed or self._draining:
             return
@@ -157,13 +157,15 @@ class FlatMapSink(Link, Generic[A, B]):
         if self._outer_done and not self._active and not self.disposed:
             self.sink.on_completed()
 
-    def inner_failed(self, inner: _Inner[A, B], error: Exception) -> None:
+    def inner_failed(self, inner: Inner[A, B], error: Exception) -> None:
         self._active.discard(inner)
         if not self.disposed:
             self.on_error(error)
 
 
-class _Inner(Link, Generic[A, B]):
+class Inner(Link, Generic[A, B]):
+    """What an inner flow is attached to."""
+
     __slots__ = ("_parent", "on_next")
 
     def __init__(self, parent: FlatMapSink[A, B]) -> None:

@@ -32,12 +32,14 @@ def map_flow(function: Callable[[A], B | abc.ObservableBase[B]]) -> Callable[[Ob
 
     def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
         # one at a time: `open` itself tells plain answers from Flows
-        return _MapFlow(sink, scope, function, None, 1)  # pyright: ignore[reportArgumentType]
+        return MapFlowSink(sink, scope, function, None, 1)  # pyright: ignore[reportArgumentType]
 
     return lambda source: Bound(source, function, make_sink, plain=True)
 
 
-class _MapFlow(FlatMapSink[A, B]):
+class MapFlowSink(FlatMapSink[A, B]):
+    """Of plain answers and Flows."""
+
     __slots__ = ()
 
     def open(self, value: A) -> None:

@@ -4,7 +4,8 @@
     operator over a         --A-----A--|
     result              ----Ax------A--|    completes when the operator has completed, hence flushed
 
-The operator sees a stream of its kind alone, which completes when the source does.
+The operator sees a stream of its kind alone, which completes when the source does. The demand that it listens with is
+what the source reads on by.
 
 | the operator            | a value of its kind                                                       |
 |-------------------------|---------------------------------------------------------------------------|
@@ -83,9 +84,16 @@ class _Through(Link, Generic[T, K]):
             self._outside = _Outside(cast("_Through[object, K]", self))
             attach(outside, self._outside, self._scope)
             if not self.disposed:
-                attach(source, self, self._scope)
+                attach(source, self, self._source_scope())
             return
         self.fail(failure)
+
+    def _source_scope(self) -> Scope:
+        """The operator's demand is the source's: who listens slowly is not sent more than there is room for."""
+        scope, heard = self._scope, self._inside.scope
+        if heard is None or heard.demand is None or heard.demand is scope.demand or heard.loop is not scope.loop:
+            return scope
+        return Scope(scope.loop, scope.context, heard.demand, scope.work)
 
     def on_next(self, value: T) -> None:
         if isinstance(value, self._kind):
@@ -137,16 +145,20 @@ class _Through(Link, Generic[T, K]):
 class _Inside(Generic[K]):
     """The stream that the operator listens to: once as a rule, never or several times if it likes."""
 
-    __slots__ = ("_completed", "_early", "_ears")
+    __slots__ = ("_completed", "_early", "_ears", "scope")
 
     def __init__(self) -> None:
         self._ears: tuple[_Ear[K], ...] = ()
         # what has come before anybody listened; None once somebody has
         self._early: deque[K] | None = deque()
         self._completed = False
+        self.scope: Scope | None = None
+        """That of the first who listens."""
 
     def listen(self, sink: Sink[K], scope: Scope) -> None:
         ear = _Ear(self, sink)
+        if self.scope is None:
+            self.scope = scope
         sink.on_subscribe(ear)
         # what comes meanwhile goes behind
         while self._early and not ear.deaf:
