@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from types import MethodType
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, Never, Protocol, TypeVar, cast, overload
 
 from reactivex import Observable, abc
 
@@ -121,11 +121,25 @@ class OperatorHook(Hook):
         return f"<hook {self.name}, priority {self.priority}>"
 
 
-def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY) -> Callable[[Callable[[E], Answer]], FunctionHook[E]]:
-    """Make a function the hook of one kind of event (subclasses included)."""
+class HookMaker(Protocol[E]):
+    """What `hook(kind)` gives: it takes a function of the event, or a method."""
+
+    @overload
+    def __call__(self, function: Callable[[E], Answer], /) -> FunctionHook[E]: ...
+    @overload
+    def __call__(self, function: Callable[[Never, E], Answer], /) -> FunctionHook[E]: ...
+
+
+def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY) -> HookMaker[E]:
+    """Make a function, or a method, the hook of one kind of event (subclasses included)."""
     if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
-    return lambda function: FunctionHook(function, kind, priority)
+
+    def made(function: Callable[[E], Answer] | Callable[[Never, E], Answer]) -> FunctionHook[E]:
+        # a method is bound by FunctionHook.__get__
+        return FunctionHook(cast("Callable[[E], Answer]", function), kind, priority)
+
+    return made
 
 
 def hook_operator(
