@@ -20,7 +20,7 @@ from tests.agent.parts import agent, events_of, types
 
 SHAPE = {"type": "object", "properties": {"city": {"type": "string"}, "key": {"type": "string"}}}
 MODES = ["native", "prompted", "tool"]
-PIECES = ['{"city": "Ro', 'me", "key": "', "1234", '"}']
+PIECES = ['{"city": "Ro', 'me", "key": "', "zzz9", '"}']
 
 
 def made(mode: str, *hooks: Hook, pieces: list[str] = PIECES, delay: float = 0) -> ReActAgent:
@@ -70,12 +70,12 @@ FORMS = {"sync": lambda value: value, "coroutine": later, "flow": lambda value: 
 @pytest.mark.parametrize("kind", [ReasoningChunkEvent, ChunkEvent])
 def test_a_dropped_chunk_brings_no_piece(mode, form, kind):
     """What a hook keeps from being shown is not shown by another event, in no form of the stream."""
-    secret = hook(kind)(lambda event: form(DROP) if "1234" in text_of(event.delta) else form(None))
+    secret = hook(kind)(lambda event: form(DROP) if "zzz9" in text_of(event.delta) else form(None))
     for options in (None, StreamOptions(incremental=False)):
         events = run_virtual(run(mode, made(mode, secret), options))
         assert len(outputs(events)) == 3
         chunks = [event for event in events if isinstance(event, ChunkEvent)]
-        assert not any("1234" in event.to_json() or "1234" in f"{event.accumulated}" for event in chunks)
+        assert not any("zzz9" in event.to_json() or "zzz9" in f"{event.accumulated}" for event in chunks)
         assert outputs(events)[-1].value == {"city": "Rome", "key": ""}
 
 
@@ -84,13 +84,13 @@ def test_a_dropped_chunk_brings_no_piece(mode, form, kind):
 def test_a_rewritten_chunk_brings_the_rewritten_piece(mode, form):
     @hook(ReasoningChunkEvent)
     def starred(event: ReasoningChunkEvent):
-        return form(with_text(event, text_of(event.delta).replace("1234", "****")))
+        return form(with_text(event, text_of(event.delta).replace("zzz9", "****")))
 
     someone = made(mode, starred)
     events = run_virtual(run(mode, someone))
     assert [event.value for event in outputs(events)][-1] == {"city": "Rome", "key": "****"}
-    assert not any("1234" in event.to_json() for event in events if isinstance(event, ChunkEvent))
-    assert events[-1].message.structured() == {"city": "Rome", "key": "1234"}, "the message is what was said"
+    assert not any("zzz9" in event.to_json() for event in events if isinstance(event, ChunkEvent))
+    assert events[-1].message.structured() == {"city": "Rome", "key": "zzz9"}, "the message is what was said"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -100,7 +100,7 @@ def test_merged_chunks_bring_one_piece(mode):
 
     merging = hook_operator(ReasoningChunkEvent, lambda s: s.pipe(ops.to_list(), ops.filter(bool), ops.map(merged)))
     events = run_virtual(run(mode, made(mode, merging)))
-    assert [event.value for event in outputs(events)] == [{"city": "Rome", "key": "1234"}]
+    assert [event.value for event in outputs(events)] == [{"city": "Rome", "key": "zzz9"}]
 
 
 actions = st.lists(st.sampled_from(["keep", "drop", "star", "twice", "nothing", "late"]), min_size=4, max_size=4)
@@ -138,7 +138,7 @@ def test_a_hook_that_names_the_pieces_sees_each(mode):
     noting = hook(OutputChunkEvent)(lambda event: values.append(event.value))
     events = run_virtual(run(mode, made(mode, noting)))
     assert values == [event.value for event in outputs(events)]
-    assert values[-1] == {"city": "Rome", "key": "1234"}
+    assert values[-1] == {"city": "Rome", "key": "zzz9"}
 
 
 def test_hooks_of_all_chunks_or_all_events_have_seen_the_piece_already():
@@ -165,7 +165,7 @@ def test_a_method_sees_the_pieces():
 
     someone = Watching("Friday", ScriptedModel(list(PIECES), output_modes=["native"]))
     run_virtual(run("native", someone))
-    assert someone.values[-1] == {"city": "Rome", "key": "1234"}
+    assert someone.values[-1] == {"city": "Rome", "key": "zzz9"}
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -175,7 +175,7 @@ def test_sampled_pieces_are_whole_values(mode):
     events = run_virtual(run(mode, someone))
     # at 0.8 s and at the end, of pieces at 0, 0.4, 0.8 and 1.2 s
     assert [text_of(event.delta) for event in outputs(events)] == PIECES[2:]
-    assert [event.value for event in outputs(events)] == [{"city": "Rome", "key": "1234"}] * 2
+    assert [event.value for event in outputs(events)] == [{"city": "Rome", "key": "zzz9"}] * 2
     assert types(events).index("post_reasoning") > max(
         index for index, event in enumerate(events) if isinstance(event, OutputChunkEvent)
     )
@@ -190,7 +190,7 @@ def test_a_dropped_piece_is_in_the_value_of_the_next(mode, form):
     events = run_virtual(run(mode, made(mode, thinned)))
     assert [event.value for event in outputs(events)] == [
         {"city": "Rome", "key": ""},
-        {"city": "Rome", "key": "1234"},
+        {"city": "Rome", "key": "zzz9"},
     ]
 
 
