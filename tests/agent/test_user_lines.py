@@ -35,7 +35,7 @@ class Keyboard:
         self.reading += 1
         self.most = max(self.most, self.reading)
         try:
-            line = self.typed.get(timeout=10)
+            line = self.typed.get(timeout=100)
         finally:
             self.reading -= 1
         if isinstance(line, Exception):
