@@ -1,0 +1,159 @@
+"""One tree: every error that the library raises or signals is an `AgentScopeError` and carries what a handler needs.
+
+    AgentScopeError
+    +-- ConfigurationError (ValueError)     an argument that cannot work; raised where it was given
+    |   +-- ToolDefinitionError             a callable that no schema can be made from
+    |   +-- DuplicateToolError              two tools of one name
+    |   +-- MissingExtraError               an optional package that is not installed
+    |   +-- SetupError                      an external part (weights, server) that is missing or damaged
+    +-- InvalidInputError (ValueError)      what was handed to call(), stream(), Msg, a block or a session
+    |   +-- PendingCallsError               input that passes pending calls by, where that is not allowed
+    +-- AgentBusyError                      a second call while the agent is running
+    +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
+    +-- UsageLimitError                     a run would have gone past one of its limits
+    +-- RunInsideLoopError                  run() on the thread of a running event loop
+    +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
+    |   +-- RunDeadlineError                the deadline of a whole run passed
+    +-- ChannelFullError                    a channel with the FAIL policy was full
+    +-- UserInputError                      a person could not be asked, or gave no answer that can be used
+    |   +-- EndOfInputError (EOFError)      there is no more input: the person has left
+    +-- HookError                           a hook answered with what its event does not allow
+    +-- StructuredOutputError               the model gave no value of the shape that was asked for
+    +-- NoStructuredOutputError (LookupError)   a message that holds no structured value was asked for it
+    +-- ModelError                          anything that went wrong between us and a model
+    |   +-- ModelConnectionError            no connection, or it broke off
+    |   +-- ModelTimeoutError               a deadline of the model call passed
+    |   +-- ProtocolError                   an answer that the wire format does not allow
+    |   +-- EmptyResponseError              an answer with neither text nor tool call
+    |   +-- ContentFilterError              the provider withheld the answer
+    |   +-- ModelHTTPError                  the provider answered with an error status
+    |       +-- BadRequestError             400, 422 and other 4xx
+    |       |   +-- ContextOverflowError    the conversation does not fit the model
+    |       +-- AuthenticationError         401
+    |       +-- PermissionDeniedError       403
+    |       +-- NotFoundError               404
+    |       +-- RateLimitError              429
+    |       +-- ServerError                 5xx
+    |           +-- OverloadedError         503, 529
+    +-- ContextError (LookupError)          a RuntimeContext has nothing of the type asked for, or several
+    +-- ApprovalError                       a rule that says which calls need approval failed
+    +-- SessionError                        saved state could not be written or read; `key` says whose
+    |   +-- SessionValueError (ValueError)  a value that JSON has no form for
+    |   +-- SessionDamagedError             a file is not what was written
+    |   +-- SessionFormatError              a file of a newer version of the library
+    |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
+    |   +-- SessionLockedError              another process did not let go of the session in time
+    |   +-- SessionStorageError             the file system refused: full, no permission, ...
+    +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
+        +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
+
+`retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
+"""
+
+from __future__ import annotations
+
+from agentscope_rx.errors.base import (
+    AgentScopeError,
+    ChannelFullError,
+    ConfigurationError,
+    DeadlineError,
+    DuplicateToolError,
+    InvalidInputError,
+    MissingExtraError,
+    RunInsideLoopError,
+    SetupError,
+    ToolDefinitionError,
+)
+from agentscope_rx.errors.model import (
+    AuthenticationError,
+    BadRequestError,
+    ContentFilterError,
+    ContextOverflowError,
+    EmptyResponseError,
+    ModelConnectionError,
+    ModelError,
+    ModelHTTPError,
+    ModelTimeoutError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+)
+from agentscope_rx.errors.run import (
+    AgentBusyError,
+    AgentShuttingDownError,
+    EndOfInputError,
+    HookError,
+    NoStructuredOutputError,
+    PendingCallsError,
+    RunDeadlineError,
+    StructuredOutputError,
+    UsageLimitError,
+    UserInputError,
+)
+from agentscope_rx.errors.session import (
+    SavedStateError,
+    SessionDamagedError,
+    SessionError,
+    SessionFormatError,
+    SessionLockedError,
+    SessionStorageError,
+    SessionValueError,
+)
+from agentscope_rx.errors.tool import (
+    ApprovalError,
+    ContextError,
+    ToolError,
+    ToolSuspend,
+)
+
+__all__ = [
+    "AgentBusyError",
+    "AgentScopeError",
+    "AgentShuttingDownError",
+    "ApprovalError",
+    "AuthenticationError",
+    "BadRequestError",
+    "ChannelFullError",
+    "ConfigurationError",
+    "ContentFilterError",
+    "ContextError",
+    "ContextOverflowError",
+    "DeadlineError",
+    "DuplicateToolError",
+    "EmptyResponseError",
+    "EndOfInputError",
+    "HookError",
+    "InvalidInputError",
+    "MissingExtraError",
+    "ModelConnectionError",
+    "ModelError",
+    "ModelHTTPError",
+    "ModelTimeoutError",
+    "NoStructuredOutputError",
+    "NotFoundError",
+    "OverloadedError",
+    "PendingCallsError",
+    "PermissionDeniedError",
+    "ProtocolError",
+    "RateLimitError",
+    "RunDeadlineError",
+    "RunInsideLoopError",
+    "SavedStateError",
+    "ServerError",
+    "SessionDamagedError",
+    "SessionError",
+    "SessionFormatError",
+    "SessionLockedError",
+    "SessionStorageError",
+    "SessionValueError",
+    "SetupError",
+    "StructuredOutputError",
+    "ToolDefinitionError",
+    "ToolError",
+    "ToolSuspend",
+    "UsageLimitError",
+    "UserInputError",
+]

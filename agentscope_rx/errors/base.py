@@ -1,0 +1,92 @@
+"""Where the tree begins: what cannot work as it was given, and what the kernel says."""
+
+from __future__ import annotations
+
+
+class AgentScopeError(Exception):
+    """Root of the tree; `retryable` is False unless a kind says otherwise."""
+
+    retryable: bool = False
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exception's own protocol calls __init__ with the finished text alone
+        return (_restored, (type(self), self.args, self.__dict__))
+
+
+def _restored(kind: type[AgentScopeError], args: tuple[object, ...], state: dict[str, object]) -> AgentScopeError:
+    error = kind.__new__(kind, *args)
+    # those that are OSErrors, too, leave it to __init__
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConfigurationError(AgentScopeError, ValueError):
+    """An argument that cannot work; the message says what to change."""
+
+
+class ToolDefinitionError(ConfigurationError):
+    """A callable cannot become a tool; `tool` names it."""
+
+    def __init__(self, message: str, *, tool: str) -> None:
+        super().__init__(message)
+        self.tool = tool
+
+
+class DuplicateToolError(ConfigurationError):
+    """Two tools share one name; `tool` is the name."""
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(
+            f"A tool named {tool!r} is registered already. Rename one of them with @tool(name=...), "
+            "or remove the first with toolkit.remove(name)."
+        )
+        self.tool = tool
+
+
+class MissingExtraError(ConfigurationError, ImportError):
+    """An optional package is not installed; `extra` names the extra that brings it."""
+
+    def __init__(self, package: str, extra: str, hint: str | None = None) -> None:
+        text = f"{package!r} is not installed. Install it with: pip install 'agentscope-rx[{extra}]'"
+        super().__init__(f"{text}, then run: {hint}" if hint else text)
+        self.package = package
+        self.extra = extra
+
+
+class SetupError(ConfigurationError):
+    """A part outside the library (weights, a local server) is missing, damaged or does not start."""
+
+
+class InvalidInputError(AgentScopeError, ValueError):
+    """A message, block or call input that cannot be used; nothing was started."""
+
+
+class RunInsideLoopError(AgentScopeError, RuntimeError):
+    """`run()` would block the event loop that it needs; `await` the flow instead."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "run() blocks, and this thread is running an event loop. Use `await flow` (or `async for`) here instead."
+        )
+
+
+class DeadlineError(AgentScopeError, TimeoutError):
+    """A deadline passed: `which` is 'first', 'idle' or 'total', `limit` its seconds, `scope` what it bounded."""
+
+    retryable = True
+
+    def __init__(self, which: str, limit: float, scope: str = "operation") -> None:
+        what = {"first": "gave no first item", "idle": "was silent", "total": "did not finish"}.get(which, which)
+        super().__init__(f"{scope} {what} within {limit:g} s")
+        self.which = which
+        self.limit = limit
+        self.scope = scope
+
+
+class ChannelFullError(AgentScopeError):
+    """A channel whose policy is FAIL was full; `capacity` is its bound."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(f"The consumer is slower than the run: {capacity} items are waiting and the policy is FAIL.")
+        self.capacity = capacity

@@ -1,0 +1,117 @@
+"""Between us and a model."""
+
+from __future__ import annotations
+
+from agentscope_rx.errors.base import AgentScopeError, DeadlineError
+
+
+class ModelError(AgentScopeError):
+    """Something went wrong between us and a model; `model` and `provider` name it where known."""
+
+    def __init__(self, message: str, *, model: str | None = None, provider: str | None = None) -> None:
+        super().__init__(message)
+        self.model = model
+        self.provider = provider
+
+
+class ModelConnectionError(ModelError):
+    """No connection to the provider, or it broke off before the answer was whole."""
+
+    retryable = True
+
+
+class ModelTimeoutError(ModelError, TimeoutError):
+    """A deadline of a model call passed; `which` and `limit` as in `DeadlineError`."""
+
+    retryable = True
+
+    def __init__(self, which: str, limit: float, *, model: str | None = None, provider: str | None = None) -> None:
+        super().__init__(str(DeadlineError(which, limit, f"Model {model or 'call'}")), model=model, provider=provider)
+        self.which = which
+        self.limit = limit
+
+
+class ProtocolError(ModelError):
+    """The provider sent what its wire format does not allow; `body` is the offending part, cut."""
+
+    def __init__(
+        self, message: str, *, body: str | None = None, model: str | None = None, provider: str | None = None
+    ) -> None:
+        super().__init__(message, model=model, provider=provider)
+        self.body = body
+
+
+class EmptyResponseError(ModelError):
+    """The model ended without text or tool call (thinking alone is no answer); `finish_reason` is its reason."""
+
+    retryable = True
+
+    def __init__(self, *, model: str | None = None, finish_reason: str | None = None) -> None:
+        super().__init__(
+            f"Model {model or '(unnamed)'} answered without content (finish reason: {finish_reason or 'none'}).",
+            model=model,
+        )
+        self.finish_reason = finish_reason
+
+
+class ContentFilterError(ModelError):
+    """The provider's filter withheld the whole answer."""
+
+
+class ModelHTTPError(ModelError):
+    """The provider answered with an error: `status`, its own `code`, `body`, `request_id` and `retry_after` seconds."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str | None = None,
+        body: str | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> None:
+        super().__init__(message, model=model, provider=provider)
+        self.status = status
+        self.code = code
+        self.body = body
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class BadRequestError(ModelHTTPError):
+    """4xx: the request itself is wrong; sending it again will not help."""
+
+
+class ContextOverflowError(BadRequestError):
+    """The conversation does not fit the model's context."""
+
+
+class AuthenticationError(ModelHTTPError):
+    """401: no key, or a wrong one."""
+
+
+class PermissionDeniedError(ModelHTTPError):
+    """403: the key may not do this."""
+
+
+class NotFoundError(ModelHTTPError):
+    """404: no such model or endpoint."""
+
+
+class RateLimitError(ModelHTTPError):
+    """429: too many requests; `retry_after` says how long to wait where the provider did."""
+
+    retryable = True
+
+
+class ServerError(ModelHTTPError):
+    """5xx: the provider failed."""
+
+    retryable = True
+
+
+class OverloadedError(ServerError):
+    """503 or 529: the provider is overloaded."""

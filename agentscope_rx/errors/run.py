@@ -1,0 +1,115 @@
+"""What ends a run, or keeps it from beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agentscope_rx.errors.base import AgentScopeError, DeadlineError, InvalidInputError
+
+
+class PendingCallsError(InvalidInputError):
+    """Calls are pending and the input neither answers nor runs them; `pending` are their ids."""
+
+    def __init__(self, agent: str, pending: tuple[str, ...]) -> None:
+        super().__init__(
+            f"Agent {agent!r} has pending tool calls: {list(pending)}. Run them with call(), answer them with tool "
+            "results, Approve or Reject, or build the agent with pending='recover' to pass them by."
+        )
+        self.agent = agent
+        self.pending = pending
+
+
+class AgentBusyError(AgentScopeError):
+    """The agent is running; the first run is untouched. `agent` is its name, `run_id` the run in its way."""
+
+    def __init__(self, agent: str, run_id: str, detail: str | None = None) -> None:
+        text = f"Agent {agent!r} is still running (run {run_id}), please wait for it to finish"
+        super().__init__(
+            f"{text}: {detail}"
+            if detail
+            else f"{text}, or give each conversation a memory of its own: call(..., memory=...)."
+        )
+        self.agent = agent
+        self.run_id = run_id
+
+
+class AgentShuttingDownError(AgentScopeError):
+    """The agent is being shut down: `run_id` was cut off, or None if the call was refused. `saved`: where to resume."""
+
+    retryable = True
+
+    def __init__(self, agent: str, run_id: str | None = None, saved: str | None = None) -> None:
+        what = f"run {run_id} of agent {agent!r} was cut off" if run_id else f"agent {agent!r} takes no new calls"
+        then = f"; resume it from session {saved!r} with load() and call()" if saved else "; please retry later"
+        super().__init__(f"Shutting down: {what}{then}.")
+        self.agent = agent
+        self.run_id = run_id
+        self.saved = saved
+
+
+class UsageLimitError(AgentScopeError):
+    """The run would have gone past a limit: `which` names it, `limit` is its value, `agent` the agent."""
+
+    def __init__(self, agent: str, which: str, limit: float) -> None:
+        super().__init__(f"Agent {agent!r} has reached its limit of {limit:g} for {which}.")
+        self.agent = agent
+        self.which = which
+        self.limit = limit
+
+
+class RunDeadlineError(DeadlineError):
+    """The deadline of a whole run passed; `agent` names the agent."""
+
+    retryable = False
+
+    def __init__(self, agent: str, limit: float) -> None:
+        super().__init__("total", limit, f"The run of agent {agent!r}")
+        self.agent = agent
+
+
+class UserInputError(AgentScopeError):
+    """A person could not be asked, or the answer is none that can be used; the message says which."""
+
+
+class EndOfInputError(UserInputError, EOFError):
+    """The input is at its end (Ctrl-D, a closed pipe): the person has left, and there will be no answer."""
+
+    def __init__(self) -> None:
+        super().__init__("The input has ended: there is nobody left to answer.")
+
+
+class HookError(AgentScopeError):
+    """A hook answered with what its event does not allow; names the hook and the event."""
+
+    def __init__(self, message: str, *, hook: str, event: str) -> None:
+        super().__init__(f"Hook {hook} on {event}: {message}")
+        self.hook = hook
+        self.event = event
+
+
+class StructuredOutputError(AgentScopeError):
+    """A run ended without a value of the shape asked for; `problems` are those of the last of so many `attempts`.
+
+    `text` is the last answer in words ('' if there was none); `agent` names who was asked.
+    """
+
+    def __init__(self, agent: str, problems: Iterable[str] = (), *, attempts: int = 0, text: str = "") -> None:
+        self.agent = agent
+        self.problems = tuple(problems)
+        self.attempts = attempts
+        self.text = text
+        tries = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+        told = f"Agent {agent!r} gave no valid structured output in {tries}"
+        super().__init__("\n".join([f"{told}:", *(f"- {each}" for each in self.problems)] if self.problems else [told]))
+
+
+class NoStructuredOutputError(AgentScopeError, LookupError):
+    """The message holds no structured value: it is no reply to `call(..., output=...)`, or that run ended otherwise."""
+
+    def __init__(self, message_id: str, reason: str) -> None:
+        super().__init__(
+            f"Message {message_id} holds no structured output (its generate_reason is {reason}). Ask for one with "
+            "agent.call(..., output=Type), and look at msg.has_structured where the run may have ended otherwise."
+        )
+        self.message_id = message_id
+        self.reason = reason

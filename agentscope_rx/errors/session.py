@@ -1,0 +1,77 @@
+"""Saved state that could not be written or read."""
+
+from __future__ import annotations
+
+from agentscope_rx.errors.base import AgentScopeError
+
+
+class SessionError(AgentScopeError):
+    """Saved state could not be written or read; `key` is the session's, None if it is about all of them."""
+
+    def __init__(self, message: str, *, key: str | None) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+class SessionValueError(SessionError, ValueError):
+    """JSON has no form for what is at `path` in entry `name`; nothing was written, the old state is in place."""
+
+    def __init__(self, key: str, name: str, path: str, reason: str) -> None:
+        super().__init__(
+            f"Entry {name!r} of session {key!r} cannot be written as JSON: at {path}, {reason}. "
+            "Save plain values: dict, list, str, int, float, bool, None.",
+            key=key,
+        )
+        self.name = name
+        self.path = path
+
+
+class SavedStateError(SessionError):
+    """What the session holds cannot be taken over by the agent; nothing was changed."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(f"Session {key!r} cannot be loaded: {what}", key=key)
+
+
+class SessionDamagedError(SessionError):
+    """`file` is not what was written; nothing was changed. The message says how to go on."""
+
+    def __init__(self, key: str | None, file: str, what: str, advice: str) -> None:
+        super().__init__(f"{file} is damaged: {what}. Nothing was changed. {advice}", key=key)
+        self.file = file
+
+
+class SessionFormatError(SessionError):
+    """`file` was written in the format `found`, which this version does not know; nothing was changed."""
+
+    def __init__(self, key: str | None, file: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{file} has format {found}, and this version of agentscope-rx reads format {known}. "
+            "Nothing was changed. Use the version that wrote it, or a newer one.",
+            key=key,
+        )
+        self.file = file
+        self.found = found
+
+
+class SessionLockedError(SessionError):
+    """Another process was writing to the session for as long as was waited; `file` is the lock."""
+
+    retryable = True
+
+    def __init__(self, key: str, file: str) -> None:
+        super().__init__(
+            f"Session {key!r} is being written to by another process, which holds {file}. "
+            "Try again, or look for a process that hangs.",
+            key=key,
+        )
+        self.file = file
+
+
+class SessionStorageError(SessionError):
+    """The file system refused; the cause is its own error, `file` where it happened. The old state is in place."""
+
+    def __init__(self, key: str | None, file: str, reason: str) -> None:
+        what = "Sessions" if key is None else f"Session {key!r}"
+        super().__init__(f"{what} could not be reached: {reason} ({file}).", key=key)
+        self.file = file

@@ -1,0 +1,47 @@
+"""Raised by tools and about them."""
+
+from __future__ import annotations
+
+import json
+
+from agentscope_rx.errors.base import AgentScopeError, InvalidInputError
+
+
+class ContextError(AgentScopeError, LookupError):
+    """A RuntimeContext has no value of the type asked for, or several that would do; `wanted` names it."""
+
+    def __init__(self, message: str, *, wanted: str) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+
+
+class ApprovalError(AgentScopeError):
+    """A rule that says whether a call needs approval failed or gave no answer; nothing ran. `tool`: whose call."""
+
+    def __init__(self, message: str, *, tool: str, call_id: str) -> None:
+        super().__init__(message)
+        self.tool = tool
+        self.call_id = call_id
+
+
+class ToolError(AgentScopeError):
+    """Raise it in a tool to give the model a plain error text; `retryable=True` lets a retry policy try again."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+
+
+class ToolSuspend(ToolError):
+    """Raise it in a tool to leave its call to somebody outside the run; the call waits for their result.
+
+    `reason` is what they read, `metadata` (JSON) what else they need to know. Never retried.
+    """
+
+    def __init__(self, reason: str | None = None, **metadata: object) -> None:
+        super().__init__(reason or "Tool execution suspended")
+        try:
+            # as a round trip gives it back
+            self.metadata: dict[str, object] = json.loads(json.dumps(metadata, allow_nan=False)) if metadata else {}
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidInputError(f"What ToolSuspend(...) carries must be JSON: {error}") from error
