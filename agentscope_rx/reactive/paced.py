@@ -78,3 +78,8 @@ class _Paced(MapFlowSink[A, B]):
         super().inner_completed(inner)
         if self._gate.is_shut and len(self._waiting) <= self._high // 2:
             self._gate.open()
+
+    def dispose(self) -> None:
+        super().dispose()
+        # who is left behind need not wait: the source may go on for others (see `through`)
+        self._gate.open()

@@ -101,6 +101,15 @@ def test_also_beside_other_hooks(behind: Hook, priority: int):
     assert meter.most <= LIMIT + 3
 
 
+def test_a_hook_behind_that_has_seen_enough_lets_the_model_go_on():
+    """The slow one is left with a full queue; what it held back comes now, unseen."""
+    meter = Meter(ReasoningChunkEvent)
+    enough = hook_operator(ReasoningChunkEvent, ops.take(3), priority=900)
+    events = stream(meter, agent(Fast(meter, ["x"] * 80), hooks=[meter.hook, enough]))
+    assert sum(isinstance(event, ReasoningChunkEvent) for event in events) == 3
+    assert isinstance(events[-1], PostCallEvent) and events[-1].message.text == "x" * 80
+
+
 def test_a_slow_hook_of_the_pieces_of_an_output_bounds_them():
     meter = Meter(OutputChunkEvent)
     words = ['{"text": "', *["x"] * 60, '"}']
