@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimitError, UsageLimits, tool
-from agentscope_rx.event import Event, PostReasoningEvent
+from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimitError, UsageLimits, hook, tool
+from agentscope_rx.event import Event, PostReasoningEvent, PreCallEvent
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel, run_virtual
-from tests.acceptance.parts import agent, assert_good, given, said, use
+from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import remembered
 from tests.support.assertions import assert_one_truth
 
@@ -188,6 +188,30 @@ def test_a_limit_that_pending_calls_would_pass(before: str, on_limit: str) -> No
             reply = await friday.call(then, limits=limits)
             assert reply.generate_reason is LIMITED
             assert said(friday)[2:] == ["p!rejected", "Friday No more."]
+        assert_good(friday)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_an_interruption_before_the_first_step(before: str) -> None:
+    """§11, R4: noticed at the first check point; nothing runs or is asked, and what was pending is closed."""
+    first, _, _, _ = BEFORE[before]
+
+    async def main() -> None:
+        def interrupt(event: PreCallEvent) -> None:
+            if event.history:
+                friday.interrupt("Stop.")
+
+        toolkit = Toolkit([harmless, risky])
+        toolkit.register_schema(ToolSchema("external", "Runs elsewhere.", {"type": "object", "properties": {}}))
+        friday = agent(first, "next", toolkit=toolkit, hooks=[ByWords(), hook(PreCallEvent)(interrupt)])
+        await friday.call("hi")
+        closed = [] if before == "no pending" else ["p!interrupted"]
+        events = await friday.stream().pipe(ops.to_list())
+        assert trace(events) == f"pre_call {'post_acting ' if closed else ''}post_call"
+        assert said(friday)[2:] == [*closed, "user Stop."]
+        assert len(friday.model.requests) == 1
         assert_good(friday)
 
     run_virtual(main())
