@@ -82,6 +82,11 @@ class RuntimeContext:
         """
         if kind is RuntimeContext and not key:
             return cast("T", self)
+        if isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(
+                f"A RuntimeContext is asked by type: get(str, {kind!r}) for the attribute {kind!r}, or "
+                f"attributes[{kind!r}]."
+            )
         values = self._values
         exact = values.get((kind, key))
         if exact is not None:

@@ -2,6 +2,7 @@
 
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.conversation import ApprovalRule, Conversation
+from agentscope_rx.agent.last_words import LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -16,6 +17,7 @@ __all__ = [
     "Conversation",
     "GracefulShutdown",
     "InterruptSource",
+    "LastWords",
     "Price",
     "ReActAgent",
     "Run",

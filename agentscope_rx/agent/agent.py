@@ -30,7 +30,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import Msg
+from agentscope_rx.message import Msg, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.session import Session
@@ -206,6 +206,7 @@ class Agent(ClassHooks, ABC):
         persistence: StatePersistence | None,
     ) -> Flow[T]:
         check_kind("session", session, Session, needed=True)
+        check_kind("persistence", persistence, StatePersistence)
         where = memory if memory is not None else self.memory
         what = persistence if persistence is not None else self.state_persistence
         return held(self, where, lambda conversation: act(conversation, self.name, where, what, Binding(session, key)))
@@ -225,6 +226,10 @@ class Agent(ClassHooks, ABC):
         still waits for the clean-up of the run before it ends as soon as it gets its turn. `memory` limits it to one
         conversation, `run_id` to one run.
         """
+        if source not in tuple(InterruptSource):
+            raise InvalidInputError(
+                f"source must be one of {', '.join(each.value for each in InterruptSource)}, not {source!r:.60}."
+            )
         message = Msg.user(msg) if isinstance(msg, str) else msg
         if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
@@ -233,7 +238,7 @@ class Agent(ClassHooks, ABC):
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
         runs = [run for run in entered if run_id is None or run.id == run_id]
         for run in runs:
-            run.request_interrupt(message, source)
+            run.request_interrupt(message, InterruptSource(source))
         return bool(runs)
 
     def idle(self, *, memory: Memory | None = None) -> Flow[None]:
@@ -264,6 +269,16 @@ class Agent(ClassHooks, ABC):
     def discards_partial(self) -> bool:
         """Whether an answer that a shutdown has cut off is not remembered."""
         return self.shutdown is not None and self.shutdown.partial == "discard"
+
+    def pending_calls(self, *, memory: Memory | None = None) -> Flow[tuple[ToolUseBlock, ...]]:
+        """The calls that wait for `call()`, an answer or a result, also after `load`; nothing is run.
+
+        Signals: the calls, in call order; none while a run goes on, whose they are then.
+        Cancels: the reading.
+        """
+        where = memory if memory is not None else self.memory
+        conversation = self._conversations.of(where)
+        return where.get().pipe(map_flow(conversation.pending_in))
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
         """What is kept between the calls in this memory (or the agent's own): pending calls, approvals."""

@@ -121,7 +121,7 @@ class Conversation:
                 return Approve(call) if rule.approved else Reject(call, rule.reason)
         return None
 
-    def pending_in(self, history: Sequence[Msg], besides: Run) -> tuple[ToolUseBlock, ...]:
+    def pending_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
         """The open calls of the history that this agent has to settle, but for those of other runs in progress."""
         elsewhere = {id for run in self.runs if run is not besides for id in tuple(run.open)}
         known = self.pending

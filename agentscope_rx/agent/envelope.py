@@ -17,7 +17,7 @@ from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.input import Given, check_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
-from agentscope_rx.errors import AgentShuttingDownError, RunDeadlineError
+from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
 from agentscope_rx.event import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.message import Msg, ToolResultKind
 from agentscope_rx.reactive import (
@@ -166,6 +166,11 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
 
         def settle(history: Sequence[Msg]) -> Flow[Event]:
             # what cannot be admitted raises here: it is neither shown nor remembered
+            if given.empty and not event.input and (pending := run.conversation.pending_in(history, run)):
+                raise InvalidInputError(
+                    f"An empty list answers none of the pending calls {[call.id for call in pending]}. To run them, "
+                    "give no input at all: call()."
+                )
             settled = agent.admit(run, event, history)
             run.admitted = True
             run.conversation.cut_off = None

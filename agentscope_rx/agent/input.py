@@ -19,6 +19,8 @@ class Given(NamedTuple):
 
     messages: tuple[Msg, ...] = ()
     answers: tuple[ApprovalAnswer, ...] = ()
+    empty: bool = False
+    """Whether it was a list with nothing in it: somebody has chosen nothing, and not left the choice to the agent."""
 
 
 def given_of(given: CallInput) -> Given:
@@ -44,12 +46,12 @@ def given_of(given: CallInput) -> Given:
             answers.append(each)
         else:
             raise InvalidInputError(f"call() takes {_ALLOWED}; the list holds {each!r:.60}.")
-    return Given(check_roles(tuple(messages)), tuple(answers))
+    return Given(check_roles(tuple(messages)), tuple(answers), not messages and not answers)
 
 
 def messages_of(given: CallInput) -> tuple[Msg, ...]:
     """The input as messages alone."""
-    messages, answers = given_of(given)
+    messages, answers, _ = given_of(given)
     if answers:
         raise InvalidInputError("observe() takes messages; hand Approve and Reject to call() or stream().")
     return messages

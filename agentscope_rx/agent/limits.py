@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message import ChatUsage
@@ -68,6 +68,15 @@ class UsageLimits:
                 "UsageLimits.cost needs prices, such as prices={'gpt-5-mini': Price(input=0.25, output=2.0)} "
                 "for each million tokens."
             )
+        prices = cast("object", self.prices)
+        if isinstance(prices, Mapping):
+            for model, price in cast("Mapping[object, object]", prices).items():
+                if not isinstance(price, Price):
+                    raise ConfigurationError(
+                        f"UsageLimits.prices[{model!r}] must be Price(input=..., output=...), not {price!r:.60}."
+                    )
+        elif prices is not None and not callable(prices):
+            raise ConfigurationError(f"UsageLimits.prices must be a table by model name, not {prices!r:.60}.")
         if self.on_limit not in ("error", "summary"):
             raise ConfigurationError(f"UsageLimits.on_limit must be 'error' or 'summary', not {self.on_limit!r}.")
         if self.on_limit == "summary" and self.deadline is not None and self.deadline <= self.summary_reserve:

@@ -17,12 +17,23 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.event import EventSource, PostActingEvent
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock, closing_results
+from agentscope_rx.message import (
+    ChatUsage,
+    GenerateReason,
+    Msg,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+    closing_results,
+)
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
 from agentscope_rx.tool import Toolkit
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.conversation import Conversation
+
+
+NOT_BEGUN = "The run ended before this call had begun; it had no effect."
 
 
 class InterruptSource(StrEnum):
@@ -80,6 +91,7 @@ class Run:
     __slots__ = (
         "__weakref__",
         "admitted",
+        "begun",
         "checkpointed",
         "context",
         "conversation",
@@ -156,6 +168,8 @@ class Run:
         """The ids of the messages that the caller gave, before hooks."""
         self.passes_by = False
         """Whether the input leaves the pending calls behind: they are closed before it."""
+        self.begun: set[str] = set()
+        """The ids of the open calls that have been begun, in this run or, for all one knows, in one before it."""
         self.in_flight: dict[str, ToolUseBlock] = {}
         self.started = self.last_event = scope.loop.time()
         self.timers: list[TimerHandle] = []
@@ -236,6 +250,7 @@ class Run:
                     self.open[call.id] = call
             for result in message.tool_results:
                 self.open.pop(result.id, None)
+                self.begun.discard(result.id)
 
     def remember(self, messages: Sequence[Msg], *, heard: bool = False) -> Flow[None]:
         """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls."""
@@ -264,9 +279,15 @@ class Run:
         return defer(close)
 
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
-        message = Msg.tool(closing_results((call,), kind, text), self.name)
+        message = Msg.tool(self.closing(call, kind, text), self.name)
         event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)
         return self.remember((message,)).pipe(and_then(lambda: just(event)))
+
+    def closing(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None = None) -> ToolResultBlock:
+        """The error result of a call that gets no other; it says so if the call has not even begun."""
+        if text is None and call.id not in self.begun:
+            text = NOT_BEGUN
+        return closing_results((call,), kind, text)[0]
 
     def final(self, message: Msg, reason: GenerateReason) -> Msg:
         """The message as the reply of this run: with its reason and what the whole run cost."""

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 from weakref import WeakSet
 
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
@@ -67,9 +67,13 @@ class GracefulShutdown:
         grace: float = 10.0,
         partial: Literal["keep", "discard"] = "keep",
     ) -> None:
+        for name, seconds in (("timeout", timeout), ("grace", grace)):
+            given = cast("object", seconds)
+            if given is not None and (isinstance(given, bool) or not isinstance(given, (int, float))):
+                raise ConfigurationError(f"{name} must be a number of seconds, not {given!r:.60}.")
         if timeout is not None and not timeout > 0:
             raise ConfigurationError(f"timeout must be more than 0 seconds, or None to wait for ever, not {timeout!r}.")
-        if not grace >= 0:
+        if not (isinstance(cast("object", grace), (int, float)) and grace >= 0):
             raise ConfigurationError(f"grace must be >= 0 seconds, not {grace!r}.")
         if partial not in ("keep", "discard"):
             raise ConfigurationError(f"partial must be 'keep' or 'discard', not {partial!r}.")
@@ -81,6 +85,9 @@ class GracefulShutdown:
         self._agents: WeakSet[Agent] = WeakSet()
         self._begun = False
         self._waiting: list[_Waiting] = []
+
+    def __repr__(self) -> str:
+        return f"<GracefulShutdown {self.state.value}, timeout {self.timeout}, {len(self._agents)} agents>"
 
     def add(self, agent: Agent) -> None:
         """Shut this agent down, too; `ReActAgent(shutdown=...)` does it."""

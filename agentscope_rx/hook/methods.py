@@ -82,6 +82,10 @@ _NAMES: dict[str, _Named] = {
 }
 
 _ELSEWHERE = {
+    "reply": "it would never be called: override reasoning or acting, or hook in with pre_reply and post_reply",
+    "_reasoning": "it would never be called: override reasoning(run)",
+    "_acting": "it would never be called: override acting(run, calls)",
+    "_summarizing": "it would never be called: override summarizing(run)",
     "pre_observe": "observing is not part of a run: override observe(), and call super().observe(...)",
     "post_observe": "observing is not part of a run: override observe(), and call super().observe(...)",
 }

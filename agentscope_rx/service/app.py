@@ -110,9 +110,9 @@ class _Ask(BaseModel):
         return self
 
     @property
-    def input(self) -> list[Msg | ApprovalAnswer]:
+    def input(self) -> list[Msg | ApprovalAnswer] | None:
         messages = self.messages or [] if self.text is None else [Msg.user(self.text)]
-        return [*messages, *(self.answers or ())]
+        return [*messages, *(self.answers or ())] or None
 
 
 class _Interrupt(BaseModel):

@@ -9,6 +9,7 @@ brings the result. A null for a field at the top that is not required counts as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolSuspend
 from agentscope_rx.message.frozen import FrozenDict, freeze
@@ -33,7 +34,7 @@ class ExternalTool(Tool):
         *,
         strict: bool | None = None,
         reason: str | None = None,
-        requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+        requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     ) -> None:
         self.name = check_name(name)
         self.description = description
@@ -42,6 +43,9 @@ class ExternalTool(Tool):
         self.strict = strict
         self.reason = reason
         self.requires_approval = check_mark(name, requires_approval)
+
+    def __repr__(self) -> str:
+        return f"<external tool {self.name}>"
 
     @classmethod
     def of(cls, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:

@@ -55,7 +55,7 @@ class Tool(ABC):
     strict: bool | None = None
     execution_config: ExecutionConfig | None = None
     streams: bool = False
-    requires_approval: bool | Callable[[Mapping[str, object]], bool] = False
+    requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False
     interruptible: bool = True
 
     takes_context: bool = False
@@ -110,7 +110,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         strict: bool | None = None,
         execution_config: ExecutionConfig | None = None,
         executor: Executor | None = None,
-        requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+        requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
         interruptible: bool = True,
     ) -> None:
         raw, by_class, waits = _receiving(function)
@@ -205,8 +205,8 @@ def _receiving(function: Callable[P, R]) -> tuple[Callable[P, R], bool, bool]:
 
 
 def check_mark(
-    tool: str, mark: bool | Callable[[Mapping[str, object]], bool]
-) -> bool | Callable[[Mapping[str, object]], bool]:
+    tool: str, mark: bool | Callable[[Mapping[str, Any]], bool]
+) -> bool | Callable[[Mapping[str, Any]], bool]:
     """What a tool says of its approval; `ToolDefinitionError` if that is no answer, nor a function that gives one."""
     if isinstance(mark, bool) or (callable(mark) and not inspect.iscoroutinefunction(mark)):
         return mark
@@ -240,7 +240,7 @@ def tool(
     strict: bool | None = None,
     execution_config: ExecutionConfig | None = None,
     executor: Executor | None = None,
-    requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+    requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     interruptible: bool = True,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
@@ -252,7 +252,7 @@ def tool(
     strict: bool | None = None,
     execution_config: ExecutionConfig | None = None,
     executor: Executor | None = None,
-    requires_approval: bool | Callable[[Mapping[str, object]], bool] = False,
+    requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     interruptible: bool = True,
 ) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.

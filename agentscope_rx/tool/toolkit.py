@@ -103,6 +103,10 @@ class Toolkit:
 
     def register_schema(self, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:
         """Add a tool that somebody outside runs: its calls suspend, for `reason`."""
+        if not isinstance(schema, ToolSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"register_schema takes ToolSchema(name, description, parameters), not {schema!r:.60}."
+            )
         made = ExternalTool.of(schema, reason=reason)
         self.register(made)
         return made

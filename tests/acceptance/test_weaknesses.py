@@ -404,7 +404,7 @@ def test_w41_what_is_the_default_is_what_is_said():
     for kinds in (None, (), PreActingEvent):
         events = run_virtual(events_of(agent("x"), "hi", StreamOptions(kinds=kinds)))
         assert isinstance(events[-1], PostCallEvent)
-    assert agent("x").pending == "recover"
+    assert agent("x").pending_policy == "recover"
 
 
 # --- 21.4 interruption ----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event import Event, MemoryEvent, PreActingEvent
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import ScriptedModel
-from tests.agent.parts import agent, assert_whole, events_of, remembered, weather
+from tests.agent.parts import agent, assert_whole, events_of, remembered, slow, weather
 
 done: list[str] = []
 
@@ -293,5 +293,49 @@ def test_a_policy_that_fails_fails_the_run_and_runs_nothing():
             await someone.call("go")
         assert done == []
         assert_whole(someone)
+
+    run_virtual(main())
+
+
+def test_edited_arguments_that_the_tool_does_not_take_are_the_callers_error():
+    async def main() -> None:
+        someone = friday(call("delete", id="d", path="a"), "ok")
+        await someone.call("go")
+        with pytest.raises(InvalidInputError, match="did you mean 'path'"):
+            await someone.call(Approve("d", {"paht": "b"}))
+        assert [c.id for c in await someone.pending_calls()] == ["d"] and done == []
+        assert (await someone.call(Approve("d", {"path": "b"}))).text == "ok" and done == ["b"]
+        assert await someone.pending_calls() == ()
+
+    run_virtual(main())
+
+
+def test_an_empty_list_of_answers_runs_nothing():
+    async def main() -> None:
+        someone = friday(call("delete", id="d", path="a"), "ok", "and on")
+        reply = await someone.call("go")
+        with pytest.raises(InvalidInputError, match=r"\['d'\].*call\(\)"):
+            await someone.call([Approve(c) for c in reply.pending_calls if c.name == "pay"])
+        assert done == []
+        assert (await someone.call([Approve(c) for c in reply.pending_calls])).text == "ok"
+        # with nothing pending an empty list is no input
+        assert (await someone.call([])).text == "and on"
+
+    run_virtual(main())
+
+
+def test_a_call_that_had_not_begun_is_told_from_one_that_had():
+    async def main() -> None:
+        someone = friday(
+            [call("weather", id="w", city="Rome"), call("slow", id="1", seconds=9), call("slow", id="2", seconds=9)],
+            tools=[weather, slow],
+            toolkit={"parallel": False},
+        )
+        running = someone.call("go").as_task()
+        await asyncio.sleep(1)
+        someone.interrupt()
+        await running
+        texts = [text for _, text in results(someone).values()]
+        assert "Sunny" in texts[0] and "effect is unknown" in texts[1] and "had no effect" in texts[2]
 
     run_virtual(main())

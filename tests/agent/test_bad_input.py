@@ -7,13 +7,17 @@ import pytest
 from agentscope_rx import (
     AgentScopeError,
     ConfigurationError,
+    GracefulShutdown,
     Hook,
     InMemoryMemory,
+    InMemorySession,
     InvalidInputError,
     Msg,
     ReActAgent,
+    RuntimeContext,
     StreamOptions,
     Toolkit,
+    UsageLimits,
     hook,
     tool,
 )
@@ -133,3 +137,29 @@ def test_a_debugger_shows_what_things_are():
     assert repr(InMemoryMemory([Msg.user("Hi")])) == "<InMemoryMemory of 1 messages>"
     assert repr(remind) == "<hook remind on PreReasoningEvent, priority 100>"
     assert repr(Hook()) == "<hook Hook on every event, priority 100>"
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: UsageLimits(prices={"m": 2}), r"prices\['m'\] must be Price"),
+        (lambda: UsageLimits(prices=3), "a table by model name"),
+        (lambda: GracefulShutdown(timeout="3"), "timeout must be a number of seconds, not '3'"),
+        (lambda: GracefulShutdown(grace=None), "grace must be"),
+        (lambda: Toolkit().register_schema({"name": "x"}), "register_schema takes ToolSchema"),
+        (lambda: agent(ScriptedModel()).interrupt("x", "USR"), "source must be one of user, tool, system"),
+        (lambda: agent(ScriptedModel()).save(InMemorySession(), "k", persistence="memory"), "persistence must be"),
+        (lambda: RuntimeContext(db=1).get("db"), r"asked by type: get\(str, 'db'\)"),
+        (lambda: RuntimeContext(db=1).require("db"), "asked by type"),
+    ],
+)
+def test_wrong_types_are_told_where_they_are_given(make, text):
+    with pytest.raises((ConfigurationError, InvalidInputError), match=text):
+        make()
+
+
+@pytest.mark.parametrize("name", ["reply", "_reasoning", "_acting", "_summarizing"])
+def test_a_method_of_another_library_is_not_passed_over(name):
+    kind = type("Mine", (ReActAgent,), {name: lambda self, *args: None})
+    with pytest.raises(ConfigurationError, match=f"Mine.{name}.*would never be called"):
+        kind("Friday", ScriptedModel())

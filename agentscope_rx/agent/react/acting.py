@@ -18,7 +18,7 @@ from agentscope_rx.agent.react.decide import Decision, after_acting, before_acti
 from agentscope_rx.agent.react.structured import after_batch, asking_of
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import ActingChunkEvent, Event, MemoryEvent, PostActingEvent, PreActingEvent, RetryEvent
-from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock, closing_results
+from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -119,6 +119,7 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
 
     def begin() -> Flow[ToolChunk | ToolRetry | ToolResultBlock]:
         run.tool_calls += 1
+        run.begun.add(call.id)
         run.in_flight[call.id] = call
         tool = run.toolkit.get(call.name)
         context = _context(agent, run, call) if tool is not None and tool.takes_context else None
@@ -129,7 +130,7 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
         return traced.pipe(stop_on(run.interrupt, grace=agent.interrupt_grace))
 
     def cut_off() -> ToolResultBlock:
-        return closing_results((call,))[0]
+        return run.closing(call, ToolResultKind.INTERRUPTED)
 
     def lane() -> Flow[Event | _Result]:
         if run.shut_down or batch.held(entry):

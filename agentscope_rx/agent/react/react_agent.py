@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, cast
 
 from agentscope_rx.agent.agent import Agent, Stage, check_kind
@@ -30,15 +30,22 @@ from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, PendingCallsError, UsageLimitError
+from agentscope_rx.errors import (
+    AgentShuttingDownError,
+    ConfigurationError,
+    InvalidInputError,
+    PendingCallsError,
+    UsageLimitError,
+)
 from agentscope_rx.event import Event, PreCallEvent
 from agentscope_rx.hook import Hook
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.message import Approve, ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, and_then, concat, concat_map, defer, empty, fail, just, tail
-from agentscope_rx.tool import Tool, Toolkit
+from agentscope_rx.tool import InvalidArgumentsError, Tool, Toolkit
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
@@ -108,7 +115,7 @@ class ReActAgent(Agent):
             raise ConfigurationError(f"finish must be 'text' or 'tool', not {finish!r}.")
         self.model = model
         self.finish = finish
-        self.pending = pending
+        self.pending_policy = pending
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
         self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
@@ -192,17 +199,32 @@ class ReActAgent(Agent):
         conversation = run.conversation
         pending = conversation.pending_in(history, run)
         check_answers(pending, event.input, event.answers, run.said)
+        for answer in event.answers:
+            if isinstance(answer, Approve) and answer.input is not None:
+                self._check_edit(run, next(call for call in pending if call.id == answer.call_id), answer.input)
         answered = event.answers or any(message.tool_results for message in event.input)
         # the caller's own words pass them by; what a hook brings to each call does not
         passed_by = bool(pending and run.said and not answered)
-        if passed_by and self.pending == "error":
+        if passed_by and self.pending_policy == "error":
             raise PendingCallsError(self.name, tuple(call.id for call in pending))
         run.passes_by = passed_by
         run.open = {call.id: call for call in pending}
+        run.begun.update(run.open)
         conversation.answer(event.answers, run.open)
         if not passed_by:
             return empty()
         return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
+
+    def _check_edit(self, run: Run, call: ToolUseBlock, input: Mapping[str, object]) -> None:
+        """Refuse arguments of the caller's that the tool does not take: they are not for the model to correct."""
+        tool = run.toolkit.get(call.name)
+        if tool is None:
+            return
+        try:
+            tool.validate(thaw(input))
+        except InvalidArgumentsError as error:
+            problems = "; ".join(error.problems)
+            raise InvalidInputError(f"Approve({call.id!r}): tool {call.name!r} does not take {problems}") from error
 
     def route(self, run: Run) -> Stage:
         """Act if calls are still open, else reason."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
 
 SUMMARY_REQUEST = (
-    "You have used all {n} rounds without giving a final answer. Answer now, in plain text and without calling tools: "
+    "You have used {rounds} without giving a final answer. Answer now, in plain text and without calling tools: "
     "summarize what you have found out and what is still open."
 )
 
@@ -42,7 +42,8 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
     # the last word has begun: it is what the deadline would have asked for
     run.over()
     limit = agent.max_iters
-    request = Msg.user(SUMMARY_REQUEST.format(n=limit) if which is None else LIMIT_REQUEST.format(which=which))
+    rounds = f"all {limit} rounds" if limit > 1 else "your one round"
+    request = Msg.user(SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which))
     over = f"The limit of {limit} rounds" if which is None else f"The limit for {which}"
 
     def ask(pre: PreSummaryEvent) -> Flow[Event | Done | Tail[Event | Done]]:
