@@ -31,6 +31,10 @@ class _Stamp:
 
     def on_next(self, event: Event) -> None:
         run = self._run
+        untold = run.untold
+        # (one at a time, in this order: what is written is told before anything else is written)
+        if untold and type(untold[-1]) is type(event):
+            untold.pop()
         if self._options is not None:
             shown = self._options.shown(event)
             if shown is None:

@@ -32,6 +32,7 @@ from agentscope_rx.reactive import (
     fail,
     flat_map_kind,
     just,
+    map_flow,
     recurse,
     shielded,
     timeout,
@@ -211,7 +212,12 @@ def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
             return _saved(agent, run, event)
         # a hook changed the reply: memory must say the same
         changed = event.message.replace(id=message.id)
-        return shielded(run.memory.replace(changed)).pipe(
+
+        def note(found: bool) -> None:
+            if found:
+                run.untold = [MemoryEvent(source=run.source, added=(changed,))]
+
+        return shielded(run.memory.replace(changed).pipe(map_flow(note))).pipe(
             and_then(lambda: _saved(agent, run, event.replace(message=changed)))
         )
 
@@ -235,7 +241,10 @@ def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
     event = ErrorEvent.of(error, source=run.source)
     seen = cast("Flow[Event]", agent.hooks.observe(event))
     told = _reported(seen, f"hooks on the error of agent {run.name}", event)
-    whole = agent.hooks.watched(MemoryEvent, repaired(agent, run, ToolResultKind.FAILED))
+    untold, run.untold = run.untold, []
+    whole = agent.hooks.watched(
+        MemoryEvent, concat(just(*untold) if untold else empty(), repaired(agent, run, ToolResultKind.FAILED))
+    )
     return concat(whole, _checkpoint(agent, run), told, fail(error))
 
 

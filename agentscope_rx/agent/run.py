@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.event import EventSource, PostActingEvent
+from agentscope_rx.event import Event, EventSource, MemoryEvent, PostActingEvent
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import (
     ChatUsage,
@@ -124,6 +124,7 @@ class Run:
         "timers",
         "tool_calls",
         "toolkit",
+        "untold",
         "usage",
     )
 
@@ -160,6 +161,8 @@ class Run:
         self.tool_calls = 0
         self.usage = ChatUsage()
         self.cost = 0.0
+        self.untold: list[Event] = []
+        """What memory says already and no listener has heard yet: told even if the run fails at that very moment."""
         self.open: dict[str, ToolUseBlock] = {}
         self.pending = False
         self.admitted = False
@@ -242,8 +245,13 @@ class Run:
             interrupted=self.interrupted,
         )
 
-    def note(self, messages: Sequence[Msg], *, heard: bool = False) -> None:
-        """Keep the account of open calls for messages that are in memory now; calls that were `heard` are others'."""
+    def note(self, messages: Sequence[Msg], event: Event | None = None, *, heard: bool = False) -> None:
+        """Keep the account of open calls for messages that are in memory now; calls that were `heard` are others'.
+
+        `event` is what is going to tell of them.
+        """
+        if event is not None:
+            self.untold.append(event)
         for message in messages:
             if not heard:
                 for call in message.tool_calls:
@@ -252,11 +260,26 @@ class Run:
                 self.open.pop(result.id, None)
                 self.begun.discard(result.id)
 
-    def remember(self, messages: Sequence[Msg], *, heard: bool = False) -> Flow[None]:
-        """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls."""
+    def remember(self, messages: Sequence[Msg], event: Event | None = None, *, heard: bool = False) -> Flow[None]:
+        """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls, and `event`,
+        which the caller emits next, until it has been emitted."""
         if not messages:
             return just(None)
-        return shielded(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages, heard=heard))))
+        return shielded(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages, event, heard=heard))))
+
+    def replied(self, message: Msg) -> Flow[Done]:
+        """Remember the reply of a run that no Post event of a stage tells of: PostCall does, unless the run fails."""
+        event = MemoryEvent(source=self.source, added=(message,))
+        return self.remember((message,), event).pipe(and_then(lambda: just(Done(message))))
+
+    def wrote(self, event: MemoryEvent, *writes: Flow[object]) -> Flow[Event]:
+        """Do what the event says to what is remembered, whole even if the run is disposed meanwhile; then emit it."""
+
+        def done() -> Flow[Event]:
+            self.untold.append(event)
+            return just(event)
+
+        return shielded(concat(*writes).pipe(and_then(done)))
 
     def history(self) -> Flow[Sequence[Msg]]:
         """The conversation now."""
@@ -281,7 +304,7 @@ class Run:
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
         message = Msg.tool(self.closing(call, kind, text), self.name)
         event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)
-        return self.remember((message,)).pipe(and_then(lambda: just(event)))
+        return self.remember((message,), event).pipe(and_then(lambda: just(event)))
 
     def closing(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None = None) -> ToolResultBlock:
         """The error result of a call that gets no other; it says so if the call has not even begun."""

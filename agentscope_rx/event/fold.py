@@ -58,6 +58,8 @@ def fold(events: Iterable[Event]) -> Folded:
         elif isinstance(event, MemoryEvent):
             new = {message.id: message for message in event.replaced}
             history = [new.get(message.id, message) for message in history if message.id not in event.removed]
+            for message in event.added:
+                _put(history, message)
         elif isinstance(event, PostCallEvent):
             reply = event.message
             _put(history, reply)

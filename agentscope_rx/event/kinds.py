@@ -320,12 +320,16 @@ class PostSummaryEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent(Event):
-    """The run has changed what is remembered already: messages replaced (by their ids) and removed (ids)."""
+    """The run has changed what is remembered already: messages replaced (by their ids) and removed (ids).
+
+    `added` is the reply of a run that failed once it was remembered, if no event has told of it before.
+    """
 
     type: ClassVar[str] = "memory"
 
     replaced: tuple[Msg, ...] = ()
     removed: tuple[str, ...] = ()
+    added: tuple[Msg, ...] = ()
 
 
 @register

@@ -111,7 +111,9 @@ EVENTS = {
         **_written,
         **_answered,
     ),
-    kinds.MemoryEvent: _built(kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple)),
+    kinds.MemoryEvent: _built(
+        kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple), added=several
+    ),
     kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written, input=several, history=several),
     kinds.RetryEvent: _built(
         kinds.RetryEvent,

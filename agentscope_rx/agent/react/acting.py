@@ -191,7 +191,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
         if post.stop_requested and batch.stopped is None:
             post = post.replace(message=run.final(post.message, GenerateReason.ACTING_STOP_REQUESTED))
             batch.stopped = post.message
-        return run.remember((post.message,)).pipe(and_then(lambda: just(cast("Event", post))))
+        return run.remember((post.message,), post).pipe(and_then(lambda: just(cast("Event", post))))
 
     fired = run.history().pipe(concat_map(fire)) if PostActingEvent in agent.hooks.seen else fire(())
     return fired.pipe(concat_map(remember))

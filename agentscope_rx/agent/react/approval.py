@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.react.structured import asking_of
 from agentscope_rx.agent.run import Run
@@ -32,7 +32,7 @@ from agentscope_rx.message import (
     ToolResultKind,
     ToolUseBlock,
 )
-from agentscope_rx.reactive import Flow, and_then, concat_map, empty, just, shielded
+from agentscope_rx.reactive import Flow, concat_map, empty
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -148,8 +148,7 @@ def edited_in_memory(run: Run, batch: Batch) -> Flow[Event]:
 
 
 def _replaced(run: Run, message: Msg) -> Flow[Event]:
-    event = cast("Event", MemoryEvent(source=run.source, replaced=(message,)))
-    return shielded(run.memory.replace(message)).pipe(and_then(lambda: just(event)))
+    return run.wrote(MemoryEvent(source=run.source, replaced=(message,)), run.memory.replace(message))
 
 
 def waiting_reply(run: Run, waiting: Sequence[Entry]) -> Msg:

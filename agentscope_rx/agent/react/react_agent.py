@@ -25,7 +25,7 @@ from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.summarizing import summarizing
-from agentscope_rx.agent.run import Cut, Done, Run
+from agentscope_rx.agent.run import Cut, Run
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
@@ -44,7 +44,7 @@ from agentscope_rx.message import Approve, ChatUsage, GenerateReason, Msg, ToolR
 from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.reactive import Flow, Scope, and_then, concat, concat_map, defer, empty, fail, just, tail
+from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
 from agentscope_rx.tool import InvalidArgumentsError, Tool, Toolkit
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
@@ -167,7 +167,7 @@ class ReActAgent(Agent):
 
         def reply(message: Msg) -> Stage:
             final = run.final(message, GenerateReason.INTERRUPTED)
-            return run.remember((final,)).pipe(and_then(lambda: cast("Stage", just(Done(final)))))
+            return cast("Stage", run.replied(final))
 
         replied = last_words(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
         return concat(run.close_open(ToolResultKind.INTERRUPTED), replied)

@@ -135,7 +135,7 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     def go() -> Stage:
         return just(cast("Event | Done | Tail[Event | Done]", post), _next(agent, run, decision, post))
 
-    return run.remember((message, *extra)).pipe(and_then(go))
+    return run.remember((message, *extra), post).pipe(and_then(go))
 
 
 def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:

@@ -26,14 +26,13 @@ from agentscope_rx.reactive import (
     Tail,
     and_then,
     catch,
-    concat,
     concat_map,
+    defer,
     empty,
     expand,
     fail,
     flat_map_kind,
     just,
-    shielded,
     tail,
     through,
 )
@@ -122,8 +121,10 @@ def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent)
         message = run.final(message, _plain_reason(asking))
         asking.attempts.discard(message.id)
 
+    told = post.replace(message=message)
+
     def go() -> Stage:
-        event = cast("Event | Done | Tail[Event | Done]", post.replace(message=message))
+        event = cast("Event | Done | Tail[Event | Done]", told)
         if verdict is Verdict.AGAIN:
             run.iteration += 1
             return just(event, tail(lambda: agent.reasoning(run)))
@@ -131,7 +132,7 @@ def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent)
             return just(event, tail(lambda: given_up(agent, run, asking)))
         return just(event, Done(message))
 
-    return run.remember((message,)).pipe(and_then(go))
+    return run.remember((message,), told).pipe(and_then(go))
 
 
 def after_batch(agent: ReActAgent, run: Run, asking: Asking, decision: Decision) -> Tail[Event | Done] | None:
@@ -180,20 +181,19 @@ def tidied(run: Run, asking: Asking) -> Flow[Event]:
         writes: list[Flow[object]] = [run.memory.replace(message) for message in replaced]
         if removed:
             writes.append(run.memory.delete(removed))
-        event = cast("Event", MemoryEvent(source=run.source, replaced=replaced, removed=removed))
 
-        def done() -> Flow[Event]:
+        def done() -> Flow[object]:
             for id in asking.calls:
                 run.open.pop(id, None)
-            return just(event)
+            return empty()
 
-        return shielded(concat(*writes)).pipe(and_then(done))
+        return run.wrote(MemoryEvent(source=run.source, replaced=replaced, removed=removed), *writes, defer(done))
 
     return run.history().pipe(concat_map(lambda history: take_out(list(history))))
 
 
 def _replied(run: Run, message: Msg) -> Stage:
-    return run.remember((message,)).pipe(and_then(lambda: cast("Stage", just(Done(message)))))
+    return cast("Stage", run.replied(message))
 
 
 def _plain_reason(asking: Asking) -> GenerateReason:

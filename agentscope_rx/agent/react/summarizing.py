@@ -106,4 +106,4 @@ def _settle(agent: ReActAgent, run: Run, post: PostSummaryEvent) -> Stage:
         end = tail(lambda: agent.interrupted(run)) if run.interrupted else Done(post.message)
         return just(cast("Event | Done | Tail[Event | Done]", post), end)
 
-    return run.remember((post.message,)).pipe(and_then(go))
+    return run.remember((post.message,), post).pipe(and_then(go))

@@ -18,7 +18,7 @@ from agentscope_rx.agent.last_words import LastWords, last_words
 from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.output.structured_output import output_of
-from agentscope_rx.agent.run import Cut, Done, Run
+from agentscope_rx.agent.run import Cut, Run
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import Tracer
@@ -33,7 +33,6 @@ from agentscope_rx.message import GenerateReason, Msg, MsgRole
 from agentscope_rx.reactive import (
     Flow,
     Tail,
-    and_then,
     concat_map,
     fail,
     just,
@@ -162,7 +161,7 @@ class UserAgent(Agent):
         if message.name == self.name:
             message = message.replace(metadata={**message.metadata, ANSWERS: run.extras[ANSWERS]})
         final = run.final(message, reason)
-        return run.remember((final,)).pipe(and_then(lambda: cast("Stage", just(Done(final)))))
+        return cast("Stage", run.replied(final))
 
     def handle_interrupt(self, run: Run) -> LastWords:
         """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so."""

@@ -1,0 +1,51 @@
+"""Random scripts: whatever happens to an agent, step by step, memory is whole, the stream tells the truth, and what the
+tools have done is what the history says.
+
+A script is a value (`tests.support.scripts.steps`): what fails can be pasted here as a test of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+
+from tests.support.scripts.steps import Call, End, Hooked, Output, Respond, Script, Setup, Step, Use
+from tests.support.scripts.strategies import scripts
+from tests.support.scripts.world import World
+
+EXAMPLES = int(os.environ.get("AGENTSCOPE_RX_EXAMPLES", "40"))
+
+
+@settings(
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+@given(script=scripts())
+def test_whatever_happens(script: Script, tmp_path_factory):
+    """A§4; java-core.md §22.10."""
+    root = tmp_path_factory.mktemp("sessions") if script.setup.store == "files" else None
+    note(repr(script))
+    World(script, root).play()
+
+
+def play(*steps: Step, **setup: object) -> World:
+    """A script that once failed."""
+    return World(Script(Setup(**setup), steps)).play()  # pyright: ignore
+
+
+@pytest.mark.parametrize("event", range(8))
+@pytest.mark.parametrize("hook", ["fail", "fail_later"])
+def test_the_reply_of_an_interrupted_run_is_told_when_post_call_fails(hook: str, event: int):
+    """It was in memory, and no event said so: neither a Post event of a stage nor PostCall."""
+    cut = Call(turns=((Use("slow"),),), end=End("interrupt", 1))
+    world = play(cut, hooks=(Hooked(hook, event),))
+    if event == 7:
+        assert world.told[0][0] == "HookFailed" and world.hooks[0].failed_at == "post_call"
+
+
+def test_the_output_of_a_run_is_told_when_post_call_fails():
+    answer = Call(turns=((Respond(),),), output=Output("tool"))
+    for event in range(9):
+        play(answer, hooks=(Hooked("fail", event),))

@@ -1,0 +1,80 @@
+"""The hooks of a script. They count over the whole script, whatever process it is in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from agentscope_rx import Hook, Msg
+from agentscope_rx.event import Event, PostActingEvent, PostCallEvent, PostReasoningEvent
+from agentscope_rx.message import TextBlock, ToolResultBlock
+from tests.support.scripts.steps import Hooked
+
+REDACTED = "(seen)"
+BY_HOOK = "by a hook"
+
+
+class HookFailed(Exception):
+    """What a hook of a script fails with."""
+
+
+class Scripted(Hook):
+    """Does what `Hooked` says."""
+
+    def __init__(self, what: Hooked) -> None:
+        self.what = what.what
+        self.at = what.at
+        self.count = 0
+        self.failed_at: str | None = None
+
+    def _now(self) -> bool:
+        self.count += 1
+        return self.count == self.at + 1
+
+    def on_event(self, event: Event) -> Event | Awaitable[None] | None:
+        if event.type in ("error", "retry", "memory"):
+            # observed only: what fails there is reported, and no part of the run
+            return None
+        match self.what:
+            case "sleepy":
+                return None if "chunk" in event.type else asyncio.sleep(0.25)
+            case "stop_reasoning" if isinstance(event, PostReasoningEvent) and self._now():
+                return event.stop()
+            case "stop_acting" if isinstance(event, PostActingEvent) and self._now():
+                return event.stop()
+            case "goto" if isinstance(event, PostReasoningEvent) and self._now():
+                results = [ToolResultBlock.of(call, BY_HOOK) for call in event.message.tool_calls]
+                return event.goto_reasoning([Msg.tool(results)] if results else "Think again.")
+            case "fail" if self._now():
+                self.failed_at = event.type
+                raise HookFailed(event.type)
+            case "fail_later" if self._now():
+                self.failed_at = event.type
+                return self._fail(event)
+            case "redact" if isinstance(event, PostActingEvent):
+                result = event.result
+                return event.with_result(replace(result, output=(*result.output, TextBlock(REDACTED))))
+            case "reply" if isinstance(event, PostCallEvent):
+                message = event.message
+                return event.replace(message=message.replace(content=(*message.content, TextBlock("(checked)"))))
+            case _:
+                return None
+
+    async def _fail(self, event: Event) -> None:
+        await asyncio.sleep(0.25)
+        raise HookFailed(event.type)
+
+
+class Spy(Hook):
+    """Sees first that a run has come to its end, and with what reply."""
+
+    priority = -1000
+    kinds = (PostCallEvent,)
+
+    def __init__(self) -> None:
+        self.replies: dict[str, Msg] = {}
+
+    def on_event(self, event: Event) -> None:
+        assert isinstance(event, PostCallEvent)
+        self.replies[event.source.run_id] = event.message
