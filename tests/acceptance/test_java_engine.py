@@ -300,3 +300,12 @@ def test_case_30_hook_and_tool_share_the_calls_context_and_nothing_is_left_of_it
     friday.call("hi", context=(other := RuntimeContext())).run()
     assert other is not given_context and other.get(str, "note") == "by the hook"
     assert not any(isinstance(value, RuntimeContext) for value in vars(friday).values())
+
+
+@pytest.mark.parametrize("prompt", [None, "", "  \n"])
+def test_case_41_a_blank_prompt_is_none(prompt):
+    """§22 case 41 (the rest of 32-53 is in `tests/hook` and `tests/agent/test_pending`)."""
+    friday = agent("x", sys_prompt=prompt)
+    events = run_virtual(events_of(friday, "hi"))
+    assert [event.system_message for event in events if event.type in ("pre_call", "pre_reasoning")] == [None, None]
+    assert [message.role.value for message in friday.model.requests[0].messages] == ["user"]
