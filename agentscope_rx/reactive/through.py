@@ -30,15 +30,23 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-def through(kind: type[K], operator: Callable[[Observable[K]], Observable[K]]) -> Callable[[Observable[T]], Flow[T]]:
+def through(
+    kind: type[K],
+    operator: Callable[[Observable[K]], Observable[K]],
+    *,
+    void: Callable[[T], bool] | None = None,
+) -> Callable[[Observable[T]], Flow[T]]:
     """Applies `operator` to the values of class `kind`, passes the others at once.
+
+    `void(other)` says that what came before is void: what the operator still holds of it is not emitted any more, and
+    the operator begins anew. (What it asks of the source's demand, it has then asked.)
 
     Signals: both; the error of either; completion when the source and the operator have completed.
     Cancels: both.
     """
 
     def wrap(source: Observable[T]) -> Flow[T]:
-        return Flow(lambda sink, scope: _Through(sink, scope, kind, operator).start(source))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
+        return Flow(lambda sink, scope: _Through(sink, scope, kind, operator, void).start(source))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
 
     return wrap
 
@@ -54,11 +62,17 @@ class _Through(Link, Generic[T, K]):
         "_outside_done",
         "_scope",
         "_source_done",
+        "_void",
         "sink",
     )
 
     def __init__(
-        self, sink: Sink[T], scope: Scope, kind: type[K], operator: Callable[[Observable[K]], Observable[K]]
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        kind: type[K],
+        operator: Callable[[Observable[K]], Observable[K]],
+        void: Callable[[T], bool] | None,
     ) -> None:
         self._upstream = None
         # or ended
@@ -67,6 +81,7 @@ class _Through(Link, Generic[T, K]):
         self._scope = scope
         self._kind = kind
         self._operator = operator
+        self._void = void
         self._inside: _Inside[K] = _Inside()
         self._source_done = False
         self._outside_done = False
@@ -74,8 +89,12 @@ class _Through(Link, Generic[T, K]):
 
     def start(self, source: Observable[T]) -> None:
         self.sink.on_subscribe(self)
-        if self.disposed:
-            return
+        if not self.disposed:
+            self._operate()
+        if not self.disposed:
+            attach(source, self, self._source_scope())
+
+    def _operate(self) -> None:
         try:
             outside = self._operator(Flow(self._inside.listen))
         except Exception as error:
@@ -83,10 +102,20 @@ class _Through(Link, Generic[T, K]):
         else:
             self._outside = _Outside(cast("_Through[object, K]", self))
             attach(outside, self._outside, self._scope)
-            if not self.disposed:
-                attach(source, self, self._source_scope())
             return
         self.fail(failure)
+
+    def _begin_anew(self, value: T) -> None:
+        """Leave the operator with all that it holds, and go on with it from the beginning behind this value."""
+        self._inside.close()
+        outside, self._outside = self._outside, None
+        if outside is not None:
+            outside.dispose()
+        self._inside = _Inside()
+        self._outside_done = False
+        self.sink.on_next(value)
+        if not self.disposed:
+            self._operate()
 
     def _source_scope(self) -> Scope:
         """The operator's demand is the source's: who listens slowly is not sent more than there is room for."""
@@ -98,6 +127,8 @@ class _Through(Link, Generic[T, K]):
     def on_next(self, value: T) -> None:
         if isinstance(value, self._kind):
             self._inside.emit(value)
+        elif self._void is not None and self._void(value):
+            self._begin_anew(value)
         else:
             self.sink.on_next(value)
 
@@ -113,6 +144,7 @@ class _Through(Link, Generic[T, K]):
         self._end_if_both_have()
 
     def emit(self, value: K) -> None:
+        """What the operator emits."""
         if not self.disposed:
             self.sink.on_next(cast("T", value))
 

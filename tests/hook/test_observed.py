@@ -20,6 +20,7 @@ from agentscope_rx import (
     ToolError,
     fold,
     hook,
+    hook_operator,
     tool,
 )
 from agentscope_rx.errors import ModelConnectionError
@@ -206,6 +207,33 @@ def test_retries_of_tools_at_once_are_each_observed_in_their_lane():
     events = run_virtual(events_of(someone, "hi"))
     assert sorted(filter(None, seen)) == ["a", "b"]
     assert sorted(event.tool_use_id for event in events if isinstance(event, RetryEvent)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["coroutine", "operator"])
+def test_chunks_of_a_discarded_attempt_are_not_shown_after_the_retry_that_voids_them(form):
+    """What a slow hook still holds of them goes: a subscriber has been told that it is void."""
+    tries: list[int] = []
+
+    @tool
+    async def streams():
+        """Fails once, in the middle."""
+        tries.append(1)
+        for number in range(3):
+            yield f"{len(tries)}.{number}"
+        if len(tries) == 1:
+            raise ToolError("no luck", retryable=True)
+
+    async def later(event: ActingChunkEvent) -> None:
+        await asyncio.sleep(2)
+
+    slow = hook(ActingChunkEvent)(later) if form == "coroutine" else hook_operator(ActingChunkEvent, ops.delay(2))
+    model = ScriptedModel(call("streams"), "Done.")
+    someone = agent(model, tools=[streams], tool_execution_config=TWICE, hooks=[slow])
+    shown = run_virtual(events_of(someone, "hi"))
+    retry = next(index for index, event in enumerate(shown) if isinstance(event, RetryEvent))
+    texts = [event.text for event in shown[retry:] if isinstance(event, ActingChunkEvent)]
+    assert texts[:3] == ["2.0", "2.1", "2.2"]
+    assert isinstance(shown[-1], PostCallEvent)
 
 
 def test_edited_arguments_are_told_to_observers_of_memory():

@@ -134,6 +134,57 @@ def test_when_it_listens_is_the_operators_choice(operator: Any, expected: list[A
     run_virtual(main())
 
 
+@given(
+    values=st.lists(st.integers(0, 9) | st.sampled_from("ab") | st.just("!"), max_size=12),
+    delay=st.sampled_from([0, 3]),
+)
+def test_what_is_void_is_not_emitted_any_more(values: list[Any], delay: int) -> None:
+    """Behind a value that says so the operator begins anew: nothing comes late, and nothing of the rest is lost."""
+
+    async def main() -> None:
+        made: list[int] = []
+
+        def operator(source: Any) -> Any:
+            made.append(0)
+            return source.pipe(ops.delay(delay) if delay else ops.map(lambda v: v))
+
+        source = just(*values).pipe(through(int, operator, void=lambda v: v == "!"))
+        heard = (await record(source)).heard
+        last = max((i for i, v in enumerate(values) if v == "!"), default=-1) + 1
+        if delay:
+            others = [v for v in values if isinstance(v, str)]
+            assert heard == others + [v for v in values[last:] if isinstance(v, int)] + ["|"]
+        else:
+            assert heard == [*values, "|"]
+        assert len(made) == 1 + values.count("!")
+
+    run_virtual(main())
+
+
+def test_an_operator_that_had_left_begins_anew_too() -> None:
+    async def main() -> None:
+        source = just(1, 2, "!", 3, 4).pipe(through(int, ops.take(1), void=lambda v: v == "!"))
+        assert (await record(source)).heard == [1, "!", 3, "|"]
+
+    run_virtual(main())
+
+
+def test_making_it_anew_may_fail() -> None:
+    async def main() -> None:
+        made: list[int] = []
+
+        def once(source: Any) -> Any:
+            made.append(1)
+            if len(made) > 1:
+                raise ValueError("making")
+            return source
+
+        recorder = await record(just(1, "!", 3).pipe(through(int, once, void=lambda v: v == "!")))
+        assert recorder.heard[:2] == [1, "!"] and isinstance(recorder.heard[2], ValueError)
+
+    run_virtual(main())
+
+
 def test_an_error_of_the_source_does_not_wait_for_the_operator() -> None:
     async def main() -> None:
         source = concat(just(1, "a"), after(1, error=KeyError(1)))

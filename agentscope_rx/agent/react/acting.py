@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
+from agentscope_rx.agent.react.model_round import voids
 from agentscope_rx.agent.react.structured import after_batch, asking_of
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import ActingChunkEvent, Event, MemoryEvent, PostActingEvent, PreActingEvent, RetryEvent
@@ -140,7 +141,7 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
         events: Flow[Event] = asked.pipe(ensure(ToolResultBlock, cut_off), expand(shown))
         operator = agent.hooks.chunks(ActingChunkEvent)
         if operator is not None:
-            events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator))
+            events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in agent.hooks.seen:
             events = agent.hooks.watched(RetryEvent, events)
         return concat(cast("Flow[Event | _Result]", events), defer(lambda: just(ended(found[0]))))

@@ -71,7 +71,7 @@ def model_round(
     events: Flow[Event] = traced.pipe(stop_on(run.interrupt), expand(shown))
     operator = agent.hooks.chunks(kind)
     if operator is not None:
-        events = events.pipe(through(cast("type[Event]", kind), operator))
+        events = events.pipe(through(cast("type[Event]", kind), operator, void=voids))
     if beside is not None:
         events = beside(events)
     if RetryEvent in agent.hooks.seen:
@@ -108,3 +108,8 @@ def retry_event(notice: RetryNotice, source: EventSource) -> RetryEvent:
         error_text=str(notice.error),
         discarded=notice.discarded,
     )
+
+
+def voids(event: Event) -> bool:
+    """Whether the chunks before it, of this answer or call, are void: what hooks still hold of them is not shown."""
+    return isinstance(event, RetryEvent) and event.discarded

@@ -16,7 +16,7 @@ from agentscope_rx.agent.output.asking import Asking, Verdict
 from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.output.traces import without_calls, without_traces
 from agentscope_rx.agent.react.decide import Decision
-from agentscope_rx.agent.react.model_round import Gathered
+from agentscope_rx.agent.react.model_round import Gathered, voids
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import BadRequestError, StructuredOutputError
 from agentscope_rx.event import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent
@@ -65,7 +65,9 @@ def pieces(agent: ReActAgent, asking: Asking) -> Callable[[Flow[Event]], Flow[Ev
 
     def beside(chunks: Flow[Event]) -> Flow[Event]:
         events = cast("Flow[Event]", chunks.pipe(expand(asking.shown)))
-        return events if operator is None else events.pipe(through(cast("type[Event]", OutputChunkEvent), operator))
+        if operator is None:
+            return events
+        return events.pipe(through(cast("type[Event]", OutputChunkEvent), operator, void=voids))
 
     return beside
 
