@@ -132,7 +132,7 @@ class _Attempts:
     def _begin(self) -> Flow[object]:
         arguments, self._validated = self._validated, None
         if arguments is None:
-            arguments = self._tool.validate(self._call.input)
+            arguments = self._tool.validate(thaw(self._call.input))
         tool = self._tool
         if tool.takes_context:
             return emitting(self._call, self._context, lambda context: self._with(arguments, context))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -15,8 +15,8 @@ from tenacity.wait import wait_none
 from agentscope_rx.errors import DeadlineError, ToolError
 from agentscope_rx.message import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig
-from agentscope_rx.reactive import Flow, SourceCancelledError, never
-from agentscope_rx.tool import ToolChunk, Toolkit, ToolRetry, tool
+from agentscope_rx.reactive import Flow, SourceCancelledError, fail, never
+from agentscope_rx.tool import Tool, ToolChunk, Toolkit, ToolRetry, tool
 from agentscope_rx.tool.call import Plan
 
 SHORT = 0.01
@@ -295,6 +295,20 @@ def test_every_attempt_gets_arguments_of_its_own():
 
     events(spoil, AGAIN, items=[1, 2])
     assert seen == [[1, 2]] * 3
+
+
+def test_every_attempt_of_a_tool_that_checks_nothing_gets_plain_arguments():
+    kinds: list[type] = []
+
+    class Spoils(Tool):
+        name = "spoils"
+
+        def call(self, arguments: Mapping[str, object]) -> Flow[object]:
+            kinds.append(type(arguments))
+            return fail(ConnectionError())
+
+    Toolkit([Spoils()], execution_config=AGAIN).call(use("spoils", n=1)).run()
+    assert kinds == [dict] * 3
 
 
 def test_the_last_error_is_the_result_when_the_attempts_are_used_up():
