@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from os import urandom
 from typing import Self, TypeVar, cast, overload
-from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -100,7 +100,7 @@ class Msg:
         put(self, "name", name)
         put(self, "content", _blocks(content))
         put(self, "role", role if type(role) is MsgRole else _role(role))
-        put(self, "id", id or _new_id())
+        put(self, "id", id or new_id())
         put(self, "metadata", freeze(metadata))
         put(self, "timestamp", timestamp or _now())
         put(self, "generate_reason", generate_reason)
@@ -109,7 +109,7 @@ class Msg:
     def __post_init__(self) -> None:
         # the JSON codec fills the slots itself, with what the text holds, and then comes here
         put = object.__setattr__
-        put(self, "id", self.id or _new_id())
+        put(self, "id", self.id or new_id())
         put(self, "timestamp", self.timestamp or _now())
         put(self, "metadata", freeze(self.metadata))
 
@@ -234,8 +234,9 @@ def _adapter() -> TypeAdapter[Msg]:
     return _ADAPTER[0]
 
 
-def _new_id() -> str:
-    return uuid4().hex
+def new_id() -> str:
+    """An id that nobody else makes: 128 random bits."""
+    return urandom(16).hex()
 
 
 def _now() -> str:
