@@ -36,15 +36,19 @@ class InMemoryMemory(Memory):
         return f"<InMemoryMemory of {len(self)} messages>"
 
     def add(self, messages: Sequence[Msg]) -> Flow[None]:
-        def add() -> None:
+        def add() -> Flow[None]:
             checked = _checked(messages)
             with self._lock:
                 self._messages.extend(checked)
+            return _KEPT
 
-        return _now(add)
+        return defer(add)
 
     def get(self) -> Flow[Sequence[Msg]]:
-        return _now(lambda: self.messages)
+        return defer(self._view)
+
+    def _view(self) -> Flow[Sequence[Msg]]:
+        return just(self.messages)
 
     def replace(self, message: Msg) -> Flow[bool]:
         def replace() -> bool:
@@ -76,6 +80,9 @@ class InMemoryMemory(Memory):
                 self._messages = []
 
         return _now(clear)
+
+
+_KEPT = just(None)
 
 
 def _now(call: Callable[[], T]) -> Flow[T]:

@@ -19,18 +19,19 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, G
 from concurrent.futures import Executor
 from contextvars import copy_context
 from enum import Enum, auto
+from types import NoneType
 from typing import Annotated, cast, get_args, get_origin
 
 from reactivex import abc
 
+from agentscope_rx.message import ToolResultBlock
 from agentscope_rx.reactive import (
     Flow,
     defer,
-    flat_map_kind,
     from_async_iterable,
     from_call,
     iterate_on_worker,
-    just,
+    map_flow,
     on_worker,
 )
 from agentscope_rx.tool.signature import return_annotation
@@ -74,9 +75,9 @@ def lift(kind: Kind, call: Callable[[], object], executor: Executor | None = Non
     """
     match kind:
         case Kind.CALL:
-            return _FOLLOW(on_worker(call, executor))
+            return _FOLLOWED(on_worker(call, executor))
         case Kind.COROUTINE:
-            return _FOLLOW(from_call(cast("Callable[[], Awaitable[object]]", call)))
+            return _FOLLOWED(from_call(cast("Callable[[], Awaitable[object]]", call)))
         case Kind.ITEMS:
             return iterate_on_worker(cast("Callable[[], Iterable[object]]", call), executor)
         case Kind.ASYNC_ITEMS:
@@ -86,13 +87,14 @@ def lift(kind: Kind, call: Callable[[], object], executor: Executor | None = Non
             return defer(lambda: cast("abc.ObservableBase[object]", copy_context().run(call)))
 
 
-_FOLLOWED = (abc.ObservableBase, Awaitable, AsyncIterable, Generator)
+_PLAIN = frozenset({str, NoneType, int, float, bool, dict, list, ToolResultBlock})
+"""What most tools return: not worth asking for."""
 
 
-def _follow(value: object) -> abc.ObservableBase[object]:
+def _follow(value: object) -> object:
     """The values of something that gives values in time. (A Flow can be awaited too: Observables come first.)"""
-    if isinstance(value, abc.ObservableBase):
-        return cast("abc.ObservableBase[object]", value)
+    if type(value) in _PLAIN or isinstance(value, abc.ObservableBase):
+        return cast("object", value)
     if isinstance(value, Awaitable):
         awaitable = cast("Awaitable[object]", value)
         return from_call(lambda: awaitable)
@@ -102,10 +104,10 @@ def _follow(value: object) -> abc.ObservableBase[object]:
     if isinstance(value, Generator):
         generator = cast("Generator[object, None, object]", value)
         return iterate_on_worker(lambda: generator)
-    return just(value)
+    return value
 
 
-_FOLLOW = flat_map_kind(cast("type[object]", _FOLLOWED), _follow)
+_FOLLOWED: Callable[[Flow[object]], Flow[object]] = map_flow(_follow)
 
 
 def _announced(annotation: object) -> Kind:
