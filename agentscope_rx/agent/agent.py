@@ -105,7 +105,7 @@ class Agent(ClassHooks, ABC):
         else what the run failed with.
         Cancels: the run. Its memory is repaired before another call goes ahead.
         """
-        return last_message(self.stream(msgs, context=context, memory=memory, limits=limits, output=output))
+        return self._cold(last_message, msgs, context, memory, limits, output)
 
     def stream(
         self,
@@ -122,19 +122,31 @@ class Agent(ClassHooks, ABC):
         Signals: the events of one run in one order; the conversation may go on at completion.
         Cancels: as `call`.
         """
+        check_input("options", options, StreamOptions)
+        return self._cold(lambda events, run: stamped(events, run, options), msgs, context, memory, limits, output)
+
+    def _cold(
+        self,
+        edge: Callable[[Flow[Event], Run], Flow[T]],
+        msgs: CallInput,
+        context: RuntimeContext | None,
+        memory: Memory | None,
+        limits: UsageLimits | None,
+        output: object,
+    ) -> Flow[T]:
+        """A run at each subscription; `edge` says what is seen of its events."""
         given = given_of(msgs)
         given = given._replace(messages=check_words(input_heard(given.messages, self.name)))
-        check_input("options", options, StreamOptions)
         check_input("context", context, RuntimeContext)
         check_input("memory", memory, Memory)
         check_input("limits", limits, UsageLimits)
         request = self.requested(output)
 
-        def connect(sink: Sink[Event], scope: Scope) -> None:
+        def connect(sink: Sink[T], scope: Scope) -> None:
             run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
             if request is not None:
                 self.ask(run, request)
-            attach(stamped(enveloped(self, run, given), run, options), sink, run.scope)
+            attach(edge(enveloped(self, run, given), run), sink, run.scope)
 
         return Flow(connect)
 

@@ -46,11 +46,12 @@ class _Stamp:
         self._sink.on_next(event)
 
 
-def last_message(events: Flow[Event]) -> Flow[Msg]:
-    """The message of the run's last event, signalled when the run has let go of its agent."""
+def last_message(events: Flow[Event], run: Run) -> Flow[Msg]:
+    """The message of the run's last event, signalled when the run has let go of its agent. Nobody sees the events:
+    they are counted, not stamped."""
 
     def connect(sink: Sink[Msg], scope: Scope) -> None:
-        last = _LastMessage(sink)
+        last = _LastMessage(sink, run)
         sink.on_subscribe(last)
         if not last.disposed:
             attach(events, last, scope)
@@ -59,15 +60,23 @@ def last_message(events: Flow[Event]) -> Flow[Msg]:
 
 
 class _LastMessage(Link):
-    __slots__ = ("_message", "_sink")
+    __slots__ = ("_clock", "_message", "_run", "_sink")
 
-    def __init__(self, sink: Sink[Msg]) -> None:
+    def __init__(self, sink: Sink[Msg], run: Run) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
+        self._run = run
+        self._clock = run.scope.loop.time
         self._message: Msg | None = None
 
     def on_next(self, event: Event) -> None:
+        run = self._run
+        untold = run.untold
+        if untold and type(untold[-1]) is type(event):
+            untold.pop()
+        run.seq += 1
+        run.last_event = self._clock()
         if type(event) is PostCallEvent:
             self._message = event.message
 

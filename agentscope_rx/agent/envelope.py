@@ -30,7 +30,6 @@ from agentscope_rx.reactive import (
     defer,
     empty,
     fail,
-    flat_map_kind,
     just,
     map_flow,
     recurse,
@@ -118,8 +117,11 @@ def _whole(agent: Agent, conversation: Conversation, gate: Gate, then: Callable[
 
 
 def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
-    stages: Flow[Event | Done] = concat(_pre_call(agent, run, given), recurse(lambda: agent.route(run)))
-    events = stages.pipe(flat_map_kind(Done, lambda done: _ended(agent, run, done.message)))
+    def ended(done: Done) -> Flow[Event]:
+        return _ended(agent, run, done.message)
+
+    stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=ended))
+    events = concat(_pre_call(agent, run, given), stages)
     if run.limits is not None and run.limits.deadline is not None:
         events = _bounded(run, run.limits, run.limits.deadline, events)
     return _ebbed(run, events).pipe(catch(lambda error: _failed(agent, run, error)))
@@ -156,7 +158,7 @@ def _until(run: Run, deadline: float, left: float) -> Callable[[Observable[T]], 
     return timeout(total=left, error=lambda which, limit: RunDeadlineError(run.name, deadline))
 
 
-def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
+def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     prompt = agent.sys_prompt
     system = Msg.system(prompt) if prompt and prompt.strip() else None
 
@@ -198,7 +200,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event | Done]:
             )
         )
 
-    return cast("Flow[Event | Done]", run.history().pipe(concat_map(fire), concat_map(begin)))
+    return run.history().pipe(concat_map(fire), concat_map(begin))
 
 
 def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:

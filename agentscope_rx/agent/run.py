@@ -7,10 +7,10 @@ never swap anything. A run lives on one loop's thread; `interrupt` may come from
 from __future__ import annotations
 
 from asyncio import TimerHandle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.agent.limits import UsageLimits
@@ -27,10 +27,13 @@ from agentscope_rx.message import (
     closing_results,
 )
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
+from agentscope_rx.reactive.fuse import Immediate, reduced
 from agentscope_rx.tool import Toolkit
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.conversation import Conversation
+
+T = TypeVar("T")
 
 
 NOT_BEGUN = "The run ended before this call had begun; it had no effect."
@@ -253,12 +256,13 @@ class Run:
         if event is not None:
             self.untold.append(event)
         for message in messages:
-            if not heard:
-                for call in message.tool_calls:
-                    self.open[call.id] = call
-            for result in message.tool_results:
-                self.open.pop(result.id, None)
-                self.begun.discard(result.id)
+            for block in message.content:
+                if type(block) is ToolUseBlock and not heard:
+                    self.open[block.id] = block
+            for block in message.content:
+                if type(block) is ToolResultBlock:
+                    self.open.pop(block.id, None)
+                    self.begun.discard(block.id)
 
     def remember(self, messages: Sequence[Msg], event: Event | None = None, *, heard: bool = False) -> Flow[None]:
         """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls, and `event`,
@@ -280,6 +284,19 @@ class Run:
             return just(event)
 
         return shielded(concat(*writes).pipe(and_then(done)))
+
+    def remembered(self, messages: Sequence[Msg], event: Event, then: Callable[[], Flow[T]]) -> Flow[T]:
+        """What `then` gives once `remember` is done: that very flow if memory takes no time.
+
+        Part of a subscription (see `onward`): messages are written now.
+        """
+        if messages:
+            kept = reduced(self.memory.add(messages))
+            if type(kept) is not Immediate:
+                noted = map_flow(lambda done: self.note(messages, event))(cast("Flow[None]", kept))
+                return shielded(noted).pipe(and_then(then))
+            self.note(messages, event)
+        return then()
 
     def history(self) -> Flow[Sequence[Msg]]:
         """The conversation now."""

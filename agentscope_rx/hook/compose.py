@@ -44,6 +44,7 @@ from agentscope_rx.reactive import (
 from agentscope_rx.reactive.dropped import report_dropped
 
 E = TypeVar("E", bound=Event)
+T = TypeVar("T")
 
 Operator = Callable[[Observable[Event]], Observable[Event]]
 
@@ -83,6 +84,14 @@ class Hooks:
         """
         steps = self._for(type(event))
         return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
+
+    def fired(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
+        """What `then` gives for the event after all its hooks: that very flow if none looks at it.
+
+        Signals: those of that flow; a `HookError`, or what a hook raised.
+        Cancels: the hook in progress, or that flow.
+        """
+        return self.fire(event).pipe(concat_map(then)) if type(event) in self.seen else then(event)
 
     def observe(self, event: E) -> Flow[E]:
         """Show an event to all hooks, one after the other; a failing observer is reported and passed over.

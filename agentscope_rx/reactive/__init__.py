@@ -9,7 +9,7 @@ from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import on_dropped
 from agentscope_rx.reactive.ensure import ensure
 from agentscope_rx.reactive.expand import expand
-from agentscope_rx.reactive.flat_map import concat_map, flat_map, flat_map_kind
+from agentscope_rx.reactive.flat_map import concat_map, flat_map, flat_map_kind, onward
 from agentscope_rx.reactive.flow import Flow, flow
 from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.map_flow import map_flow
@@ -78,6 +78,7 @@ __all__ = [
     "never",
     "on_dropped",
     "on_worker",
+    "onward",
     "paced",
     "recurse",
     "retry",

@@ -1,7 +1,7 @@
 """`expand`: one value becomes several, at once and in order.
 
 source     --a------b--|
-result     --a1a2---b1-|        function(a) gives a1, a2
+result     --a1a2---b1--z|      function(a) gives a1, a2; at_end() gives z
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-def expand(function: Callable[[A], Iterable[B]]) -> Callable[[Observable[A]], Flow[B]]:
-    """Emits every item of `function(value)`; looks for disposal between items.
+def expand(
+    function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None = None
+) -> Callable[[Observable[A]], Flow[B]]:
+    """Emits every item of `function(value)`, and of `at_end()` once the source has completed; looks for disposal
+    between items.
 
-    Signals: the items; the error of the source or of `function`.
+    Signals: the items; the error of the source or of a function.
     Cancels: the source.
     """
 
     def operator(source: Observable[A]) -> Flow[B]:
         def connect(sink: Sink[B], scope: Scope) -> None:
-            expanding = _Expand(sink, function)
+            expanding = _Expand(sink, function, at_end)
             sink.on_subscribe(expanding)
             if not expanding.disposed:
                 attach(source, expanding, scope)
@@ -39,13 +42,16 @@ def expand(function: Callable[[A], Iterable[B]]) -> Callable[[Observable[A]], Fl
 
 
 class _Expand(Link, Generic[A, B]):
-    __slots__ = ("_function", "_sink")
+    __slots__ = ("_at_end", "_function", "_sink")
 
-    def __init__(self, sink: Sink[B], function: Callable[[A], Iterable[B]]) -> None:
+    def __init__(
+        self, sink: Sink[B], function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None
+    ) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._function = function
+        self._at_end = at_end
 
     def on_next(self, value: A) -> None:
         try:
@@ -65,4 +71,15 @@ class _Expand(Link, Generic[A, B]):
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._sink.on_completed()
+        if self._at_end is not None:
+            try:
+                items = list(self._at_end())
+            except Exception as error:
+                self._sink.on_error(error)
+                return
+            for item in items:
+                if self.disposed:
+                    return
+                self._sink.on_next(item)
+        if not self.disposed:
+            self._sink.on_completed()

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar, cast
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.fuse import Bound, Immediate
+from agentscope_rx.reactive.fuse import Bound, Immediate, reduced
 from agentscope_rx.reactive.observer import Between, Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -61,6 +61,16 @@ def flat_map_kind(
         return function(value) if isinstance(value, kind) else Immediate(cast("T", value))
 
     return lambda source: Bound(source, answer, make_sink)
+
+
+def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> Flow[B]:
+    """`concat_map`, worked out at once if the source is one value that is there: then it is `function(value)`.
+
+    Part of a subscription, as `reduced`: for use inside of `defer` and the like. Disposal is looked for before and
+    after, not between the two: `function` builds what comes next, and does nothing that shows.
+    """
+    rest = reduced(source)
+    return function(rest.value) if type(rest) is Immediate else concat_map(function)(rest)  # pyright: ignore
 
 
 class FlatMapSink(Link, Generic[A, B]):

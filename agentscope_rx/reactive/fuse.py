@@ -106,10 +106,11 @@ def reduced(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
 
     Part of a subscription: call it once for each.
     """
-    kind = type(source)
-    if kind is not Bound and kind is not Deferred:
+    while type(source) is Deferred:
+        source = source.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    if type(source) is not Bound:
         return source
-    rest, behind = _reduce(source, None)
+    rest, behind = _reduce(source, None)  # pyright: ignore[reportUnknownArgumentType]
     for bound in reversed(behind):
         rest = Bound(rest, bound.function, bound.make_sink, bound.plain)
     return cast("abc.ObservableBase[T]", rest)

@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Immediate
-from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.observer import Link, Sink
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -22,13 +22,25 @@ T = TypeVar("T")
 
 def just(*values: T) -> Flow[T]:
     """Emits the values, synchronously, and completes. They are there already: demand is not asked for."""
-    if len(values) == 1:
-        return Immediate(values[0])
+    return Immediate(values[0]) if len(values) == 1 else _Several(values)
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        _Items(sink, scope, None).start(values)
 
-    return Flow(connect)
+class _Several(Flow[T]):
+    """Emits values that are there."""
+
+    def __init__(self, values: Sequence[T]) -> None:
+        self._values = values
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        link = sink if isinstance(sink, Link) else Link()
+        if link is not sink:
+            sink.on_subscribe(link)
+        for value in self._values:
+            if link.disposed:
+                return
+            sink.on_next(value)
+        if not link.disposed:
+            sink.on_completed()
 
 
 def from_iterable(values: Iterable[T]) -> Flow[T]:
@@ -42,7 +54,7 @@ def from_iterable(values: Iterable[T]) -> Flow[T]:
     """
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        _Items(sink, scope, scope.demand).start(values)
+        _Items(sink, scope).start(values)
 
     return Flow(connect)
 
@@ -52,10 +64,10 @@ class _Items(Generic[T]):
 
     __slots__ = ("_demand", "_forget", "_iterator", "_scope", "_sink", "disposed")
 
-    def __init__(self, sink: Sink[T], scope: Scope, demand: Demand | None) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._sink = sink
         self._scope = scope
-        self._demand = demand
+        self._demand: Demand | None = scope.demand
         # held between turns only: who has left it lets a generator close at once
         self._iterator: Iterator[T] | None = None
         self._forget: Callable[[], None] | None = None

@@ -12,7 +12,8 @@ loop, so that neither the stack nor any reference to an earlier stage grows with
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from reactivex import abc
 
@@ -20,6 +21,7 @@ from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -37,24 +39,39 @@ def tail(build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Tail[T]:
     return Tail(build)
 
 
-def recurse(first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Flow[T]:
+def recurse(
+    first: Callable[[], abc.ObservableBase[T | Tail[T]]],
+    *,
+    done: type[K] | None = None,
+    last: Callable[[K], abc.ObservableBase[T | Tail[T]]] | None = None,
+) -> Flow[T]:
     """Emits the values of a stage, then those of the stage it named, and so on; ends with the first that names none.
 
-    Signals: every value that is not a `Tail`; the first error of any stage, or of building one. Of several tails in
+    A value of class `done` is a tail, too: it names `last(value)`.
+
+    Signals: every value that is not a tail; the first error of any stage, or of building one. Of several tails in
     one stage the last counts.
     Cancels: the stage in progress; no further stage is built.
     """
-    return Flow(lambda sink, scope: _Recurse(sink, scope).start(first))
+    return Flow(lambda sink, scope: _Recurse(sink, scope, done, last).start(first))
 
 
 class _Recurse(Link, Generic[T]):
-    __slots__ = ("_advancing", "_next", "_scope", "_sink", "_stage_done")
+    __slots__ = ("_advancing", "_done", "_last", "_next", "_scope", "_sink", "_stage_done")
 
-    def __init__(self, sink: Sink[T], scope: Scope) -> None:
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        done: type[object] | None,
+        last: Callable[[Any], abc.ObservableBase[T | Tail[T]]] | None,
+    ) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._scope = scope
+        self._done = done
+        self._last = last
         self._next: Callable[[], abc.ObservableBase[T | Tail[T]]] | None = None
         self._stage_done = False
         self._advancing = False
@@ -65,8 +82,11 @@ class _Recurse(Link, Generic[T]):
         self._advance()
 
     def on_next(self, value: T | Tail[T]) -> None:
-        if type(value) is Tail:
-            self._next = value.build
+        kind = type(value)
+        if kind is Tail:
+            self._next = value.build  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        elif kind is self._done and self._last is not None:
+            self._next = partial(self._last, value)
         else:
             self._sink.on_next(value)  # pyright: ignore[reportArgumentType]
 

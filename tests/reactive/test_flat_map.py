@@ -26,6 +26,7 @@ from agentscope_rx.reactive import (
     just,
     map_flow,
     never,
+    onward,
     timer,
 )
 from agentscope_rx.testing import run_virtual
@@ -232,5 +233,24 @@ def test_ten_thousand_late_inner_flows_do_not_nest() -> None:
         assert await from_iterable(range(10_000)).pipe(concat_map(lambda i: timer(1)), ops.count()) == 10_000
         assert asyncio.get_running_loop().time() == 10_000
         assert await from_iterable(range(10_000)).pipe(concat_map(just), ops.count()) == 10_000
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("wait", [0, 1])
+def test_onward_is_concat_map_and_needs_no_flow_of_its_own_for_what_is_there(wait: int) -> None:
+    async def main() -> None:
+        source = defer(lambda: just(1)) if not wait else timer(wait).pipe(map_flow(lambda _: 1))
+        answer = just(2)
+        built: list[Flow[int]] = []
+
+        def begin() -> Flow[int]:
+            built.append(onward(source.pipe(map_flow(lambda n: n + 1)), lambda n: answer if n == 2 else empty()))
+            return built[-1]
+
+        recorder = await record(defer(begin))
+        assert recorder.timeline == [(wait, 2), (wait, "|")]
+        assert (built[0] is answer) == (wait == 0)
+        assert repr((await record(defer(lambda: onward(fail(KeyError(1)), just)))).heard) == "[KeyError(1)]"
 
     run_virtual(main())

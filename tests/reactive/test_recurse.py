@@ -7,6 +7,7 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import Flow, Tail, concat, fail, flat_map, from_call, just, recurse, tail, timer
+from agentscope_rx.reactive import Flow, Tail, concat, fail, flat_map, from_call, just, never, recurse, tail, timer
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, after, record
 
@@ -168,3 +169,25 @@ def test_ten_thousand_stages_at_constant_depth_and_in_flat_memory(shape: str) ->
     assert len(depths) == 1
     # less than 4 bytes a stage between the first quarter and the last
     assert sizes[-1] - sizes[0] < 30_000, sizes
+
+
+def test_a_value_of_the_last_kind_names_the_last_stage_which_begins_when_its_stage_has_completed() -> None:
+    async def main() -> None:
+        stages = concat(just("a", Ended("bye"), "b"), timer(2).pipe(ops.ignore_elements()))
+        whole = recurse(lambda: just(tail(lambda: stages)), done=Ended, last=lambda ended: just(ended.word, "z"))
+        recorder = await record(whole)
+        assert recorder.timeline == [(0, "a"), (0, "b"), (2, "bye"), (2, "z"), (2, "|")]
+
+        left = Recorder().listen(recurse(lambda: concat(just(Ended("bye")), never()), done=Ended, last=fail))
+        await asyncio.sleep(1)
+        left.dispose()
+        assert left.heard == []
+
+    run_virtual(main())
+
+
+@dataclass
+class Ended:
+    """What the last stage emits."""
+
+    word: str

@@ -237,3 +237,34 @@ def test_expand_fails_with_its_function() -> None:
         )
 
     run_virtual(main())
+
+
+@given(counts=st.lists(st.integers(0, 2), max_size=3), more=st.integers(0, 2), take=st.integers(1, 5))
+def test_expand_says_the_rest_at_the_end_and_no_more_than_is_taken(counts: list[int], more: int, take: int) -> None:
+    async def main() -> None:
+        ends: list[int] = []
+
+        def at_end() -> list[str]:
+            ends.append(more)
+            return ["end"] * more
+
+        source: Flow[Any] = from_iterable(counts).pipe(expand(lambda n: [n] * n, at_end))
+        everything: list[Any] = [n for n in counts for _ in range(n)] + ["end"] * more
+        assert (await record(source)).heard == [*everything, "|"]
+        assert (await record(source.pipe(ops.take(take)))).heard == [*everything[:take], "|"]
+        assert len(ends) <= 2
+        # what has failed says no more
+        assert repr((await record(concat(just(1), fail(KeyError(1))).pipe(expand(lambda n: [n], at_end)))).heard) == (
+            "[1, KeyError(1)]"
+        )
+        assert len(ends) <= 2
+
+    run_virtual(main())
+
+
+def test_expand_fails_with_the_function_of_its_end() -> None:
+    async def main() -> None:
+        heard = (await record(just(1).pipe(expand(lambda v: [v], lambda: [1 // 0])))).heard
+        assert repr(heard).startswith("[1, ZeroDivisionError")
+
+    run_virtual(main())

@@ -8,9 +8,9 @@ results in call order:  PostActing |> hooks |> remember                    but f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
@@ -23,24 +23,26 @@ from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResu
 from agentscope_rx.reactive import (
     Flow,
     Tail,
-    and_then,
     concat,
     concat_map,
     defer,
     empty,
-    ensure,
     expand,
     flat_map_kind,
     just,
     merge_ordered,
+    onward,
     stop_on,
     tail,
     through,
 )
-from agentscope_rx.tool import ToolChunk, ToolContext, ToolRetry
+from agentscope_rx.tool import ToolChunk, ToolContext, ToolEvent, ToolRetry
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,49 +68,68 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.limited(run, *limit)))
 
-    def announce(entry: Entry, history: Sequence[Msg] = ()) -> Flow[Event]:
-        def announced(event: PreActingEvent) -> Flow[Event]:
-            return just(cast("Event", event)) if hooked(run, batch, entry, event.tool_use) else empty()
+    parts: list[Flow[Event]] = [
+        _announced(agent, run, batch),
+        defer(lambda: _run_batch(agent, run, batch)),
+    ]
+    if batch.edited:
+        parts.insert(0, agent.hooks.watched(MemoryEvent, edited_in_memory(run, batch)))
+    return concat(*parts, defer(lambda: just(_next(agent, run, batch))))
 
-        event = PreActingEvent(
-            source=run.source,
-            iteration=run.iteration,
-            tool_use=entry.call,
-            schema=run.toolkit.schema(entry.call.name),
-            history=history,
-        )
-        return agent.hooks.fire(event).pipe(concat_map(announced))
+
+def _announced(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
+    """The `PreActingEvent` of each call that runs, in turn, as the hooks leave it; none of one that they hold back."""
+
+    def event(entry: Entry, history: Sequence[Msg] = ()) -> PreActingEvent:
+        call = entry.call
+        schema = run.toolkit.schema(call.name)
+        return PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call, schema=schema, history=history)
+
+    def announce(entry: Entry, history: Sequence[Msg]) -> Flow[Event]:
+        def announced(event: PreActingEvent) -> Flow[Event]:
+            return just(event) if hooked(run, batch, entry, event.tool_use) else empty()
+
+        return agent.hooks.fired(event(entry, history), announced)
 
     def announce_all(history: Sequence[Msg]) -> Flow[Event]:
         return just(*batch.runs).pipe(concat_map(lambda entry: announce(entry, history)))
 
-    looked_at = PreActingEvent in agent.hooks.seen
-    return concat(
-        agent.hooks.watched(MemoryEvent, edited_in_memory(run, batch)) if batch.edited else empty(),
-        run.history().pipe(concat_map(announce_all)) if looked_at else just(*batch.runs).pipe(concat_map(announce)),
-        defer(lambda: _run_batch(agent, run, batch)),
-        defer(lambda: just(_next(agent, run, batch))),
-    )
+    if PreActingEvent in agent.hooks.seen:
+        return run.history().pipe(concat_map(announce_all))
+    return just(*[event(entry) for entry in batch.runs])
 
 
 def _run_batch(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
+    def settle(result: _Result) -> Flow[Event]:
+        return _settle(agent, run, batch, result)
+
     toolkit = run.toolkit
+    entries = batch.settles
+    if len(entries) == 1:
+        # nothing to put in order
+        return _lane(agent, run, batch, entries[0], settle)
     merged = merge_ordered(
-        [_lane(agent, run, batch, entry) for entry in batch.settles],
+        [_lane(agent, run, batch, entry, _at_its_turn) for entry in entries],
         max_concurrency=toolkit.max_concurrency if toolkit.parallel else 1,
         live=lambda value: type(value) is not _Result,
     )
-    return merged.pipe(flat_map_kind(_Result, lambda result: _settle(agent, run, batch, result)))
+    return merged.pipe(flat_map_kind(_Result, settle))
 
 
-def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event | _Result]:
-    """One call: its chunks at once, and at the end its result. An interruption is a result, too."""
+def _at_its_turn(result: _Result) -> Flow[Event | _Result]:
+    return just(result)
+
+
+def _lane(
+    agent: ReActAgent, run: Run, batch: Batch, entry: Entry, end: Callable[[_Result], Flow[T]]
+) -> Flow[Event | T]:
+    """One call: its chunks at once, then what `end` makes of its result. An interruption is a result, too."""
     if entry.result is not None:
-        return just(_Result(entry, entry.result))
+        return end(_Result(entry, entry.result))
     call = entry.call
     found: list[ToolResultBlock] = []
 
-    def shown(value: ToolChunk | ToolRetry | ToolResultBlock) -> Iterator[Event]:
+    def shown(value: ToolEvent) -> Iterator[Event]:
         if isinstance(value, ToolResultBlock):
             found.append(value)
             yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=value, is_last=True)
@@ -118,7 +139,7 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
         else:
             yield _retry_event(value, run)
 
-    def begin() -> Flow[ToolChunk | ToolRetry | ToolResultBlock]:
+    def begin() -> Flow[ToolEvent]:
         run.tool_calls += 1
         run.begun.add(call.id)
         run.in_flight[call.id] = call
@@ -130,21 +151,21 @@ def _lane(agent: ReActAgent, run: Run, batch: Batch, entry: Entry) -> Flow[Event
             return traced
         return traced.pipe(stop_on(run.interrupt, grace=agent.interrupt_grace))
 
-    def cut_off() -> ToolResultBlock:
-        return run.closing(call, ToolResultKind.INTERRUPTED)
+    def cut_off() -> Iterable[Event]:
+        return () if found else shown(run.closing(call, ToolResultKind.INTERRUPTED))
 
-    def lane() -> Flow[Event | _Result]:
+    def lane() -> Flow[Event | T]:
         if run.shut_down or batch.held(entry):
             entry.wait(ToolResultKind.SUSPENDED, HELD)
-            return just(_Result(entry, None))
-        asked = cast("Flow[ToolChunk | ToolRetry | ToolResultBlock]", empty()) if run.interrupted else begin()
-        events: Flow[Event] = asked.pipe(ensure(ToolResultBlock, cut_off), expand(shown))
+            return end(_Result(entry, None))
+        asked: Flow[ToolEvent] = empty() if run.interrupted else begin()
+        events: Flow[Event] = asked.pipe(expand(shown, cut_off))
         operator = agent.hooks.chunks(ActingChunkEvent)
         if operator is not None:
             events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in agent.hooks.seen:
             events = agent.hooks.watched(RetryEvent, events)
-        return concat(cast("Flow[Event | _Result]", events), defer(lambda: just(ended(found[0]))))
+        return concat(events, defer(lambda: end(ended(found[0]))))
 
     def ended(block: ToolResultBlock) -> _Result:
         run.in_flight.pop(call.id, None)
@@ -175,7 +196,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
     message = Msg.tool(result.block, agent.name)
     call = result.entry.call
 
-    def fire(history: Sequence[Msg]) -> Flow[PostActingEvent]:
+    def fire(history: Sequence[Msg]) -> Flow[Event]:
         event = PostActingEvent(
             source=run.source,
             iteration=run.iteration,
@@ -184,7 +205,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
             schema=run.toolkit.schema(call.name),
             history=history,
         )
-        return agent.hooks.fire(event)
+        return agent.hooks.fired(event, remember)
 
     def remember(post: PostActingEvent) -> Flow[Event]:
         if asking is not None:
@@ -192,10 +213,9 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
         if post.stop_requested and batch.stopped is None:
             post = post.replace(message=run.final(post.message, GenerateReason.ACTING_STOP_REQUESTED))
             batch.stopped = post.message
-        return run.remember((post.message,), post).pipe(and_then(lambda: just(cast("Event", post))))
+        return run.remembered((post.message,), post, lambda: just(post))
 
-    fired = run.history().pipe(concat_map(fire)) if PostActingEvent in agent.hooks.seen else fire(())
-    return fired.pipe(concat_map(remember))
+    return onward(run.history(), fire) if PostActingEvent in agent.hooks.seen else fire(())
 
 
 def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done]:

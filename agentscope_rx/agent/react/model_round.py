@@ -1,6 +1,6 @@
 """One question to the model: chunk events as they come, then the gathered answer.
 
-    model.stream |> stop_on(interrupt) |> expand(pieces as chunk events) |> chunk hooks      then Gathered
+    model.stream |> stop_on(interrupt) |> expand(pieces as chunk events) |> chunk hooks      and then gathered()
 
 The answer is gathered upstream of the hooks: what they do to chunks changes what is shown, never the message.
 """
@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
-from uuid import uuid4
-
-from reactivex import Observable
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
 from agentscope_rx.message import GenerateReason, Joined, Msg, MsgRole, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message.msg import new_id
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.model.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, concat, defer, expand, just, stop_on, through
+from agentscope_rx.reactive import Flow, expand, stop_on, through
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -43,14 +41,16 @@ def model_round(
     tools: Sequence[ToolSchema],
     kind: type[ChunkEvent],
     beside: Callable[[Flow[Event]], Flow[Event]] | None = None,
-) -> Flow[Event | Gathered]:
-    """Ask the model what the event says. `beside` adds to what is shown of the chunks.
+) -> tuple[Flow[Event], Callable[[], Gathered]]:
+    """Ask the model what the event says: what is shown, and what has been gathered once that has completed.
 
-    Signals: chunk events of `kind` and `RetryEvent`s, then one `Gathered`; a `ModelError`.
+    `beside` adds to what is shown of the chunks.
+
+    Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`.
     Cancels: the model call. An interruption ends it normally, with what has come so far.
     """
     gather = Gather()
-    message_id = uuid4().hex
+    message_id = new_id()
     iteration = run.iteration
     source = run.source
 
@@ -62,8 +62,8 @@ def model_round(
         for delta, view, count in gather.feed(response):
             yield kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
 
-    def gathered() -> Flow[Event | Gathered]:
-        return just(Gathered(_message(agent, run, gather, message_id), gather, prompt))
+    def gathered() -> Gathered:
+        return Gathered(_message(agent, run, gather, message_id), gather, prompt)
 
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     asked = agent.model.stream(prompt, tools, pre.options)
@@ -76,7 +76,7 @@ def model_round(
         events = beside(events)
     if RetryEvent in agent.hooks.seen:
         events = agent.hooks.watched(RetryEvent, events)
-    return concat(cast("Observable[Event | Gathered]", events), defer(gathered))
+    return events, gathered
 
 
 def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Msg | None:

@@ -7,7 +7,8 @@ tail(acting) | tail(reasoning) | tail(interrupted) | tail(summarizing) | Done(me
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
@@ -15,8 +16,8 @@ from agentscope_rx.agent.react.model_round import Gathered, model_round
 from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
-from agentscope_rx.message import GenerateReason, ToolResultKind
-from agentscope_rx.reactive import Tail, and_then, concat, concat_map, defer, flat_map_kind, just, tail
+from agentscope_rx.message import GenerateReason, Msg, ToolResultKind
+from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -53,35 +54,34 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
 
     def ask(pre: PreReasoningEvent) -> Stage:
         tools = run.toolkit.schemas()
-        if asking is None:
-            round_ = model_round(agent, run, pre, tools, ReasoningChunkEvent)
-        else:
-            shown = pieces(agent, asking)
-            asked = model_round(agent, run, pre, asking.tools(tools), ReasoningChunkEvent, shown)
-            round_ = asked_again(agent, run, asking, asked)
+        beside = None
+        if asking is not None:
+            tools = asking.tools(tools)
+            beside = pieces(agent, asking)
+        shown, gathered = model_round(agent, run, pre, tools, ReasoningChunkEvent, beside)
 
-        def answered(gathered: Gathered) -> Stage:
-            return _answered(agent, run, pre, gathered)
+        def answered() -> Stage:
+            return _answered(agent, run, pre, gathered())
 
-        return concat(just(cast("Event", pre)), round_.pipe(flat_map_kind(Gathered, answered)))
+        then = answered
+        if asking is not None:
+            shown, then = asked_again(agent, run, asking, shown, answered)
+        return concat(just(pre), shown, defer(then))
 
-    return run.history().pipe(
-        concat_map(
-            lambda history: agent.hooks.fire(
-                PreReasoningEvent(
-                    source=run.source,
-                    iteration=run.iteration,
-                    model_name=agent.model.model_name,
-                    system_message=run.system_message if asking is None else asking.system(run.system_message),
-                    hints=() if asking is None else asking.hints(),
-                    messages=history,
-                    history=history,
-                    options=agent.generate_options if asking is None else asking.options(agent.generate_options),
-                )
-            )
-        ),
-        concat_map(ask),
-    )
+    def fire(history: Sequence[Msg]) -> Stage:
+        event = PreReasoningEvent(
+            source=run.source,
+            iteration=run.iteration,
+            model_name=agent.model.model_name,
+            system_message=run.system_message if asking is None else asking.system(run.system_message),
+            hints=() if asking is None else asking.hints(),
+            messages=history,
+            history=history,
+            options=agent.generate_options if asking is None else asking.options(agent.generate_options),
+        )
+        return agent.hooks.fired(event, ask)
+
+    return defer(lambda: onward(run.history(), fire))
 
 
 def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
@@ -99,7 +99,7 @@ def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gat
         options=pre.options,
         history=pre.history,
     )
-    return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
+    return agent.hooks.fired(event, lambda post: _settle(agent, run, post))
 
 
 def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
@@ -133,9 +133,9 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
         post = post.replace(goto_messages=None)
 
     def go() -> Stage:
-        return just(cast("Event | Done | Tail[Event | Done]", post), _next(agent, run, decision, post))
+        return just(post, _next(agent, run, decision, post))
 
-    return run.remember((message, *extra), post).pipe(and_then(go))
+    return run.remembered((message, *extra), post, go)
 
 
 def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:

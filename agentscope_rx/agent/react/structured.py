@@ -16,7 +16,7 @@ from agentscope_rx.agent.output.asking import Asking, Verdict
 from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.output.traces import without_calls, without_traces
 from agentscope_rx.agent.react.decide import Decision
-from agentscope_rx.agent.react.model_round import Gathered, voids
+from agentscope_rx.agent.react.model_round import voids
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import BadRequestError, StructuredOutputError
 from agentscope_rx.event import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent
@@ -24,14 +24,12 @@ from agentscope_rx.message import GenerateReason, Msg, TextBlock
 from agentscope_rx.reactive import (
     Flow,
     Tail,
-    and_then,
     catch,
     concat_map,
     defer,
     empty,
     expand,
     fail,
-    flat_map_kind,
     just,
     tail,
     through,
@@ -54,7 +52,7 @@ def ask(run: Run, request: OutputRequest) -> None:
 
 def asking_of(run: Run) -> Asking | None:
     """How far the run has got with its request; None if it makes none."""
-    return cast("Asking | None", run.extras.get(_KEY))
+    return run.extras.get(_KEY)  # pyright: ignore[reportReturnType]
 
 
 def pieces(agent: ReActAgent, asking: Asking) -> Callable[[Flow[Event]], Flow[Event]] | None:
@@ -72,25 +70,23 @@ def pieces(agent: ReActAgent, asking: Asking) -> Callable[[Flow[Event]], Flow[Ev
     return beside
 
 
-def asked_again(agent: ReActAgent, run: Run, asking: Asking, round_: Flow[Event | Gathered]) -> Flow[Event | Gathered]:
-    """The round; once more if it forces the response tool and the provider takes no forced choice."""
+def asked_again(
+    agent: ReActAgent, run: Run, asking: Asking, shown: Flow[Event], answered: Callable[[], Stage]
+) -> tuple[Flow[Event], Callable[[], Stage]]:
+    """The round, and what follows it: once more if it forces the response tool and the provider takes no forced
+    choice."""
     if not asking.forced:
-        return round_
+        return shown, answered
 
-    def refused(error: Exception) -> Flow[Event | Gathered | _Refused]:
+    def refused(error: Exception) -> Flow[Event]:
         told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
-        return just(_Refused()) if told else fail(error)
+        asking.refused = told
+        return empty() if told else fail(error)
 
-    def again(_: _Refused) -> Stage:
-        asking.refused = True
-        return just(tail(lambda: agent.reasoning(run)))
+    def then() -> Stage:
+        return just(tail(lambda: agent.reasoning(run))) if asking.refused else answered()
 
-    watched = cast("Stage", cast("Flow[Event | Gathered | _Refused]", round_).pipe(catch(refused)))
-    return cast("Flow[Event | Gathered]", watched.pipe(flat_map_kind(_Refused, again)))
-
-
-class _Refused:
-    """The provider takes no forced choice."""
+    return shown.pipe(catch(refused)), then
 
 
 def stopped(asking: Asking, post: PostReasoningEvent) -> PostReasoningEvent:
@@ -134,7 +130,7 @@ def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent)
             return just(event, tail(lambda: given_up(agent, run, asking)))
         return just(event, Done(message))
 
-    return run.remember((message,), told).pipe(and_then(go))
+    return run.remembered((message,), told, go)
 
 
 def after_batch(agent: ReActAgent, run: Run, asking: Asking, decision: Decision) -> Tail[Event | Done] | None:

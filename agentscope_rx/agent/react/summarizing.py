@@ -7,15 +7,16 @@ A summary that fails fails the run, as any model call does; an empty one is an `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.model_round import Gathered, model_round
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
-from agentscope_rx.event import Event, PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
+from agentscope_rx.event import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, Tail, and_then, concat, concat_map, flat_map_kind, just, tail
+from agentscope_rx.reactive import concat, concat_map, defer, just, tail
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -46,33 +47,26 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
     request = Msg.user(SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which))
     over = f"The limit of {limit} rounds" if which is None else f"The limit for {which}"
 
-    def ask(pre: PreSummaryEvent) -> Flow[Event | Done | Tail[Event | Done]]:
-        def answered(gathered: Gathered) -> Stage:
-            return _answered(agent, run, pre, gathered, which)
+    def ask(pre: PreSummaryEvent) -> Stage:
+        chunks, gathered = model_round(agent, run, pre, (), SummaryChunkEvent)
+        return concat(just(pre), chunks, defer(lambda: _answered(agent, run, pre, gathered(), which)))
 
-        round_ = model_round(agent, run, pre, (), SummaryChunkEvent)
-        return concat(just(cast("Event", pre)), round_.pipe(flat_map_kind(Gathered, answered)))
+    def fire(history: Sequence[Msg]) -> Stage:
+        event = PreSummaryEvent(
+            source=run.source,
+            iteration=run.iteration,
+            max_iterations=limit,
+            model_name=agent.model.model_name,
+            system_message=run.system_message,
+            messages=history,
+            history=history,
+            hints=(request,),
+            options=agent.generate_options,
+        )
+        return agent.hooks.fired(event, ask)
 
-    asked = run.history().pipe(
-        concat_map(
-            lambda history: agent.hooks.fire(
-                PreSummaryEvent(
-                    source=run.source,
-                    iteration=run.iteration,
-                    max_iterations=limit,
-                    model_name=agent.model.model_name,
-                    system_message=run.system_message,
-                    messages=history,
-                    history=history,
-                    hints=(request,),
-                    options=agent.generate_options,
-                )
-            )
-        ),
-        concat_map(ask),
-    )
     closing = run.close_open(ToolResultKind.REJECTED, f"{over} was reached before this call ran.")
-    return concat(closing, asked)
+    return concat(closing, run.history().pipe(concat_map(fire)))
 
 
 def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathered, which: str | None) -> Stage:
@@ -98,12 +92,12 @@ def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathe
         options=pre.options,
         history=pre.history,
     )
-    return agent.hooks.fire(event).pipe(concat_map(lambda post: _settle(agent, run, post)))
+    return agent.hooks.fired(event, lambda post: _settle(agent, run, post))
 
 
 def _settle(agent: ReActAgent, run: Run, post: PostSummaryEvent) -> Stage:
     def go() -> Stage:
         end = tail(lambda: agent.interrupted(run)) if run.interrupted else Done(post.message)
-        return just(cast("Event | Done | Tail[Event | Done]", post), end)
+        return just(post, end)
 
-    return run.remember((post.message,), post).pipe(and_then(go))
+    return run.remembered((post.message,), post, go)
