@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from pydantic_core import to_json
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, Msg, StructuredOutput, StructuredOutputError, fold
+from agentscope_rx import GenerateReason, Hook, Msg, StructuredOutput, StructuredOutputError, UsageLimits, fold
 from agentscope_rx.errors import AgentScopeError, EmptyResponseError
 from agentscope_rx.event import Event, OutputChunkEvent, PostCallEvent
 from agentscope_rx.model.response import ToolUseDelta
@@ -256,3 +257,35 @@ def test_a_memory_that_refuses_to_forget_is_heard_of():
     with collect_dropped() as dropped:
         run_virtual(main())
     assert "never" in str(dropped)
+
+
+@pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
+@pytest.mark.parametrize("good", [True, False])
+@pytest.mark.parametrize("which", ["model_calls", "tool_calls", "deadline"])
+def test_a_limit_that_asks_for_a_last_word_gives_the_output_one_more_chance(mode: str, good: bool, which: str):
+    """R19, for every limit: one forced attempt, then the error; never a reply without what was asked for."""
+
+    async def main() -> None:
+        first = [call("slow", seconds=100.0 if which == "deadline" else 0.0)]
+        value = {"response": [1, 2]} if good else {"response": "?"}
+        last = call("generate_response", **value) if mode == "tool" else to_json(value).decode()
+        limits = {
+            "model_calls": UsageLimits(model_calls=1, on_limit="summary"),
+            "tool_calls": UsageLimits(tool_calls=0, on_limit="summary"),
+            "deadline": UsageLimits(deadline=50, summary_reserve=10, on_limit="summary"),
+        }
+        model = ScriptedModel(first, last, output_modes=[mode])
+        friday = agent(model, limits=limits[which])
+        asked = friday.call("?", output=StructuredOutput(list[int], mode=mode))
+        if good:
+            reply = await asked
+            assert reply.structured(list[int]) == [1, 2]
+            assert reply.generate_reason is GenerateReason.STRUCTURED_OUTPUT
+        else:
+            with pytest.raises(StructuredOutputError):
+                await asked
+        assert len(model.requests) == 2
+        assert_whole(friday)
+        assert not any("generate_response" in message.to_json() for message in remembered(friday))
+
+    run_virtual(main())

@@ -64,6 +64,8 @@ class Asking:
     """What the model is told before the next round, in that round only."""
     last: bool = False
     """Whether the rounds are used up, and this is the one more that the output is worth."""
+    due: bool = False
+    """Whether that one round has been granted, and not begun."""
     refused: bool = False
     """Whether the provider takes no forced choice."""
     calls: set[str] = field(default_factory=set[str])
@@ -110,14 +112,23 @@ class Asking:
         """The tools of the round; at the last chance the response tool alone."""
         return [each for each in schemas if self.owns(each.name)] if self.last else schemas
 
-    def last_chance(self) -> bool:
-        """Whether there is one more round now that they are used up: once, if an output is asked for."""
+    def last_chance(self, *, due: bool = False) -> bool:
+        """Whether there is one more round now that they are used up: once, if an output is asked for.
+
+        `due`: the round is to begin yet, past the limit that has ended the others.
+        """
         if self.last or self.request.output is None:
             return False
         self.last = True
+        self.due = due
         reminder = [REMINDER.format(name=self.request.name)] if self.request.mode == "tool" else []
         self.hint = " ".join([LAST, *reminder])
         return True
+
+    def begins(self) -> bool:
+        """Whether the round that begins is one that was granted past a limit; it is so once."""
+        due, self.due = self.due, False
+        return due
 
     def owns(self, tool: str) -> bool:
         """Whether this is the name of the run's response tool."""

@@ -61,12 +61,12 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     Cancels: the calls in progress; those not begun never begin.
     """
     batch = batch_of(agent, run, calls)
-    limit = run.limits.before_tools(run.tool_calls, len(batch.runs)) if run.limits is not None else None
+    limit = None if run.limits is None else run.limits.before_tools(run.tool_calls, _counted(run, batch))
     decision = before_acting(interrupted=run.interrupted, limited=limit is not None)
     if decision is Decision.INTERRUPT:
-        return just(tail(lambda: agent.interrupted(run)))
+        return just(tail(lambda: agent.end_interrupted(run)))
     if decision is Decision.LIMIT and limit is not None:
-        return just(tail(lambda: agent.limited(run, *limit)))
+        return just(tail(lambda: agent.end_limited(run, *limit)))
 
     parts: list[Flow[Event]] = [
         _announced(agent, run, batch),
@@ -140,7 +140,7 @@ def _lane(
             yield _retry_event(value, run)
 
     def begin() -> Flow[ToolEvent]:
-        run.tool_calls += 1
+        run.tool_calls += _counts(run, call)
         run.begun.add(call.id)
         run.in_flight[call.id] = call
         tool = run.toolkit.get(call.name)
@@ -176,6 +176,16 @@ def _lane(
         return _Result(entry, block)
 
     return defer(lane)
+
+
+def _counts(run: Run, call: ToolUseBlock) -> bool:
+    """Whether the call counts: one that hands over the output is an answer."""
+    asking = asking_of(run)
+    return asking is None or not asking.owns(call.name)
+
+
+def _counted(run: Run, batch: Batch) -> int:
+    return sum(_counts(run, entry.call) for entry in batch.runs)
 
 
 def _context(agent: ReActAgent, run: Run, call: ToolUseBlock) -> ToolContext:
@@ -225,7 +235,7 @@ def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done
     interrupted = run.cut_short(ending=stopped or bool(waiting))
     decision = after_acting(interrupted=interrupted, stop=stopped, waiting=bool(waiting))
     if decision is Decision.INTERRUPT:
-        return tail(lambda: agent.interrupted(run))
+        return tail(lambda: agent.end_interrupted(run))
     run.pending = bool(waiting)
     asking = asking_of(run)
     if asking is not None and (ended := after_batch(agent, run, asking, decision)) is not None:

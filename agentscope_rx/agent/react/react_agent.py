@@ -153,7 +153,7 @@ class ReActAgent(Agent):
         """
         return just(run.interrupt_message or Msg.assistant(INTERRUPTED_REPLY, self.name))
 
-    def interrupted(self, run: Run) -> Stage:
+    def end_interrupted(self, run: Run) -> Stage:
         """End an interrupted run: close what is open, remember the reply.
 
         At a run's deadline a last word or an error takes the place of the reply; at a shutdown the run fails, with the
@@ -163,7 +163,7 @@ class ReActAgent(Agent):
             return self._shut_down(run)
         if run.cut is Cut.DEADLINE:
             run.renew_interrupt()
-            return just(tail(lambda: self.summarizing(run, "time")))
+            return self._last_word(run, "time")
 
         def reply(message: Msg) -> Stage:
             final = run.final(message, GenerateReason.INTERRUPTED)
@@ -172,11 +172,21 @@ class ReActAgent(Agent):
         replied = last_words(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
         return concat(run.close_open(ToolResultKind.INTERRUPTED), replied)
 
-    def limited(self, run: Run, which: str, limit: float) -> Stage:
+    def end_limited(self, run: Run, which: str, limit: float) -> Stage:
         """End a run at one of its usage limits: by a last word, or by `UsageLimitError`."""
         if run.limits is not None and run.limits.on_limit == "summary":
-            return just(tail(lambda: self.summarizing(run, which.replace("_", " "))))
+            return self._last_word(run, which.replace("_", " "))
         return fail(UsageLimitError(self.name, which, limit))
+
+    def _last_word(self, run: Run, which: str) -> Stage:
+        """One question more at a limit: for the output, if one is asked for and has not come; else for a summary."""
+        asking = structured.asking_of(run)
+        if asking is None or asking.request.output is None:
+            return just(tail(lambda: self.summarizing(run, which)))
+        if not asking.last_chance(due=True):
+            return just(tail(lambda: structured.given_up(self, run, asking)))
+        closing = run.close_open(ToolResultKind.REJECTED, f"The limit for {which} was reached before this call ran.")
+        return concat(closing, just(tail(lambda: self.reasoning(run))))
 
     def _shut_down(self, run: Run) -> Stage:
         """Fail, with what has not begun left pending: `call()` goes on with it in another process."""

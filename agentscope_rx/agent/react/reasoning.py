@@ -35,7 +35,9 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     Signals: PreReasoning, chunks, PostReasoning, then a tail or the reply; the model's or a hook's error.
     Cancels: whatever of it is in progress.
     """
-    limit = run.limits.before_model(run.model_calls, run.usage, run.cost) if run.limits is not None else None
+    asking = asking_of(run)
+    granted = asking is not None and asking.begins()
+    limit = _limit(run) if not granted else None
     decision = before_reasoning(
         interrupted=run.interrupted,
         limited=limit is not None,
@@ -45,11 +47,10 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         sent_back=sent_back,
     )
     if decision is Decision.INTERRUPT:
-        return just(tail(lambda: agent.interrupted(run)))
+        return just(tail(lambda: agent.end_interrupted(run)))
     if decision is Decision.LIMIT and limit is not None:
-        return just(tail(lambda: agent.limited(run, *limit)))
-    asking = asking_of(run)
-    if decision is Decision.SUMMARIZE and (asking is None or not asking.last_chance()):
+        return just(tail(lambda: agent.end_limited(run, *limit)))
+    if decision is Decision.SUMMARIZE and not granted and (asking is None or not asking.last_chance()):
         return just(tail(lambda: agent.summarizing(run)))
 
     def ask(pre: PreReasoningEvent) -> Stage:
@@ -84,9 +85,13 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     return defer(lambda: onward(run.history(), fire))
 
 
+def _limit(run: Run) -> tuple[str, float] | None:
+    return None if run.limits is None else run.limits.before_model(run.model_calls, run.usage, run.cost)
+
+
 def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
     if gathered.message is None or (run.shut_down and agent.discards_partial):
-        return just(tail(lambda: agent.interrupted(run)))
+        return just(tail(lambda: agent.end_interrupted(run)))
     event = PostReasoningEvent(
         source=run.source,
         iteration=run.iteration,
@@ -141,9 +146,11 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
 def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:
     if decision is Decision.INTERRUPT and post.interrupted:
         # the answer was cut off: its calls may not be all, and are not left pending either
-        return tail(lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), defer(lambda: agent.interrupted(run))))
+        return tail(
+            lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), defer(lambda: agent.end_interrupted(run)))
+        )
     if decision is Decision.INTERRUPT:
-        return tail(lambda: agent.interrupted(run))
+        return tail(lambda: agent.end_interrupted(run))
     if decision is Decision.ACT:
         return tail(lambda: agent.acting(run, post.message.tool_calls))
     if decision is Decision.GOTO:

@@ -71,7 +71,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
 
 def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathered, which: str | None) -> Stage:
     if gathered.message is None or (run.shut_down and agent.discards_partial):
-        return just(tail(lambda: agent.interrupted(run)))
+        return just(tail(lambda: agent.end_interrupted(run)))
     # no tool was offered: a call here could never be answered
     words = tuple(block for block in gathered.message.content if not isinstance(block, ToolUseBlock))
     if not words:
@@ -97,7 +97,7 @@ def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathe
 
 def _settle(agent: ReActAgent, run: Run, post: PostSummaryEvent) -> Stage:
     def go() -> Stage:
-        end = tail(lambda: agent.interrupted(run)) if run.interrupted else Done(post.message)
+        end = tail(lambda: agent.end_interrupted(run)) if run.interrupted else Done(post.message)
         return just(post, end)
 
     return run.remembered((post.message,), post, go)
