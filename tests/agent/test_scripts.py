@@ -9,19 +9,24 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, Phase, assume, given, note, settings
 
-from tests.support.scripts.steps import Call, End, Hooked, Output, Respond, Script, Setup, Step, Use
+from tests.support.scripts.__main__ import play_in_processes
+from tests.support.scripts.steps import Answers, Call, End, Hooked, Output, Respond, Restart, Script, Setup, Step, Use
 from tests.support.scripts.strategies import scripts
 from tests.support.scripts.world import World
 
 EXAMPLES = int(os.environ.get("AGENTSCOPE_RX_EXAMPLES", "40"))
 
 
-@settings(
+quick_to_shrink = settings(
     max_examples=EXAMPLES,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=list(HealthCheck),
 )
+
+
+@quick_to_shrink
 @given(script=scripts())
 def test_whatever_happens(script: Script, tmp_path_factory):
     """A§4; java-core.md §22.10."""
@@ -49,3 +54,27 @@ def test_the_output_of_a_run_is_told_when_post_call_fails():
     answer = Call(turns=((Respond(),),), output=Output("tool"))
     for event in range(9):
         play(answer, hooks=(Hooked("fail", event),))
+
+
+@settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))
+@given(script=scripts(files=False))
+def test_another_process_goes_on_as_this_one_would(script: Script):
+    """Whether there is a restart between two steps makes no difference to anything that happens."""
+    assume("worker" not in repr(script))
+    assert World(script).play().story() == World(script, restarts=True).play().story()
+
+
+def test_in_processes_of_their_own(tmp_path):
+    """What waits for an approval, a person or a result, and what was approved for good, outlives a real process."""
+    steps = (
+        Call(turns=((Use("risky", 1), Use("once"), Use("ask"), Use("slow")),)),
+        Restart(),
+        Call(Answers(("leave", "leave", "result"))),
+        Call(Answers(("always",)), turns=((Use("risky"),),), end=End("shutdown", 1)),
+        Call(turns=((Use("risky"), Use("pay", 1)),)),
+        Restart(),
+        Call(Answers(("edit",))),
+    )
+    script = Script(Setup(store="files", bound=True), steps)
+    world = play_in_processes(World(script, tmp_path / "real"), tmp_path / "world")
+    assert world.story() == World(script, tmp_path / "played").play().story()

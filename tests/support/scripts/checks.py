@@ -88,21 +88,23 @@ def check_memory(world: World, outcome: Outcome) -> None:
     else:
         assert after.pending == set(pending), f"pending {after.pending}, open {pending}"
     assert set(after.answers) <= set(pending)
-    if outcome.step.output is not None or world.setup.finish == "tool":
-        for message in own(world, after.messages):
+    output = outcome.step.output
+    if world.setup.finish == "tool" or (output is not None and output.mode == "tool"):
+        # (where it is not the response tool, it is a tool that nobody has)
+        for message in after.messages[len(outcome.before.messages) :]:
             named = [block.name for block in (*message.tool_calls, *message.tool_results)]
             assert "generate_response" not in named, f"a trace of the output: {message.content}"
     if not pending or set(pending) == set(outcome.before.open):
         # (a run that was not admitted leaves everything as it was)
         return
-    reply = outcome.reply
-    if reply is None and isinstance(outcome.error, AgentShuttingDownError):
+    if isinstance(outcome.error, AgentShuttingDownError):
         return
+    reply = outcome.reply
     if reply is None:
-        # it had come to its end when it was left, or when what follows the end failed
-        run_ids = {event.run_id for event in outcome.seen}
-        reply = next((r for id, r in world.spy.replies.items() if id in run_ids), None)
-        assert reply is not None, f"left pending by a run without a reply: {pending}"
+        # an intended end is not undone by what happens while its reply is on its way
+        reply = next((world.ends[event.run_id] for event in outcome.seen if event.run_id in world.ends), None)
+    if reply is None:
+        reply = next(each for each in reversed(after.messages) if each.tool_calls)
     if reply.generate_reason is not GenerateReason.ACTING_STOP_REQUESTED:
         assert reply.generate_reason in LEAVES, f"left pending by {reply.generate_reason}"
         assert [call.id for call in reply.pending_calls] == list(pending)
@@ -216,7 +218,8 @@ def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str]
     if begun and (call.name == "risky" or (call.name == "pay" and ledger.given[call.id] > 0)):
         allowed = call.id in ledger.approved or call.name in ledger.approved_tools
         assert allowed, f"{call.id} has run, and nobody has approved it"
-    if begun and call.input_error is None:
+    if begun > suspended:
+        # (arguments may be edited after a suspension)
         assert ledger.given[call.id] == call.input.get("n", 0), "run with other arguments than the history says"
     not_run = ended == 0 and begun == suspended
     if result is None:

@@ -64,17 +64,3 @@ class Scripted(Hook):
     async def _fail(self, event: Event) -> None:
         await asyncio.sleep(0.25)
         raise HookFailed(event.type)
-
-
-class Spy(Hook):
-    """Sees first that a run has come to its end, and with what reply."""
-
-    priority = -1000
-    kinds = (PostCallEvent,)
-
-    def __init__(self) -> None:
-        self.replies: dict[str, Msg] = {}
-
-    def on_event(self, event: Event) -> None:
-        assert isinstance(event, PostCallEvent)
-        self.replies[event.source.run_id] = event.message

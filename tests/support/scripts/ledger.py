@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tenacity import wait_fixed
 
@@ -14,6 +15,13 @@ from agentscope_rx.tool import ToolContext
 
 EXTERNAL = "ask"
 UNKNOWN = "nobody"
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """How a tool interrupts its run."""
+
+    run: Callable[[], object]
 
 
 class Ledger:
@@ -28,8 +36,6 @@ class Ledger:
         self.approved: set[str] = set()
         """Calls that somebody has approved."""
         self.approved_tools: set[str] = set()
-        self.interrupt: Callable[[], object] = bool
-        """How a tool interrupts its run."""
 
     @classmethod
     def of(cls, context: ToolContext) -> Ledger:
@@ -159,7 +165,7 @@ async def late(context: ToolContext, n: int = 0) -> str:
 async def stopper(context: ToolContext, n: int = 0) -> str:
     ledger = Ledger.of(context)
     id = ledger.begin(context, n)
-    ledger.interrupt()
+    context.runtime.require(Interrupt).run()
     await asyncio.sleep(0.25)
     return ledger.end(id)
 

@@ -30,6 +30,7 @@ from tests.support.scripts.steps import (
     Wait,
 )
 
+# (a worker thread has its own time: which of two is first is not said)
 _USES = st.builds(Use, st.sampled_from(TOOLS), st.integers(0, 1), split=st.booleans())
 _PARTS = st.one_of(
     _USES, _USES, _USES,

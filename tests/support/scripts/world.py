@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tenacity import wait_fixed
 
@@ -27,17 +26,18 @@ from agentscope_rx import (
     ToolResultKind,
     ToolUseBlock,
 )
-from agentscope_rx.agent import GracefulShutdown, InterruptSource, UsageLimits
+from agentscope_rx.agent import GracefulShutdown, InterruptSource, Tracer, UsageLimits
+from agentscope_rx.agent.run import Done
 from agentscope_rx.errors import AgentScopeError, ModelConnectionError
 from agentscope_rx.message import TextBlock, ThinkingBlock, open_calls
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.model.response import ToolUseDelta
-from agentscope_rx.reactive import and_then, timer
+from agentscope_rx.reactive import Flow, and_then, map_flow, timer
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.support.scripts import checks
-from tests.support.scripts.hooks import Scripted, Spy
-from tests.support.scripts.ledger import Ledger, toolkit
+from tests.support.scripts.hooks import Scripted
+from tests.support.scripts.ledger import Interrupt, Ledger, toolkit
 from tests.support.scripts.playing import OWN, Outcome, play_call
 from tests.support.scripts.steps import (
     Answers,
@@ -62,6 +62,7 @@ from tests.support.scripts.steps import (
     Wait,
 )
 
+T = TypeVar("T")
 KEYS = ("ann", "bob")
 OUTSIDE = "by somebody outside"
 SCHEMA = {
@@ -70,6 +71,9 @@ SCHEMA = {
     "required": ["city", "degrees"],
 }
 RIGHT = {"city": "Rome", "degrees": 21}
+_LEFT = ("a disposed run", "a stream left before its error was read", "an await that was cancelled")
+"""Where an error is told that came when nobody listened any more."""
+_OF_A_PROCESS = ("store", "shutdown", "context", "memories", "friday")
 TIMED = ("dispose", "cancel", "interrupt", "interrupt_with", "interrupt_tool", "shutdown")
 
 
@@ -93,6 +97,21 @@ class Remote(InMemoryMemory):
         return timer(0.125).pipe(and_then(lambda: super(Remote, self).delete(ids)))
 
 
+class Ends(Tracer):
+    """Sees to what end the stages of a run have come, whatever becomes of the run then."""
+
+    def __init__(self, ends: dict[str, Msg]) -> None:
+        self.ends = ends
+
+    def trace_stage(self, flow: Flow[T], *, agent: str, run_id: str, stage: str, iteration: int) -> Flow[T]:
+        def note(value: T) -> T:
+            if isinstance(value, Done):
+                self.ends[run_id] = value.message
+            return value
+
+        return flow.pipe(map_flow(note))
+
+
 class World:
     """What outlives the processes of a script, and the process that is there now."""
 
@@ -101,13 +120,12 @@ class World:
         self.steps = deque(script.steps)
         self.restarts = restarts
         self.ledger = Ledger()
-        self.ledger.interrupt = lambda: self.friday.interrupt(None, InterruptSource.TOOL)
-        self.context = RuntimeContext(self.ledger)
-        self.spy = Spy()
         self.hooks = [Scripted(each) for each in script.setup.hooks]
+        self.ends: dict[str, Msg] = {}
+        """The replies that the stages of the runs have come to, by run."""
         self.root = root
-        self.kept: Session = InMemorySession()
-        self.numbers = count(1)
+        self.number = 0
+        self.store: Session = InMemorySession()
         self.foreign: set[str] = set()
         """Ids of messages that others have put into a memory."""
         self.expected: list[checks.State] = [checks.State(), checks.State()]
@@ -120,16 +138,32 @@ class World:
 
     def play(self) -> World:
         """All steps, in as many processes as it takes."""
-        more = True
-        while more:
-            more = run_virtual(self._process())
+        while self.play_process():
+            pass
         return self
 
+    def play_process(self) -> bool:
+        """The steps up to the next restart; whether there are more."""
+        return run_virtual(self._process())
+
+    def __getstate__(self) -> dict[str, object]:
+        # what a process has does not outlive it
+        return {name: value for name, value in vars(self).items() if name not in _OF_A_PROCESS}
+
+    def story(self) -> tuple[object, ...]:
+        """What has happened, in words that are the same whenever the script is played."""
+        ledger = self.ledger
+        memories = [checks.shapes(state.messages) for state in self.expected]
+        return self.told, memories, ledger.begun, ledger.ended, ledger.suspended
+
     async def _process(self) -> bool:
-        self.store = JsonSession(self.root) if self.setup.store == "files" and self.root else self.kept
+        if self.setup.store == "files" and self.root is not None:
+            # (what is kept in this process is kept by the object)
+            self.store = JsonSession(self.root)
         self.shutdown = GracefulShutdown(timeout=0.25, grace=5.0)
+        self.context = RuntimeContext(self.ledger, Interrupt(lambda: self.friday.interrupt(None, InterruptSource.TOOL)))
         self.memories = [self._memory(), self._memory()]
-        self.friday = self.agent(hooks=[self.spy, *self.hooks], shutdown=self.shutdown, pending=self.setup.pending)
+        self.friday = self.agent(hooks=self.hooks, shutdown=self.shutdown, pending=self.setup.pending)
         for key, memory, expected in zip(KEYS, self.memories, self.expected, strict=True):
             begin = self.friday.bind if self.setup.bound else self.friday.load
             await begin(self.store, key, memory=memory)
@@ -161,6 +195,7 @@ class World:
             toolkit=toolkit(parallel=setup.parallel),
             memory=memory,
             max_iters=setup.max_iters,
+            tracer=Ends(self.ends),
             finish=setup.finish,  # pyright: ignore[reportArgumentType]
             **options,
         )
@@ -199,7 +234,7 @@ class World:
         told = [
             f"{error} in {where}"
             for error, where in zip(dropped, dropped.where, strict=True)
-            if not (left and where in ("a disposed run", "a stream left before its error was read"))
+            if not (left and where in _LEFT)
         ]
         expected = [f"{OWN} in a subscriber's callback" for each in outcomes if each.raised]
         assert told == expected, f"dropped: {told}"
@@ -233,9 +268,13 @@ class World:
         else:
             await self.friday.observe(message, memory=memory)
 
+    def _next(self) -> int:
+        self.number += 1
+        return self.number
+
     def use(self, name: str, /, **arguments: object) -> ToolUseBlock:
         """A call with an id of its own."""
-        return ToolUseBlock(f"c{next(self.numbers)}", name, arguments)
+        return ToolUseBlock(f"c{self._next()}", name, arguments)
 
     # --- what the model does --------------------------------------------------------------------------------------
 
@@ -260,7 +299,7 @@ class World:
                 return [HANG if hangs else Delay(10)]
 
     def _use(self, part: Use) -> list[Any]:
-        number = next(self.numbers)
+        number = self._next()
         id = f"c{number}"
         if not part.split and not part.broken:
             return [ToolUseBlock(id, part.tool, {"n": part.n})]
@@ -274,7 +313,7 @@ class World:
             return ['{"city": "Rome", ', '"degrees": 21}' if right else '"degrees": "hot"}']
         if self.setup.finish == "tool":
             given["response"] = "It is warm." if right else 3
-        number = next(self.numbers)
+        number = self._next()
         return [ToolUseBlock(f"r{number}", "generate_response", given)]
 
     # --- what a call is given -------------------------------------------------------------------------------------
