@@ -10,6 +10,7 @@ from agentscope_rx.event.event import stamp
 from agentscope_rx.message import Msg
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.observer import Link, Sink, attach
+from agentscope_rx.reactive.scope import clock_of
 
 
 def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
@@ -23,7 +24,7 @@ class _Stamp:
     def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None) -> None:
         self._sink = sink
         self._run = run
-        self._clock = run.scope.loop.time
+        self._clock = clock_of(run.scope.loop)
         self._options = options
         self.on_subscribe = sink.on_subscribe
         self.on_error = sink.on_error
@@ -67,7 +68,7 @@ class _LastMessage(Link):
         self.disposed = False
         self._sink = sink
         self._run = run
-        self._clock = run.scope.loop.time
+        self._clock = clock_of(run.scope.loop)
         self._message: Msg | None = None
 
     def on_next(self, event: Event) -> None:

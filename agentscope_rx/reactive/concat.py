@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from reactivex import abc
 
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.fuse import Immediate
+from agentscope_rx.reactive.fuse import Deferred, Immediate
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -26,7 +26,17 @@ def concat(*sources: abc.ObservableBase[T]) -> Flow[T]:
     Signals: the values of all; the first error.
     Cancels: the source in progress; those after it are not attached.
     """
-    return Flow(lambda sink, scope: _Concat(sink, scope, sources).start())
+    return _Concatenated(sources)
+
+
+class _Concatenated(Flow[T]):
+    def __init__(self, sources: Sequence[abc.ObservableBase[T]]) -> None:
+        self._sources = sources
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        link = _Concat(sink, scope, self._sources)
+        sink.on_subscribe(link)
+        link.advance()
 
 
 class _Concat(Link, Generic[T]):
@@ -43,10 +53,6 @@ class _Concat(Link, Generic[T]):
         self._advancing = False
         self.on_next = sink.on_next
 
-    def start(self) -> None:
-        self._sink.on_subscribe(self)
-        self._advance()
-
     def on_error(self, error: Exception) -> None:
         self._upstream = None
         self._sink.on_error(error)
@@ -55,9 +61,10 @@ class _Concat(Link, Generic[T]):
         self._upstream = None
         self._done = True
         if not self._advancing:
-            self._advance()
+            self.advance()
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """Attach the next source, and those after it for as long as each completes while it is being attached."""
         self._advancing = True
         while self._done and not self.disposed:
             if self._index == len(self._sources):
@@ -66,9 +73,18 @@ class _Concat(Link, Generic[T]):
                 return
             source = self._sources[self._index]
             self._index += 1
-            if type(source) is Immediate:
+            try:
+                # worked out here, as in `fuse`: most sources behind the first are `defer(...)`
+                while type(source) is Deferred and not self.disposed:  # pyright: ignore[reportUnknownArgumentType]
+                    source = source.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            except Exception as error:
+                self._sink.on_error(error)
+                return
+            if self.disposed:
+                return
+            if type(source) is Immediate:  # pyright: ignore[reportUnknownArgumentType]
                 self.on_next(source.value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
                 continue
             self._done = False
-            attach(source, self, self._scope)
+            attach(source, self, self._scope)  # pyright: ignore[reportUnknownArgumentType]
         self._advancing = False

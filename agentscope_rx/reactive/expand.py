@@ -7,6 +7,7 @@ result     --a1a2---b1--z|      function(a) gives a1, a2; at_end() gives z
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable
@@ -29,16 +30,22 @@ def expand(
     Cancels: the source.
     """
 
-    def operator(source: Observable[A]) -> Flow[B]:
-        def connect(sink: Sink[B], scope: Scope) -> None:
-            expanding = _Expand(sink, function, at_end)
-            sink.on_subscribe(expanding)
-            if not expanding.disposed:
-                attach(source, expanding, scope)
+    return partial(_Expanded, function, at_end)
 
-        return Flow(connect)
 
-    return operator
+class _Expanded(Flow[B], Generic[A, B]):
+    def __init__(
+        self, function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None, source: Observable[A]
+    ) -> None:
+        self._function = function
+        self._at_end = at_end
+        self._source = source
+
+    def _attach(self, sink: Sink[B], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        expanding = _Expand(sink, self._function, self._at_end)
+        sink.on_subscribe(expanding)
+        if not expanding.disposed:
+            attach(self._source, expanding, scope)
 
 
 class _Expand(Link, Generic[A, B]):

@@ -74,7 +74,7 @@ class Immediate(Flow[T]):
 
 
 class Deferred(Flow[T]):
-    """Emits what the Observable emits that `make` gives at each subscription."""
+    """Emits what the Observable emits that `make` gives at each subscription; an exception of `make` is its error."""
 
     def __init__(self, make: Callable[[], abc.ObservableBase[T]]) -> None:
         self.make = make

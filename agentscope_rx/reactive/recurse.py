@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from reactivex import abc
 
 from agentscope_rx.reactive.flow import Flow
+from agentscope_rx.reactive.fuse import Deferred
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 
@@ -116,9 +117,11 @@ class _Recurse(Link, Generic[T]):
             self._stage_done = False
             try:
                 stage = build()
+                while type(stage) is Deferred and not self.disposed:  # pyright: ignore[reportUnknownArgumentType]
+                    stage = stage.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
             except Exception as error:
                 self._sink.on_error(error)
                 break
             if not self.disposed:
-                attach(stage, self, self._scope)
+                attach(stage, self, self._scope)  # pyright: ignore[reportUnknownArgumentType]
         self._advancing = False

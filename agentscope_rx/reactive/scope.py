@@ -8,6 +8,7 @@ synchronous); only delays go to the loop, by the loop's clock.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
@@ -26,6 +27,11 @@ from agentscope_rx.reactive.work import Work
 TState = TypeVar("TState")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """The loop's clock; where it is asyncio's own, what that reads."""
+    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 class Scope(PeriodicScheduler):

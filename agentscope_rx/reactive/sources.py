@@ -18,8 +18,6 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Generic, TypeVar
 
-from reactivex import abc
-
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Deferred
@@ -64,10 +62,7 @@ def fail(error: Exception) -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUs
     return Flow(connect)
 
 
-def defer(make: Callable[[], abc.ObservableBase[T]]) -> Flow[T]:
-    """Emits what the Observable emits that `make` gives at each subscription; an exception of `make` is its error."""
-
-    return Deferred(make)
+defer = Deferred
 
 
 def timer(seconds: float) -> Flow[int]:

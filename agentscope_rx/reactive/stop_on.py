@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable
@@ -31,10 +32,17 @@ def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], 
     Cancels: the source.
     """
 
-    def operator(source: Observable[T]) -> Flow[T]:
-        return Flow(lambda sink, scope: _StopOn(sink, scope, signal, grace).start(source))
+    return partial(_Stoppable, signal, grace)
 
-    return operator
+
+class _Stoppable(Flow[T]):
+    def __init__(self, signal: Signal, grace: float, source: Observable[T]) -> None:
+        self._signal = signal
+        self._grace = grace
+        self._source = source
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _StopOn(sink, scope, self._signal, self._grace).start(self._source)
 
 
 class _StopOn(Link, Generic[T]):

@@ -44,8 +44,13 @@ def timeout(
             if first is None and idle is None and total is None:
                 attach(source, sink, scope)
                 return
-            paced = first is not None or idle is not None
-            deadlines = (_Timeout if paced else _Total)(sink, scope, first, idle, total, error)
+            if first is None and idle is None and total is not None:
+                deadline = _Total(sink, total, error)
+                sink.on_subscribe(deadline)
+                if not deadline.disposed:
+                    deadline.start(source, scope)
+                return
+            deadlines = _Timeout(sink, scope, first, idle, total, error)
             sink.on_subscribe(deadlines)
             if not deadlines.disposed:
                 deadlines.start(source)
@@ -171,26 +176,57 @@ class _Timeout(Link, Generic[T]):
 
     def _expire(self, which: str, limit: float) -> None:
         self.dispose()
-        try:
-            error = self._error(which, limit)
-        except Exception as failure:
-            error = failure
-        self._sink.on_error(error)
+        self._sink.on_error(_late(self._error, which, limit))
 
 
-class _Total(_Timeout[T]):
+class _Total(Link, Generic[T]):
     """A total deadline alone: values pass without a call here."""
 
-    __slots__ = ("on_next",)
+    __slots__ = ("_error", "_limit", "_sink", "_timer", "on_next")
 
-    def __init__(
-        self,
-        sink: Sink[T],
-        scope: Scope,
-        first: float | None,
-        idle: float | None,
-        total: float | None,
-        error: Callable[[str, float], Exception],
-    ) -> None:
-        super().__init__(sink, scope, first, idle, total, error)
+    def __init__(self, sink: Sink[T], limit: float, error: Callable[[str, float], Exception]) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
+        self._sink = sink
+        self._limit = limit
+        self._error = error
+        self._timer: asyncio.TimerHandle | None = None
         self.on_next = sink.on_next
+
+    def start(self, source: Observable[T], scope: Scope) -> None:
+        self._timer = scope.call_later(self._limit, self._passed)
+        attach(source, self, scope)
+
+    def on_error(self, error: Exception) -> None:
+        self._stop_timer()
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._stop_timer()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        self.disposed = True
+        self._upstream = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _passed(self) -> None:
+        self._timer = None
+        if self.disposed:
+            return
+        self.dispose()
+        self._sink.on_error(_late(self._error, "total", self._limit))
+
+
+def _late(make: Callable[[str, float], Exception], which: str, limit: float) -> Exception:
+    try:
+        return make(which, limit)
+    except Exception as failure:
+        return failure

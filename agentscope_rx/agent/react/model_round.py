@@ -7,7 +7,7 @@ The answer is gathered upstream of the hooks: what they do to chunks changes wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -54,13 +54,17 @@ def model_round(
     iteration = run.iteration
     source = run.source
 
-    def shown(response: ChatResponse) -> Iterator[Event]:
+    def shown(response: ChatResponse) -> list[Event]:
+        events: list[Event] = []
         if response.retry is not None:
             if response.retry.discarded:
                 gather.reset()
-            yield retry_event(response.retry, source)
+            events.append(retry_event(response.retry, source))
         for delta, view, count in gather.feed(response):
-            yield kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
+            events.append(
+                kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
+            )
+        return events
 
     def gathered() -> Gathered:
         return Gathered(_message(agent, run, gather, message_id), gather, prompt)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal, cast
 
 from agentscope_rx.agent.agent import Agent, Stage, check_kind
@@ -135,15 +136,15 @@ class ReActAgent(Agent):
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
         """One model round; see `react.reasoning`."""
-        return self._traced(run, "reasoning", lambda: reasoning(self, run, sent_back=sent_back))
+        return self._traced(run, "reasoning", partial(reasoning, self, run, sent_back=sent_back))
 
     def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         """One batch of tool calls; see `react.acting`."""
-        return self._traced(run, "acting", lambda: acting(self, run, calls))
+        return self._traced(run, "acting", partial(acting, self, run, calls))
 
     def summarizing(self, run: Run, which: str | None = None) -> Stage:
         """The last word at `max_iters`, or at the limit that `which` names; see `react.summarizing`."""
-        return self._traced(run, "summarizing", lambda: summarizing(self, run, which))
+        return self._traced(run, "summarizing", partial(summarizing, self, run, which))
 
     def handle_interrupt(self, run: Run) -> LastWords:
         """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so.
