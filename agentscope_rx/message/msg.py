@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from os import urandom
+from time import time_ns
 from typing import Self, TypeVar, cast, overload
 
 from pydantic import TypeAdapter, ValidationError
@@ -239,8 +240,19 @@ def new_id() -> str:
     return urandom(16).hex()
 
 
+_latest = (0, "")
+
+
 def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    """This moment; the messages of one millisecond share its text."""
+    global _latest
+    moment = time_ns() // 1_000_000
+    then, text = _latest
+    if moment != then:
+        text = datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
+        # one assignment: messages are made on many threads
+        _latest = (moment, text)
+    return text
 
 
 def _role(role: str) -> MsgRole:

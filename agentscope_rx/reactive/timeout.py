@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable
@@ -39,16 +40,13 @@ def timeout(
         if limit is not None and limit <= 0:
             raise ConfigurationError(f"timeout: {name} must be more than 0 seconds, not {limit}.")
 
+    if total is not None and first is None and idle is None:
+        return partial(_Bounded, total, error)
+
     def operator(source: Observable[T]) -> Flow[T]:
         def connect(sink: Sink[T], scope: Scope) -> None:
             if first is None and idle is None and total is None:
                 attach(source, sink, scope)
-                return
-            if first is None and idle is None and total is not None:
-                deadline = _Total(sink, total, error)
-                sink.on_subscribe(deadline)
-                if not deadline.disposed:
-                    deadline.start(source, scope)
                 return
             deadlines = _Timeout(sink, scope, first, idle, total, error)
             sink.on_subscribe(deadlines)
@@ -177,6 +175,19 @@ class _Timeout(Link, Generic[T]):
     def _expire(self, which: str, limit: float) -> None:
         self.dispose()
         self._sink.on_error(_late(self._error, which, limit))
+
+
+class _Bounded(Flow[T]):
+    def __init__(self, limit: float, error: Callable[[str, float], Exception], source: Observable[T]) -> None:
+        self._limit = limit
+        self._error = error
+        self._source = source
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        deadline = _Total(sink, self._limit, self._error)
+        sink.on_subscribe(deadline)
+        if not deadline.disposed:
+            deadline.start(self._source, scope)
 
 
 class _Total(Link, Generic[T]):

@@ -16,7 +16,7 @@ from agentscope_rx.agent.react.model_round import Gathered, model_round
 from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
-from agentscope_rx.message import GenerateReason, Msg, ToolResultKind
+from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail
 
 if TYPE_CHECKING:
@@ -138,12 +138,14 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
         post = post.replace(goto_messages=None)
 
     def go() -> Stage:
-        return just(post, _next(agent, run, decision, post))
+        return just(post, _next(agent, run, decision, post, calls))
 
     return run.remembered((message, *extra), post, go)
 
 
-def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent) -> Done | Tail[Event | Done]:
+def _next(
+    agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent, calls: Sequence[ToolUseBlock]
+) -> Done | Tail[Event | Done]:
     if decision is Decision.INTERRUPT and post.interrupted:
         # the answer was cut off: its calls may not be all, and are not left pending either
         return tail(
@@ -152,7 +154,7 @@ def _next(agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEv
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.end_interrupted(run))
     if decision is Decision.ACT:
-        return tail(lambda: agent.acting(run, post.message.tool_calls))
+        return tail(lambda: agent.acting(run, calls))
     if decision is Decision.GOTO:
         run.iteration += 1
         run.goto_count += 1
