@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
-from agentscope_rx.agent.edge import last_message, stamped
+from agentscope_rx.agent.edge import last_message, reply_in, stamped
 from agentscope_rx.agent.envelope import enveloped, held
 from agentscope_rx.agent.heard import as_heard, input_heard
 from agentscope_rx.agent.input import CallInput, check_words, given_of, messages_of
@@ -31,7 +31,7 @@ from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg, ToolUseBlock
-from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, just, map_flow
+from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, expand, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.session import Session
 
@@ -105,6 +105,10 @@ class Agent(ClassHooks, ABC):
         else what the run failed with.
         Cancels: the run. Its memory is repaired before another call goes ahead.
         """
+        if type(self).stream is not Agent.stream:
+            # a subclass says what is told of a run: the reply is the last of it
+            told = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
+            return told.pipe(expand(reply_in))
         return self._cold(last_message, msgs, context, memory, limits, output)
 
     def stream(

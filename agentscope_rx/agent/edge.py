@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.event import Event, PostCallEvent, StreamOptions
@@ -45,6 +46,12 @@ class _Stamp:
         run.seq += 1
         run.last_event = self._clock()
         self._sink.on_next(event)
+
+
+def reply_in(event: Event) -> Iterator[Msg]:
+    """The reply, if this is the event that brings it."""
+    if isinstance(event, PostCallEvent):
+        yield event.message
 
 
 def last_message(events: Flow[Event], run: Run) -> Flow[Msg]:

@@ -13,6 +13,7 @@ from agentscope_rx import (
     GenerateReason,
     Msg,
     MsgRole,
+    ReActAgent,
     ToolResultKind,
     fold,
     hook,
@@ -21,6 +22,7 @@ from agentscope_rx import (
 from agentscope_rx.errors import AgentBusyError, EmptyResponseError, ModelConnectionError, ProtocolError
 from agentscope_rx.event import (
     ActingChunkEvent,
+    Event,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -434,5 +436,21 @@ def test_leaving_at_the_last_event_of_a_stopped_run_leaves_its_calls_pending():
         assert_whole(friday, pending=[event.message.tool_calls[0].id])
         assert (await friday.call()).text == "done"
         assert_whole(friday)
+
+    run_virtual(main())
+
+
+def test_call_is_the_last_of_the_stream_that_a_subclass_makes():
+    class Loud(ReActAgent):
+        def stream(self, *args, **options):
+            def louder(event: Event) -> Event:
+                if isinstance(event, PostCallEvent):
+                    return event.replace(message=event.message.replace(content=event.message.text.upper()))
+                return event
+
+            return super().stream(*args, **options).pipe(ops.map(louder))
+
+    async def main() -> None:
+        assert (await Loud("Friday", ScriptedModel("hello")).call("hi")).text == "HELLO"
 
     run_virtual(main())
