@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentscope_rx import GenerateReason, InMemoryMemory, Msg, MsgRole, ToolResultKind, fold
+from agentscope_rx import Approve, GenerateReason, InMemoryMemory, Msg, MsgRole, Reject, ToolResultKind, fold
 from agentscope_rx.agent import ApprovalRule
 from agentscope_rx.agent.react.react_agent import NOT_RUN
 from agentscope_rx.errors import (
@@ -37,6 +37,12 @@ LEAVES = (
     GenerateReason.TOOL_SUSPENDED,
     GenerateReason.APPROVAL_REQUIRED,
 )
+ENDS = (
+    GenerateReason.REASONING_STOP_REQUESTED,
+    GenerateReason.MAX_ITERATIONS,
+    GenerateReason.LIMIT_REACHED,
+)
+"""Why a reply may be words where an output was asked for."""
 ONLY_SAID = LEAVES[1:]
 
 
@@ -88,12 +94,7 @@ def check_memory(world: World, outcome: Outcome) -> None:
     else:
         assert after.pending == set(pending), f"pending {after.pending}, open {pending}"
     assert set(after.answers) <= set(pending)
-    output = outcome.step.output
-    if world.setup.finish == "tool" or (output is not None and output.mode == "tool"):
-        # (where it is not the response tool, it is a tool that nobody has)
-        for message in after.messages[len(outcome.before.messages) :]:
-            named = [block.name for block in (*message.tool_calls, *message.tool_results)]
-            assert "generate_response" not in named, f"a trace of the output: {message.content}"
+    check_traces(world, outcome)
     if not pending or set(pending) == set(outcome.before.open):
         # (a run that was not admitted leaves everything as it was)
         return
@@ -108,6 +109,25 @@ def check_memory(world: World, outcome: Outcome) -> None:
     if reply.generate_reason is not GenerateReason.ACTING_STOP_REQUESTED:
         assert reply.generate_reason in LEAVES, f"left pending by {reply.generate_reason}"
         assert [call.id for call in reply.pending_calls] == list(pending)
+
+
+def check_traces(world: World, outcome: Outcome) -> None:
+    """Of a request for an output memory keeps the reply alone: no call of the response tool, no answer in vain."""
+    output, finish = outcome.step.output, world.setup.finish == "tool"
+    new = own(world, outcome.after.messages[len(outcome.before.messages) :])
+    if finish or (output is not None and output.mode == "tool"):
+        # (where it is not the response tool, it is a tool that nobody has)
+        replies = [message for message in new if message.generate_reason is GenerateReason.ACTING_STOP_REQUESTED]
+        replied = {result.id for message in replies for result in message.tool_results}
+        for message in new:
+            blocks = (*message.tool_calls, *message.tool_results)
+            named = [block.name for block in blocks if block.id not in replied]
+            assert "generate_response" not in named, f"a trace of the output: {message.content}"
+    elif output is not None and not any(each.what == "goto" for each in world.hooks):
+        for message in new:
+            if message.text.startswith('{"city"') and not message.tool_calls and not message.has_structured:
+                last = output.text and message == new[-1]
+                assert last or message.generate_reason in ENDS, f"an answer in vain: {message.text}"
 
 
 def assert_whole(messages: Sequence[Msg], pending: Iterable[str]) -> None:
@@ -204,11 +224,24 @@ def check_ledger(world: World, outcome: Outcome) -> None:
                 known.add(call.id)
                 _check_call(world, call, None if call.id in pending else results[call.id])
     assert set(ledger.begun) <= known, f"done, and not in the history: {set(ledger.begun) - known}"
+    _check_held(world, outcome)
     if outcome.completed:
         results = results_in(outcome.after.messages)
         for id, tool in ledger.tool.items():
             if tool == "stubborn" and id in results and id not in results_in(outcome.before.messages):
                 assert results[id][0] is None or not ledger.begun[id], "cut off, although it is not interruptible"
+
+
+def _check_held(world: World, outcome: Outcome) -> None:
+    """Who decides some of the calls that wait leaves the others waiting."""
+    given = outcome.given if isinstance(outcome.given, list) else []
+    decided = {each.call_id for each in given if isinstance(each, Approve | Reject)}
+    if not decided:
+        return
+    rules = {rule.tool for rule in outcome.after.rules}
+    for call in open_calls(outcome.before.messages, NAME):
+        if call.id not in decided and call.name not in rules:
+            assert world.ledger.begun[call.id] == outcome.begun[call.id], f"{call.id} was to wait, and has run"
 
 
 def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str] | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ class Outcome:
     step: Call
     given: Any
     before: State
+    begun: Counter[str] = field(default_factory=Counter[str])
+    """What had begun before."""
     after: State = field(default_factory=State)
     seen: list[Event] = field(default_factory=list[Event])
     error: BaseException | None = None
@@ -61,7 +64,7 @@ async def play_call(world: World, step: Call) -> Outcome:
     """Make the call and end it as the step says; returns when the agent is idle."""
     memory = world.memories[step.conversation]
     given = world.given(step.given, memory)
-    outcome = Outcome(step, given, world.state(memory))
+    outcome = Outcome(step, given, world.state(memory), world.ledger.begun.copy())
     running = _Running(world, outcome, memory)
     meanwhile = asyncio.ensure_future(running.meanwhile(step.meanwhile)) if step.meanwhile else None
     await asyncio.wait_for(running.play(), LONG)

@@ -19,6 +19,7 @@ from tests.support.scripts.steps import (
     Nothing,
     Observe,
     Output,
+    Part,
     Respond,
     Restart,
     Say,
@@ -37,13 +38,16 @@ _PARTS = st.one_of(
     st.just(Say()), st.just(Think()), st.just(Wait()), st.builds(Respond, st.booleans()),
     st.one_of(st.builds(Fails, st.booleans()), st.just(Hangs()), st.just(Use(broken=True))),
 )  # fmt: skip
-_TURNS = st.lists(
-    st.one_of(
-        st.lists(_USES, min_size=1, max_size=3).map(tuple),
-        st.lists(_PARTS, min_size=1, max_size=4).map(tuple),
-    ),
-    max_size=3,
-).map(tuple)
+
+
+def _turns(*parts: st.SearchStrategy[Part]) -> st.SearchStrategy[tuple[tuple[Part, ...], ...]]:
+    turns = (st.lists(each, min_size=1, max_size=size).map(tuple) for each, size in zip(parts, (3, 4), strict=True))
+    return st.lists(st.one_of(*turns), max_size=3).map(tuple)
+
+
+_TURNS = _turns(_USES, _PARTS)
+_RESPONSES = st.builds(Respond, st.booleans())
+_ASKED = _turns(_RESPONSES, st.one_of(_PARTS, _RESPONSES, _RESPONSES))
 
 ANSWERS = ("approve", "edit", "always", "always_so", "reject", "never", "result", "leave")
 _ANSWERS = st.builds(
@@ -84,16 +88,15 @@ _MEANWHILES = st.builds(Meanwhile, st.sampled_from(["observe", "peer", "call"]),
 
 
 def _calls(conversation: st.SearchStrategy[int]) -> st.SearchStrategy[Call]:
-    return st.builds(
-        Call,
-        given=_GIVEN,
-        turns=_TURNS,
-        end=_ENDS,
-        output=_seldom(_OUTPUTS),
-        limit=_seldom(_LIMITS),
-        meanwhile=_seldom(_MEANWHILES),
-        conversation=conversation,
-    )
+    both = {
+        "given": _GIVEN,
+        "end": _ENDS,
+        "limit": _seldom(_LIMITS),
+        "meanwhile": _seldom(_MEANWHILES),
+        "conversation": conversation,
+    }
+    plain = st.builds(Call, turns=_TURNS, **both)
+    return st.one_of(plain, plain, plain, st.builds(Call, turns=_ASKED, output=_OUTPUTS, **both))
 
 
 _ANY = _calls(st.sampled_from([0, 0, 0, 1]))
