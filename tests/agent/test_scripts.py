@@ -7,6 +7,7 @@ A script is a value (`tests.support.scripts.steps`): what fails can be pasted he
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, note, settings
@@ -54,6 +55,16 @@ def test_the_output_of_a_run_is_told_when_post_call_fails():
     answer = Call(turns=((Respond(),),), output=Output("tool"))
     for event in range(9):
         play(answer, hooks=(Hooked("fail", event),))
+
+
+def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibling():
+    """It was kept for the sake of the reply, which was another call's result."""
+    both = Call(turns=((Use("quick"), Respond(right=False)),))
+    play(both, finish="tool", hooks=(Hooked("stop_acting"),))
+    play(replace(both, output=Output("tool")), hooks=(Hooked("stop_acting"),))
+    # the result that it was stopped at is the reply, and stays: also the first of two
+    play(Call(turns=((Respond(right=False),) * 2,), output=Output("tool")), hooks=(Hooked("stop_acting"),))
+    play(replace(both, output=Output("tool")), hooks=(Hooked("stop_acting", 1),))
 
 
 @settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))

@@ -238,7 +238,7 @@ def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done
         return tail(lambda: agent.end_interrupted(run))
     run.pending = bool(waiting)
     asking = asking_of(run)
-    if asking is not None and (ended := after_batch(agent, run, asking, decision)) is not None:
+    if asking is not None and (ended := after_batch(agent, run, asking, decision, batch.stopped)) is not None:
         return ended
     if decision is Decision.STOP and batch.stopped is not None:
         return Done(batch.stopped)

@@ -133,16 +133,21 @@ def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent)
     return run.remembered((message,), told, go)
 
 
-def after_batch(agent: ReActAgent, run: Run, asking: Asking, decision: Decision) -> Tail[Event | Done] | None:
-    """Where the results of a round lead, if that is for the output to say: None leaves it to the decision."""
+def after_batch(
+    agent: ReActAgent, run: Run, asking: Asking, decision: Decision, stopped: Msg | None
+) -> Tail[Event | Done] | None:
+    """Where the results of a round lead, if that is for the output to say: None leaves it to the decision.
+
+    `stopped` is the result that a hook has stopped the run at.
+    """
     if decision not in (Decision.REASON, Decision.STOP):
         return None
     verdict = asking.results()
     if verdict is Verdict.ACCEPTED:
         return tail(lambda: handed_over(agent, run, asking))
     if decision is Decision.STOP:
-        # its reply is a result: this one is not a trace
-        asking.calls.difference_update(() if asking.missed is None else (asking.missed.id,))
+        # it is the reply, and no trace
+        asking.calls.difference_update(result.id for result in (stopped.tool_results if stopped is not None else ()))
         return None
     return tail(lambda: given_up(agent, run, asking)) if verdict is Verdict.FAILED else None
 
