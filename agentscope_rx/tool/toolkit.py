@@ -8,44 +8,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Any, Self, cast
+from typing import Self, cast
 
-from agentscope_rx.errors import ConfigurationError, DuplicateToolError, ToolDefinitionError
+from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, defer, just, merge_ordered
 from agentscope_rx.tool.approval import ApprovalPolicy, check_policy, needs_approval
-from agentscope_rx.tool.call import Plan, run_tool
+from agentscope_rx.tool.call import run_tool
 from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.event import ToolEvent
 from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.failure import not_found
-from agentscope_rx.tool.tool import FunctionTool, Tool, check_name
+from agentscope_rx.tool.making import as_tool, tool_methods
+from agentscope_rx.tool.tool import Tool
 
 MAX_CONCURRENCY = 16
-
-
-class _Entry:
-    """A registered tool with what is made of it once: its schema, and the plan for the config last asked for."""
-
-    __slots__ = ("_planned", "schema", "tool")
-
-    def __init__(self, tool: Tool) -> None:
-        self.tool = tool
-        self.schema = tool.schema
-        self._planned: tuple[ExecutionConfig | None, Plan] | None = None
-
-    def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:
-        """The plan for this config; an agent gives the same one with every call."""
-        planned = self._planned
-        if planned is not None and planned[0] is given:
-            return planned[1]
-        config = default if given is None else given.over(default)
-        own = self.tool.execution_config
-        plan = Plan(config if own is None else own.over(config), self.schema.name)
-        # one assignment: toolkits are shared between threads
-        self._planned = (given, plan)
-        return plan
 
 
 class Toolkit:
@@ -76,7 +55,7 @@ class Toolkit:
         self.approval = check_policy(approval)
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._base: Toolkit | None = None
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._changes = 0
         self._schemas: tuple[int, tuple[ToolSchema, ...]] | None = None
         for each in tools:
@@ -92,13 +71,13 @@ class Toolkit:
         made = as_tool(tool)
         if made.name in self:
             raise DuplicateToolError(made.name)
-        self._entries[made.name] = _Entry(made)
+        self._entries[made.name] = Entry(made)
         self._changes += 1
         return made
 
     def register_all(self, source: object) -> tuple[Tool, ...]:
         """Add the `@tool` methods of an object, its class's own and inherited; of anything else, the one tool it is."""
-        methods = () if isinstance(source, Tool) else _methods(source)
+        methods = () if isinstance(source, Tool) else tool_methods(source)
         return tuple(self.register(each) for each in methods or (source,))
 
     def register_schema(self, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:
@@ -148,7 +127,7 @@ class Toolkit:
     def copy(self) -> Self:
         """A toolkit of the same class, settings and tools; a change of one does not show in the other."""
         other = copy.copy(self)
-        other._entries = {name: cast("_Entry", self._entry(name)) for name in self.names}
+        other._entries = {name: cast("Entry", self._entry(name)) for name in self.names}
         other._base = None
         other._schemas = None
         return other
@@ -175,7 +154,7 @@ class Toolkit:
     def __repr__(self) -> str:
         return f"<Toolkit {', '.join(self.names) or 'without tools'}>"
 
-    def _entry(self, name: str) -> _Entry | None:
+    def _entry(self, name: str) -> Entry | None:
         entry = self._entries.get(name)
         return self._base._entry(name) if entry is None and self._base is not None else entry
 
@@ -232,58 +211,6 @@ class Toolkit:
             max_concurrency=self.max_concurrency if self.parallel else 1,
             live=_is_progress,
         )
-
-
-def as_tool(source: object) -> Tool:
-    """The tool that this is, or that can be made of it; `ToolDefinitionError` if neither."""
-    bound_to = getattr(source, "__self__", None)
-    function: Any = getattr(source, "__func__", None)
-    if isinstance(function, FunctionTool):
-        # what `@classmethod` above `@tool` gives from Python 3.13 on
-        source = cast("FunctionTool[..., object]", function).__get__(bound_to)
-    if isinstance(source, FunctionTool):
-        if not source.bound:
-            raise ToolDefinitionError(
-                f"{source.name!r} is a method of a class: register it from an object, as in MyTools().{source.name}.",
-                tool=source.name,
-            )
-        return cast("Tool", source)
-    if isinstance(source, Tool):
-        _check(source)
-        return source
-    if callable(source) and not isinstance(source, type):
-        return as_tool(FunctionTool(source))
-    hint = " Register an instance of it." if isinstance(source, type) else ""
-    raise ToolDefinitionError(
-        f"{source!r:.80} is not a tool: expected a Tool, a function or an object with @tool methods.{hint}",
-        tool=getattr(source, "__name__", type(source).__name__),
-    )
-
-
-def _check(tool: Tool) -> None:
-    name: object = getattr(tool, "name", None)
-    if not isinstance(name, str):
-        raise ToolDefinitionError(f"{type(tool).__name__} has no name. Set `name` in the class.", tool=repr(tool)[:80])
-    check_name(name)
-
-
-def _methods(source: object) -> list[object]:
-    """The `@tool` methods of an object, those of base classes first, in the order of their definition."""
-    if isinstance(source, type):
-        return []
-    names = dict.fromkeys(
-        name
-        for cls in reversed(type(source).__mro__)
-        for name, member in vars(cls).items()
-        if _is_function_tool(member)
-    )
-    found = [getattr(source, name) for name in names]
-    return [each for each in found if _is_function_tool(each)]
-
-
-def _is_function_tool(member: object) -> bool:
-    """Whether this is a tool, or a class or static method made of one."""
-    return isinstance(getattr(member, "__func__", member), FunctionTool)
 
 
 def _is_progress(event: ToolEvent) -> bool:

@@ -1,0 +1,60 @@
+"""What a tool can be made of: functions, callable objects, bound methods, objects with `@tool` methods."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.tool.tool import FunctionTool, Tool, check_name
+
+
+def as_tool(source: object) -> Tool:
+    """The tool that this is, or that can be made of it; `ToolDefinitionError` if neither."""
+    bound_to = getattr(source, "__self__", None)
+    function: Any = getattr(source, "__func__", None)
+    if isinstance(function, FunctionTool):
+        # what `@classmethod` above `@tool` gives from Python 3.13 on
+        source = cast("FunctionTool[..., object]", function).__get__(bound_to)
+    if isinstance(source, FunctionTool):
+        if not source.bound:
+            raise ToolDefinitionError(
+                f"{source.name!r} is a method of a class: register it from an object, as in MyTools().{source.name}.",
+                tool=source.name,
+            )
+        return cast("Tool", source)
+    if isinstance(source, Tool):
+        _check(source)
+        return source
+    if callable(source) and not isinstance(source, type):
+        return as_tool(FunctionTool(source))
+    hint = " Register an instance of it." if isinstance(source, type) else ""
+    raise ToolDefinitionError(
+        f"{source!r:.80} is not a tool: expected a Tool, a function or an object with @tool methods.{hint}",
+        tool=getattr(source, "__name__", type(source).__name__),
+    )
+
+
+def _check(tool: Tool) -> None:
+    name: object = getattr(tool, "name", None)
+    if not isinstance(name, str):
+        raise ToolDefinitionError(f"{type(tool).__name__} has no name. Set `name` in the class.", tool=repr(tool)[:80])
+    check_name(name)
+
+
+def tool_methods(source: object) -> list[object]:
+    """The `@tool` methods of an object, those of base classes first, in the order of their definition."""
+    if isinstance(source, type):
+        return []
+    names = dict.fromkeys(
+        name
+        for cls in reversed(type(source).__mro__)
+        for name, member in vars(cls).items()
+        if _is_function_tool(member)
+    )
+    found = [getattr(source, name) for name in names]
+    return [each for each in found if _is_function_tool(each)]
+
+
+def _is_function_tool(member: object) -> bool:
+    """Whether this is a tool, or a class or static method made of one."""
+    return isinstance(getattr(member, "__func__", member), FunctionTool)
