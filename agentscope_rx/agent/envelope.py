@@ -257,11 +257,13 @@ def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTER
 
 
 def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
+    def save() -> Flow[Event]:
+        # asked for only now: what is saved is what has been repaired before
+        checkpoint = agent.checkpoint(run)
+        return empty() if checkpoint is None else checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty())))
+
     # (what could not be saved just now need not be tried again)
-    checkpoint = None if run.checkpointed else agent.checkpoint(run)
-    if checkpoint is None:
-        return empty()
-    return _reported(checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty()))), f"saving agent {run.name}")
+    return empty() if run.checkpointed else _reported(defer(save), f"saving agent {run.name}")
 
 
 def _reported(flow: Flow[Event], where: str, instead: Event | None = None) -> Flow[Event]:

@@ -57,6 +57,13 @@ def test_the_output_of_a_run_is_told_when_post_call_fails():
         play(answer, hooks=(Hooked("fail", event),))
 
 
+@pytest.mark.parametrize("event", range(3, 8))
+def test_a_shutdown_saves_no_response_in_vain_as_pending(event: int):
+    """The state was put together before the response had been taken out of memory: it named a call that was gone."""
+    wrong = Call(turns=((Respond(right=False),),), end=End("shutdown", event), output=Output("tool", retries=0))
+    play(wrong, hooks=(Hooked("sleepy"), Hooked("sleepy")), bound=True)
+
+
 def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibling():
     """It was kept for the sake of the reply, which was another call's result."""
     both = Call(turns=((Use("quick"), Respond(right=False)),))
