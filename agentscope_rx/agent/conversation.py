@@ -48,6 +48,7 @@ class Conversation:
         "_name",
         "_rules",
         "_written",
+        "active_groups",
         "answers",
         "binding",
         "cut_off",
@@ -68,6 +69,8 @@ class Conversation:
         """The input of the last run, if a shutdown has cut that off: given again, it goes on from there."""
         self.binding: Binding | None = None
         """Where it is saved at the end of each run, if anywhere."""
+        self.active_groups: tuple[str, ...] | None = None
+        """The groups of tools that a run has left active, if one has changed them."""
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
@@ -152,6 +155,8 @@ class Conversation:
         """Keep what the run leaves pending; one that was refused leaves everything as it was."""
         if not run.admitted:
             return
+        if run.toolkit.active_groups != run.groups:
+            self.active_groups = run.toolkit.active_groups
         left = frozenset(run.open) if run.pending else frozenset[str]()
         others = [other for other in self.runs if other is not run]
         self.pending = left.union(*(other.open for other in others)) if others else left

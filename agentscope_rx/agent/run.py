@@ -103,6 +103,7 @@ class Run:
         "extras",
         "given",
         "goto_count",
+        "groups",
         "id",
         "in_flight",
         "input",
@@ -150,6 +151,8 @@ class Run:
         self.context = context
         self.limits = limits
         self.toolkit = toolkit if toolkit is not None else Toolkit()
+        self.groups: tuple[str, ...] = ()
+        """The groups of tools that were active at the beginning."""
         self.source = EventSource(self.id, name, (self.id,), context)
         self.checkpointed = False
         self.given: tuple[Msg, ...] = ()

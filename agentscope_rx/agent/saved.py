@@ -3,17 +3,18 @@
     session entry   kind    content
     "memory"        list    the messages, one item each: a save appends what is new
     "state"         value   {"version": 1, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
-                             "cut_off": [messages] | null}
+                             "cut_off": [messages] | null, "groups": [names] | null}
 
-`pending` null: not known, the history says it. `cut_off`: the input of a run that a shutdown has cut off. A state of a
-newer version is refused, never half read.
+`pending` null: not known, the history says it. `cut_off`: the input of a run that a shutdown has cut off. `groups`: the
+groups of tools that are active; null (or, in version 1, nothing): those of the agent's toolkit. A state of a newer
+version is refused, never half read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NotRequired, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -25,7 +26,7 @@ from agentscope_rx.message import ApprovalAnswer, Msg
 from agentscope_rx.reactive import Flow, and_then, concat_map, just, map_flow, shielded
 from agentscope_rx.session import Saved, Session
 
-VERSION = 1
+VERSION = 2
 STATE = "state"
 MEMORY = "memory"
 
@@ -65,6 +66,7 @@ class _State(TypedDict):
     answers: list[ApprovalAnswer]
     rules: list[_Rule]
     cut_off: list[Msg] | None
+    groups: NotRequired[list[str] | None]
 
 
 _STATE = TypeAdapter(_State)
@@ -132,6 +134,7 @@ def _state_of(conversation: Conversation, name: str) -> dict[str, object]:
         "answers": list(conversation.answers.values()),
         "rules": rules,
         "cut_off": None if conversation.cut_off is None else list(conversation.cut_off),
+        "groups": None if conversation.active_groups is None else list(conversation.active_groups),
     }
     return cast("dict[str, object]", _STATE.dump_python(state, mode="json"))
 
@@ -162,6 +165,8 @@ def _restored_state(conversation: Conversation, state: _State | None) -> Callabl
         conversation.restore_rules(() if state is None else [ApprovalRule(**rule) for rule in state["rules"]])
         cut_off = None if state is None else state["cut_off"]
         conversation.cut_off = None if cut_off is None else tuple(cut_off)
+        groups = None if state is None else state.get("groups")
+        conversation.active_groups = None if groups is None else tuple(groups)
 
     return put
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError, ToolError
 from agentscope_rx.message import OutputBlock, ToolUseBlock
 from agentscope_rx.reactive.runtime import running_loop
 from agentscope_rx.tool.result import result_of
+
+if TYPE_CHECKING:
+    from agentscope_rx.tool.toolkit import Toolkit
 
 
 class Link(Protocol):
@@ -41,13 +44,15 @@ class ToolContext:
     `interrupted`, given as a function, is asked each time.
     """
 
-    __slots__ = ("_interrupted", "_link", "agent", "call", "path", "run_id", "runtime")
+    __slots__ = ("_interrupted", "_link", "agent", "call", "path", "run_id", "runtime", "toolkit")
 
     runtime: RuntimeContext
     call: ToolUseBlock
     run_id: str
     agent: str
     path: tuple[str, ...]
+    toolkit: Toolkit | None
+    """The toolkit, or the run's view of it, that the tool is called through."""
     _interrupted: Callable[[], bool]
     _link: Link | None
 
@@ -59,6 +64,7 @@ class ToolContext:
         run_id: str = "",
         agent: str = "",
         path: tuple[str, ...] = (),
+        toolkit: Toolkit | None = None,
         interrupted: Callable[[], bool] = _never,
         link: Link | None = None,
     ) -> None:
@@ -68,6 +74,7 @@ class ToolContext:
         put(self, "run_id", run_id)
         put(self, "agent", agent)
         put(self, "path", path)
+        put(self, "toolkit", toolkit)
         put(self, "_interrupted", interrupted)
         put(self, "_link", link)
 
@@ -113,6 +120,7 @@ class ToolContext:
             run_id=self.run_id,
             agent=self.agent,
             path=self.path,
+            toolkit=self.toolkit,
             interrupted=self._interrupted,
             link=link,
         )

@@ -3,6 +3,7 @@
 | what happened                     | kind                | text                                             |
 |-----------------------------------|---------------------|--------------------------------------------------|
 | no tool of this name              | `not_found`         | the names that exist, similar ones first         |
+| the tool's groups are inactive    | `not_found`         | the groups, and how to activate one              |
 | the arguments are not JSON        | `invalid_arguments` | what is wrong with the JSON, and what was sent   |
 | the arguments do not fit          | `invalid_arguments` | one line a problem, as `InvalidArgumentsError`   |
 | a deadline of the call passed     | `timeout`           | "Tool 'x' did not finish within 5 s"             |
@@ -35,6 +36,15 @@ def not_found(call: ToolUseBlock, names: Iterable[str]) -> ToolResultBlock:
     others = [each for each in known if each not in close]
     there_are = f"Available tools: {', '.join([*close, *others])}." if known else "No tools are available."
     return ToolResultBlock.error(call, ToolResultKind.NOT_FOUND, f"There is no tool {call.name!r}. {there_are}")
+
+
+def not_available(call: ToolUseBlock, groups: Iterable[str], can_activate: bool) -> ToolResultBlock:
+    """The result of a call of a tool none of whose groups is active."""
+    named = [repr(group) for group in groups]
+    text = f"Tool {call.name!r} is not available now: it is in the inactive group {' and '.join(named)}."
+    if can_activate:
+        text += f" Call reset_equipped_tools with to_activate=[{named[0]}] first."
+    return ToolResultBlock.error(call, ToolResultKind.NOT_FOUND, text)
 
 
 def malformed(call: ToolUseBlock) -> ToolResultBlock:

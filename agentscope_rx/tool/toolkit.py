@@ -20,19 +20,24 @@ from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.event import ToolEvent
 from agentscope_rx.tool.external import ExternalTool
-from agentscope_rx.tool.failure import not_found
+from agentscope_rx.tool.failure import not_available, not_found
+from agentscope_rx.tool.groups import ToolGroups
 from agentscope_rx.tool.making import as_tool, tool_methods
+from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
 from agentscope_rx.tool.tool import Tool
 
 MAX_CONCURRENCY = 16
+MAX_KEPT = 64
+"""Lists of schemas, one for each set of active groups, that are kept until the tools change."""
 
 
-class Toolkit:
+class Toolkit(ToolGroups):
     """A registry of tools by name, and the way to call them.
 
     `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
     most `max_concurrency` of them, or one after the other with `parallel=False`. Blocking functions without an
     executor of their own run on `executor`. `approval` says which calls wait for a person (see `tool.approval`).
+    Tools may be in groups that are switched on and off (see `tool.groups`).
     """
 
     def __init__(
@@ -57,28 +62,51 @@ class Toolkit:
         self._base: Toolkit | None = None
         self._entries: dict[str, Entry] = {}
         self._changes = 0
-        self._schemas: tuple[int, tuple[ToolSchema, ...]] | None = None
+        self._schemas: tuple[int, dict[tuple[str, ...], tuple[ToolSchema, ...]]] = (-1, {})
+        self._no_groups()
         for each in tools:
             self.register_all(each)
 
     # --- what is in it --------------------------------------------------------------------------------------------
 
-    def register(self, tool: object) -> Tool:
+    def register(self, tool: object, *, group: str | Iterable[str] | None = None) -> Tool:
         """Add one tool, made of a function or callable object if it is none yet, and return it.
 
-        Raises `ToolDefinitionError` for what cannot be a tool, `DuplicateToolError` if the name is taken.
+        In a `group`, or several, it is available while one of them is active. Raises `ToolDefinitionError` for what
+        cannot be a tool, `DuplicateToolError` if the name is taken, `ConfigurationError` if there is no such group.
         """
         made = as_tool(tool)
         if made.name in self:
             raise DuplicateToolError(made.name)
+        groups = self._join(made.name, group)
         self._entries[made.name] = Entry(made)
+        if groups:
+            self._members[made.name] = groups
         self._changes += 1
         return made
 
-    def register_all(self, source: object) -> tuple[Tool, ...]:
+    def register_all(self, source: object, *, group: str | Iterable[str] | None = None) -> tuple[Tool, ...]:
         """Add the `@tool` methods of an object, its class's own and inherited; of anything else, the one tool it is."""
         methods = () if isinstance(source, Tool) else tool_methods(source)
-        return tuple(self.register(each) for each in methods or (source,))
+        return tuple(self.register(each, group=group) for each in methods or (source,))
+
+    def register_meta_tool(self) -> Tool:
+        """Add `reset_equipped_tools`, by which the model itself activates and deactivates groups."""
+        return self.register(MetaTool())
+
+    def remove_tool_groups(self, names: Iterable[str]) -> tuple[Tool, ...]:
+        """Take out these groups and the tools that are in no other; returns the tools."""
+        gone = set(self.check_groups(names))
+        if self._base is not None:
+            raise ConfigurationError("Groups belong to the toolkit beneath this overlay: remove them there.")
+        left = {tool: tuple(each for each in groups if each not in gone) for tool, groups in self._members.items()}
+        removed = tuple(self.remove(tool) for tool, groups in left.items() if not groups)
+        for name in gone:
+            del self._groups[name]
+        self._members.update({tool: groups for tool, groups in left.items() if groups})
+        self._active = self._in_order(self._active)
+        self._changes += 1
+        return removed
 
     def register_schema(self, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:
         """Add a tool that somebody outside runs: its calls suspend, for `reason`."""
@@ -96,6 +124,7 @@ class Toolkit:
         if entry is None:
             where = "belongs to the toolkit beneath this overlay" if name in self else "is not registered"
             raise ConfigurationError(f"Tool {name!r} {where}.")
+        self._members.pop(name, None)
         self._changes += 1
         return entry.tool
 
@@ -107,29 +136,45 @@ class Toolkit:
     def schema(self, name: str) -> ToolSchema | None:
         """What a model is told of the tool of this name, or None."""
         entry = self._entry(name)
-        return None if entry is None else entry.schema
+        return None if entry is None else self._schema(entry)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in the order of registration."""
-        return tuple(schema.name for schema in self.schemas())
+        """The names of all tools, those of inactive groups too, in the order of registration."""
+        beneath = self._base.names if self._base is not None else ()
+        return tuple(dict.fromkeys((*beneath, *self._entries)))
 
     def schemas(self) -> tuple[ToolSchema, ...]:
-        """What a model is told of the tools, in the order of registration: the same tuple until the tools change."""
+        """What a model is told of the tools that are available now, in the order of registration.
+
+        The same tuple until the tools or the active groups change.
+        """
         version = self._version()
-        if self._schemas is None or self._schemas[0] != version:
-            beneath = self._base.schemas() if self._base is not None else ()
-            named = {schema.name: schema for schema in beneath}
-            named.update({name: entry.schema for name, entry in self._entries.items()})
-            self._schemas = (version, tuple(named.values()))
-        return self._schemas[1]
+        if self._schemas[0] != version:
+            self._schemas = (version, {})
+        found = self._schemas[1].get(self._active)
+        if found is None:
+            if len(self._schemas[1]) >= MAX_KEPT:
+                self._schemas[1].clear()
+            found = self._schemas[1][self._active] = tuple(self._told())
+        return found
+
+    def _told(self) -> Iterator[ToolSchema]:
+        for name in self.names:
+            if self.available(name):
+                yield self._schema(cast("Entry", self._entry(name)))
+
+    def _schema(self, entry: Entry) -> ToolSchema:
+        return entry.tool.schema_in(self) if isinstance(entry.tool, MetaTool) else entry.schema
 
     def copy(self) -> Self:
         """A toolkit of the same class, settings and tools; a change of one does not show in the other."""
         other = copy.copy(self)
         other._entries = {name: cast("Entry", self._entry(name)) for name in self.names}
         other._base = None
-        other._schemas = None
+        other._schemas = (-1, {})
+        other._groups = dict(self._groups)
+        other._members = dict(self._members)
         return other
 
     def overlay(self, *tools: object) -> Self:
@@ -137,7 +182,9 @@ class Toolkit:
         view = copy.copy(self)
         view._base = self
         view._entries = {}
-        view._schemas = None
+        view._changes = 0
+        # what the toolkit beneath is asked for in the same groups is the same
+        view._schemas = (-1, {}) if tools else self._schemas
         for each in tools:
             view.register_all(each)
         return view
@@ -146,7 +193,7 @@ class Toolkit:
         return isinstance(name, str) and self._entry(name) is not None
 
     def __len__(self) -> int:
-        return len(self.schemas())
+        return len(self.names)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter([cast("Tool", self.get(name)) for name in self.names])
@@ -169,7 +216,9 @@ class Toolkit:
         The toolkit's policy is asked first, then the tool's own mark. A call that cannot run needs no approval.
         """
         entry = self._entry(call.name)
-        return entry is not None and needs_approval(entry.tool, call, self.approval)
+        if entry is None or not self.available(call.name):
+            return False
+        return needs_approval(entry.tool, call, self.approval)
 
     def call(
         self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, context: ToolContext | None = None
@@ -186,8 +235,13 @@ class Toolkit:
         def look_up() -> Flow[ToolEvent]:
             entry = self._entry(call.name)
             if entry is None:
-                return just(not_found(call, self.names))
-            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, context)
+                return just(not_found(call, [schema.name for schema in self.schemas()]))
+            if not self.available(call.name):
+                return just(not_available(call, self.groups_of(call.name), META_TOOL in self))
+            given = context
+            if given is None and entry.tool.takes_context:
+                given = ToolContext(call, toolkit=self)
+            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, given)
 
         return defer(look_up)
 

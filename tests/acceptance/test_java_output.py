@@ -1,7 +1,7 @@
 """The acceptance cases 54-85 of §22: accumulation, streaming, tool calls. One test each, by number.
 
 Structured output (64-73) is in `tests/agent/test_output*`; 54, 55, 57, 58 in `test_weaknesses`; 80, 81 there as well.
-Cases 82, 85 (presets, tool groups) are about parts that are not here yet.
+Case 82 (presets) is about a part that is not here yet; case 85 is in tests/tool/test_groups.py.
 """
 
 from __future__ import annotations

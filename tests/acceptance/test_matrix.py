@@ -29,7 +29,6 @@ NOT_HERE = {
     **dict.fromkeys(["W46", "case 136", "case 137", "case 160"], "long-term memory and RAG"),
     **dict.fromkeys(["case 49", "case 50", "case 51", "case 52"], "the JSONL trace exporter"),
     **dict.fromkeys(["case 82", "D5"], "preset parameters"),
-    "case 85": "tool groups",
     "R23": "sub-agents",
     "D6": "compression of memory",
     "D11": "the message hub",
@@ -38,7 +37,7 @@ NOT_HERE = {
 """Parts that the project does not have yet: who adds one closes its numbers, and takes them out of here."""
 
 _CODES = re.compile(r"\b([WRDVT])(\d{1,2})\b(?:-\1?(\d{1,2})\b)?")
-_CASES = re.compile(r"\bcases?\s+((?:\d+(?:-\d+)?(?:,\s*|\s+and\s+)?)+)")
+_CASES = re.compile(r"\b[Cc]ases?\s+((?:\d+(?:-\d+)?(?:,\s*|\s+and\s+)?)+)")
 
 
 def cited(doc: str) -> Iterator[str]:

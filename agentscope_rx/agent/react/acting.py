@@ -195,6 +195,7 @@ def _context(agent: ReActAgent, run: Run, call: ToolUseBlock) -> ToolContext:
         run_id=run.id,
         agent=agent.name,
         path=run.source.path,
+        toolkit=run.toolkit,
         interrupted=lambda: run.interrupted,
     )
 

@@ -47,6 +47,7 @@ from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
 from agentscope_rx.tool import InvalidArgumentsError, Tool, Toolkit
+from agentscope_rx.tool.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
@@ -57,7 +58,8 @@ class ReActAgent(Agent):
 
     `tools` are functions, `@tool`s or `Tool` objects; or hand over a whole `toolkit` (copied). `max_iters` bounds the
     rounds of one call. `generate_options` are asked of the model in each; `model_execution_config` and
-    `tool_execution_config` bound and repeat the single attempts; `limits` bound a call as a whole. `finish="tool"`
+    `tool_execution_config` bound and repeat the single attempts; `limits` bound a call as a whole. With
+    `enable_meta_tool` the model switches groups of tools itself, by `reset_equipped_tools`. `finish="tool"`
     offers the model a tool to answer by (`generate_response`), and takes plain text as its call. `pending` says what
     input does that neither answers nor runs the calls that an earlier run has left open: give them results that say
     so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets calls overlap, on one
@@ -79,6 +81,7 @@ class ReActAgent(Agent):
         generate_options: GenerateOptions | None = None,
         model_execution_config: ExecutionConfig | None = None,
         tool_execution_config: ExecutionConfig | None = None,
+        enable_meta_tool: bool = False,
         finish: Literal["text", "tool"] = "text",
         pending: Literal["recover", "error"] = "recover",
         limits: UsageLimits | None = None,
@@ -120,6 +123,8 @@ class ReActAgent(Agent):
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
         self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
+        if enable_meta_tool and META_TOOL not in self.toolkit:
+            self.toolkit.register_meta_tool()
         if finish == "tool":
             self.requested(None)
         self.tool_execution_config = tool_execution_config
@@ -247,6 +252,13 @@ class ReActAgent(Agent):
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         run = super().new_run(memory, scope, context, limits)
         run.toolkit = self.toolkit
+        if self.toolkit.groups:
+            # which are active is the conversation's own affair
+            run.toolkit = self.toolkit.overlay()
+            if run.conversation.active_groups is not None:
+                known = {group.name for group in self.toolkit.groups}
+                run.toolkit.set_active_groups(name for name in run.conversation.active_groups if name in known)
+            run.groups = run.toolkit.active_groups
         return run
 
     def requested(self, output: object) -> OutputRequest | None:
