@@ -23,8 +23,8 @@ from agentscope_rx.message import (
     URLSource,
     VideoBlock,
 )
+from agentscope_rx.model.media import has_files, local_path, read_files
 from agentscope_rx.model.openai.formatter import NO_RESULT, Dialect, encode_json, format_messages
-from agentscope_rx.model.openai.media import has_files, local_path, read_files
 from agentscope_rx.model.openai.request import format_request, format_tool
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 
@@ -297,7 +297,7 @@ def test_files_are_read_wherever_they_stand(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match=r"lost\.png cannot be read"):
         read_files([Msg.user(ImageBlock(URLSource(str(tmp_path / "lost.png"))))])
-    monkeypatch.setattr("agentscope_rx.model.openai.media.MAX_FILE_BYTES", 2)
+    monkeypatch.setattr("agentscope_rx.model.media.MAX_FILE_BYTES", 2)
     (tmp_path / "big.png").write_bytes(b"big")
     with pytest.raises(InvalidInputError, match=r"big\.png has 3 bytes"):
         read_files([Msg.user(ImageBlock(URLSource(str(tmp_path / "big.png"))))])

@@ -23,8 +23,8 @@ from agentscope_rx.errors import (
     ServerError,
 )
 from agentscope_rx.message import ChatUsage, ImageBlock, TextBlock, ThinkingBlock, URLSource
-from agentscope_rx.model.openai.model import _read
 from agentscope_rx.model.openai.parser import ChunkParser
+from agentscope_rx.model.openai.reader import AnswerReader
 from agentscope_rx.model.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.model.transport.sse import ServerEvent, read_events
 
@@ -460,9 +460,9 @@ async def read(pieces: list[bytes], kind: str = "text/event-stream") -> list[Ser
 
 
 def increments_of(pieces: list[bytes]) -> list[ChatResponse]:
-    parser = ChunkParser(lambda: 0.0)
+    reader = AnswerReader(lambda: 0.0)
     events = asyncio.run(read(pieces))
-    return [increment for event in events for increment in _read(event, parser)] + list(parser.end())
+    return [increment for event in events for increment in reader.read(event)] + list(reader.end())
 
 
 @st.composite
@@ -531,7 +531,7 @@ def test_events_of_a_body(body: bytes, events: list[tuple[object, ...]], bytewis
 
 
 def test_half_an_event_after_the_end_is_let_go() -> None:
-    parser = ChunkParser(lambda: 0.0)
-    parser.feed(delta("stop", content="a"))
-    assert _read(ServerEvent('{"choices": [', cut=True), parser) == ()
-    assert list(parser.end()) == []
+    reader = AnswerReader(lambda: 0.0)
+    reader.read(ServerEvent(json.dumps(delta("stop", content="a"))))
+    assert reader.read(ServerEvent('{"choices": [', cut=True)) == ()
+    assert list(reader.end()) == []

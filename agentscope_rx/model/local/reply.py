@@ -14,8 +14,8 @@ from enum import Enum, auto
 from uuid import uuid4
 
 from agentscope_rx.message import TextBlock
-from agentscope_rx.model.openai.wire import Pieces
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
+from agentscope_rx.model.wire import Pieces
 
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEX_DIGITS = 4

@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from typing import cast
 from uuid import uuid4
 
-from agentscope_rx.model.openai.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in
 from agentscope_rx.model.response import ToolUseDelta
+from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in
 
 
 class Calls:

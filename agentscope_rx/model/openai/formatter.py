@@ -14,9 +14,8 @@ that must not be interrupted. A message with nothing to say is left out. What ca
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -31,16 +30,15 @@ from agentscope_rx.message import (
     ToolUseBlock,
     results_first,
 )
-from agentscope_rx.model.openai.media import MediaBlock
+from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.openai.parts import media_part
 from agentscope_rx.model.openai.reasoning import DETAILS
+from agentscope_rx.model.wire import NO_RESULT, encode_json
 
 WireMessage = dict[str, object]
 
 _NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 MAX_NAME = 64
-NO_RESULT = "There is no result of this call yet."
-"""What stands for the result of another agent's call that is still open: a provider refuses a call without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +60,6 @@ def format_messages(messages: Sequence[Msg], dialect: Dialect) -> list[WireMessa
         formatted.add(message)
     formatted.promote()
     return formatted.wire
-
-
-def encode_json(value: object) -> str:
-    """JSON text of a value that a message or option holds; `InvalidInputError` if it has none."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"This cannot be sent as JSON: {error}") from error
 
 
 def wire_name(message: Msg) -> str | None:
@@ -189,9 +179,3 @@ def _reasoning(thoughts: Sequence[ThinkingBlock]) -> WireMessage:
         return {DETAILS: details}
     text = "".join(block.thinking for block in thoughts)
     return {"reasoning_content": text} if text else {}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, object]", value))
-    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -15,7 +15,6 @@ of a wrong type are a `ProtocolError`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import cast
 
@@ -25,9 +24,9 @@ from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.message.source import URLSource
 from agentscope_rx.model.openai.calls import Calls
 from agentscope_rx.model.openai.reasoning import Reasoning
-from agentscope_rx.model.openai.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport.status import answered_error
+from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in
 
 _REASONS = {
     "stop": FinishReason.STOP,
@@ -212,14 +211,6 @@ class _Account:
 
     def closed(self, content: bool) -> bool:
         return self._last and content and not self._running
-
-
-def decode(data: str) -> object:
-    """The JSON value of an event's data; `ProtocolError` if it is none."""
-    try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise malformed(f"a chunk is not JSON ({error})", data) from error
 
 
 def _first_choice(chunk: JsonObject) -> JsonObject | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import AudioBlock, Base64Source, ImageBlock, Source, VideoBlock
-from agentscope_rx.model.openai.media import MediaBlock, local_path
+from agentscope_rx.model.media import MediaBlock, local_path
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",

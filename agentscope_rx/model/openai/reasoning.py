@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentscope_rx.message import ThinkingBlock
-from agentscope_rx.model.openai.wire import JsonObject, Pieces, objects_in, text_in
+from agentscope_rx.model.wire import JsonObject, Pieces, objects_in, text_in
 
 DETAILS = "reasoning_details"
 """The key of a thinking block's metadata under which they are kept."""

@@ -14,19 +14,29 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
 
 import httpx
 
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ProtocolError
+from agentscope_rx.model.transport.ndjson import read_lines
 from agentscope_rx.model.transport.sse import ServerEvent, read_events
 from agentscope_rx.model.transport.status import BODY_SHOWN, http_error
 from agentscope_rx.reactive import Flow, from_async_iterable, from_call
 from agentscope_rx.reactive.runtime import runtime
+
+Framing = Literal["sse", "ndjson"]
+"""How events follow each other in a body: server-sent events, or lines of JSON."""
+
+_FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response], AsyncGenerator[ServerEvent]]]] = {
+    "sse": ("text/event-stream, application/json", read_events),
+    "ndjson": ("application/x-ndjson, application/json", read_lines),
+}
 
 DRAIN_SECONDS = 0.2
 """How long the end of a body is waited for after its last event, so that the connection can be used again."""
@@ -63,7 +73,7 @@ class Transport:
     def __init__(self, config: HttpConfig | None = None) -> None:
         self.config = config or HttpConfig()
 
-    def stream(self, request: HttpRequest, *, until: str | None = None) -> Flow[ServerEvent]:
+    def stream(self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse") -> Flow[ServerEvent]:
         """The events of the answer as they come, up to and with the one whose data is `until`.
 
         An answer that ends without it completes too: whether it is whole is the parser's to say.
@@ -72,7 +82,7 @@ class Transport:
         no connection or it breaks off; `ProtocolError` for a web page.
         Cancels: the request, or the reading; the response is closed.
         """
-        return from_async_iterable(lambda: self._events(request, until))
+        return from_async_iterable(lambda: self.events(request, until=until, framing=framing))
 
     def request(self, request: HttpRequest) -> Flow[object]:
         """The JSON value that the server answers with.
@@ -80,18 +90,22 @@ class Transport:
         Signals: the value and completion; errors as `stream`, and `ProtocolError` if the answer is not JSON.
         Cancels: the request; the response is closed.
         """
-        return from_call(lambda: self._answer(request))
+        return from_call(lambda: self.answer(request))
 
-    async def _events(self, request: HttpRequest, until: str | None) -> AsyncGenerator[ServerEvent]:
-        accept = "text/event-stream, application/json"
-        async with self._open(request, accept) as response, aclosing(read_events(response)) as events:
+    async def events(
+        self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse"
+    ) -> AsyncGenerator[ServerEvent]:
+        """What `stream` is made of, for a source that reads and parses in one go; to be closed by its user."""
+        accept, read = _FRAMINGS[framing]
+        async with self._open(request, accept) as response, aclosing(read(response)) as events:
             async for event in events:
                 yield event
                 if until is not None and event.data.strip() == until:
                     await _drain(events)
                     return
 
-    async def _answer(self, request: HttpRequest) -> object:
+    async def answer(self, request: HttpRequest) -> object:
+        """What `request` is made of."""
         async with self._open(request, "application/json") as response:
             body = (await response.aread()).decode("utf-8-sig", "replace")
         try:

@@ -1,4 +1,4 @@
-"""Reading JSON of the wire: typed access that says what is wrong, and characters that were cut in two."""
+"""JSON of the wire, for all providers: encoding, typed access that says what is wrong, characters cut in two."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import json
 from collections.abc import Mapping
 from typing import cast
 
-from agentscope_rx.errors import ProtocolError
+from agentscope_rx.errors import InvalidInputError, ProtocolError
 
 JsonObject = Mapping[str, object]
 
 _SHOWN = 500
 
+NO_RESULT = "There is no result of this call yet."
+"""What stands for the result of another agent's call that is still open: providers refuse a call without one."""
+
 
 def malformed(what: str, found: object) -> ProtocolError:
     """The error for what the wire format does not allow; it keeps the offending part, cut."""
     body = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)
-    return ProtocolError(f"This answer is not a Chat Completion: {what}. Found: {body[:120]}", body=body[:_SHOWN])
+    return ProtocolError(
+        f"This answer is not what the wire format allows: {what}. Found: {body[:120]}", body=body[:_SHOWN]
+    )
 
 
 def text_in(fields: JsonObject, name: str) -> str | None:
@@ -61,6 +66,28 @@ def integer(fields: JsonObject, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     raise malformed(f"{name!r} must be a whole number", value)
+
+
+def encode_json(value: object) -> str:
+    """JSON text of a value that a message or option holds; `InvalidInputError` if it has none."""
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"This cannot be sent as JSON: {error}") from error
+
+
+def decode_json(text: str) -> object:
+    """The JSON value in a piece of the wire; `ProtocolError` if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise malformed(f"it is not JSON ({error})", text) from error
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, object]", value))
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 class Pieces:
