@@ -4,6 +4,7 @@ from agentscope_rx.message.approval import ApprovalAnswer, Approve, Reject
 from agentscope_rx.message.block import (
     AudioBlock,
     ContentBlock,
+    FileBlock,
     ImageBlock,
     OutputBlock,
     TextBlock,
@@ -25,6 +26,7 @@ __all__ = [
     "Base64Source",
     "ChatUsage",
     "ContentBlock",
+    "FileBlock",
     "GenerateReason",
     "History",
     "ImageBlock",

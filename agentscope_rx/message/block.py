@@ -5,6 +5,7 @@
 | TextBlock       | `text`        | words                                                       |
 | ThinkingBlock   | `thinking`    | a model's reasoning, with the signature its vendor wants back |
 | ImageBlock, AudioBlock, VideoBlock | `image`, `audio`, `video` | media from a source              |
+| FileBlock       | `file`        | a document (PDF, text, ...), for models that read files     |
 | ToolUseBlock    | `tool_use`    | a call: one canonical `input`, the raw text for diagnostics |
 | ToolResultBlock | `tool_result` | its result, with a machine-readable kind if it is an error  |
 """
@@ -95,6 +96,18 @@ class VideoBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class FileBlock:
+    """A document, such as a PDF; `name` is what the model is told it is called."""
+
+    source: Source
+    name: str | None = None
+    type: Literal["file"] = "file"
+
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
+
+
+@dataclass(frozen=True, slots=True)
 class ToolUseBlock:
     """A call that the model asks for. `input` is the one truth about its arguments.
 
@@ -141,7 +154,7 @@ class ToolResultKind(StrEnum):
         return self in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
 
 
-OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock, Discriminator("type")]
+OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock, Discriminator("type")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +195,12 @@ class ToolResultBlock:
 
 
 ContentBlock = Annotated[
-    TextBlock | ThinkingBlock | ImageBlock | AudioBlock | VideoBlock | ToolUseBlock | ToolResultBlock,
+    TextBlock | ThinkingBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock | ToolUseBlock | ToolResultBlock,
     Discriminator("type"),
 ]
 
-BLOCK_TYPES = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock, ToolUseBlock, ToolResultBlock)
-OUTPUT_TYPES = (TextBlock, ImageBlock, AudioBlock, VideoBlock)
+BLOCK_TYPES = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock, ToolUseBlock, ToolResultBlock)
+OUTPUT_TYPES = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
 
 
 def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[OutputBlock, ...]:
@@ -203,7 +216,7 @@ def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[Ou
     for block in blocks:
         if not isinstance(block, OUTPUT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(
-                f"A result's output is made of text, image, audio and video blocks; found {block!r:.80}."
+                f"A result's output is made of text, image, audio, video and file blocks; found {block!r:.80}."
             )
     return blocks
 

@@ -19,6 +19,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     ContentBlock,
+    FileBlock,
     ImageBlock,
     Msg,
     Source,
@@ -27,13 +28,13 @@ from agentscope_rx.message import (
     VideoBlock,
 )
 
-MediaBlock = ImageBlock | AudioBlock | VideoBlock
+MediaBlock = ImageBlock | AudioBlock | VideoBlock | FileBlock
 B = TypeVar("B", bound=ContentBlock)
 
 MAX_FILE_BYTES = 50 * 1024 * 1024
 """The largest file that is put into a request."""
 
-_DEFAULT_TYPE = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4"}
+_DEFAULT_TYPE = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 
 
 def local_path(source: Source) -> Path | None:
@@ -75,11 +76,15 @@ def _read(block: B) -> B:
     if path is None:
         return block
     guessed = mimetypes.guess_type(path.name)[0] or ""
-    media_type = guessed if guessed.startswith(f"{block.type}/") else _DEFAULT_TYPE[block.type]
+    fits = guessed if isinstance(block, FileBlock) or guessed.startswith(f"{block.type}/") else ""
+    media_type = fits or _DEFAULT_TYPE[block.type]
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InvalidInputError(f"{path} has {size} bytes; at most {MAX_FILE_BYTES} can be sent.")
-        return replace(block, source=Base64Source.of_file(path, media_type))
+        source = Base64Source.of_file(path, media_type)
+        if isinstance(block, FileBlock):
+            return replace(block, source=source, name=block.name or path.name)
+        return replace(block, source=source)
     except OSError as error:
         raise InvalidInputError(f"The {block.type} file {path} cannot be read: {error}") from error

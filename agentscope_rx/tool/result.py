@@ -26,6 +26,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from agentscope_rx.errors import ToolError
 from agentscope_rx.message import (
     AudioBlock,
+    FileBlock,
     ImageBlock,
     Msg,
     OutputBlock,
@@ -39,7 +40,7 @@ from agentscope_rx.message import (
 DONE = (TextBlock("Done."),)
 """The output of a tool that worked and has nothing to say."""
 
-_BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock)
+_BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
 
 
 def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
@@ -69,7 +70,7 @@ def output_of(value: object) -> tuple[OutputBlock, ...]:
             "such as ImageBlock(Base64Source.of(data, 'image/png'))."
         )
     if isinstance(value, (ThinkingBlock, ToolUseBlock)):
-        raise ToolError(f"A tool gives text, images, audio and video, not a {type(value).__name__}.")
+        raise ToolError(f"A tool gives text, images, audio, video and files, not a {type(value).__name__}.")
     if isinstance(value, (list, tuple)):
         elements = cast("tuple[object, ...]", value)
         if any(isinstance(each, _BLOCKS) for each in elements):

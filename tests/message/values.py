@@ -8,6 +8,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     ChatUsage,
+    FileBlock,
     GenerateReason,
     ImageBlock,
     Msg,
@@ -40,8 +41,9 @@ thinkings = st.builds(ThinkingBlock, words, st.none() | words, objects)
 images = st.builds(ImageBlock, sources, st.none() | counts, st.none() | counts)
 audios = st.builds(AudioBlock, sources)
 videos = st.builds(VideoBlock, sources, st.none() | numbers, st.none() | counts)
+files = st.builds(FileBlock, sources, st.none() | words)
 tool_uses = st.builds(ToolUseBlock, ids, words, objects, st.none() | words, st.none() | words, objects)
-outputs = texts | images | audios | videos
+outputs = texts | images | audios | videos | files
 tool_results = st.builds(
     ToolResultBlock,
     ids,
@@ -50,7 +52,7 @@ tool_results = st.builds(
     st.none() | st.sampled_from(ToolResultKind),
     objects,
 )
-blocks = texts | thinkings | images | audios | videos | tool_uses | tool_results
+blocks = texts | thinkings | images | audios | videos | files | tool_uses | tool_results
 usages = st.builds(ChatUsage, counts, counts, counts, counts, numbers)
 messages = st.builds(
     Msg,

@@ -13,6 +13,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
+    FileBlock,
     ImageBlock,
     Msg,
     TextBlock,
@@ -229,6 +230,18 @@ def test_a_gateways_signature_goes_back_to_it_and_not_to_openai(dialect: Dialect
     wire, _ = format_messages([Msg.assistant(ToolUseBlock("c", "f", metadata={"extra_content": extra}))], dialect)
     (call,) = wire["tool_calls"]  # pyright: ignore
     assert ("extra_content" in call) is sent
+
+
+def test_files_are_sent_as_data_with_their_names(tmp_path) -> None:
+    path = tmp_path / "lease.pdf"
+    path.write_bytes(b"%PDF")
+    (wire,) = format_messages(read_files([Msg.user([TextBlock("read"), FileBlock(URLSource(str(path)))])]), OPENAI)
+    assert wire["content"] == [
+        {"type": "text", "text": "read"},
+        {"type": "file", "file": {"filename": "lease.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
+    ]
+    with pytest.raises(InvalidInputError, match="not as an address"):
+        format_messages([Msg.user(FileBlock(URLSource("https://x/y.pdf")))], OPENAI)
 
 
 def test_video_goes_to_compatible_servers_only() -> None:

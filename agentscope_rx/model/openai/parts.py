@@ -5,12 +5,13 @@
 | ImageBlock | `image_url`   | web address, `data:` URL, base64 (as a data URL)                              |
 | AudioBlock | `input_audio` | base64 of wav or mp3; a web address must be fetched by the caller             |
 | VideoBlock | `video_url`   | as an image, with compatible servers only                                     |
+| FileBlock  | `file`        | base64 (as a data URL); a web address must be fetched by the caller           |
 """
 
 from __future__ import annotations
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import AudioBlock, Base64Source, ImageBlock, Source, VideoBlock
+from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, ImageBlock, Source, VideoBlock
 from agentscope_rx.model.media import MediaBlock, local_path
 
 _AUDIO_FORMATS = {
@@ -37,6 +38,8 @@ def media_part(block: MediaBlock, *, official: bool) -> dict[str, object]:
                     "takes video_url (base_url=...)."
                 )
             return {"type": "video_url", "video_url": {"url": _url(block.source)}}
+        case FileBlock():
+            return {"type": "file", "file": {"filename": block.name or "file", "file_data": _data(block.source)}}
 
 
 def _url(source: Source) -> str:
@@ -45,6 +48,16 @@ def _url(source: Source) -> str:
     if local_path(source) is not None:
         raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
     return source.url
+
+
+def _data(source: Source) -> str:
+    url = _url(source)
+    if not url.startswith("data:"):
+        raise InvalidInputError(
+            f"A file is sent as data, not as an address ({url[:80]}). Fetch it, and use Base64Source.of(data, "
+            "'application/pdf') or a local file."
+        )
+    return url
 
 
 def _audio(source: Source) -> dict[str, object]:
