@@ -32,8 +32,10 @@ from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.emitting import emitting
 from agentscope_rx.tool.event import ToolChunk, ToolEvent, ToolRetry
 from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed, suspended
+from agentscope_rx.tool.postprocess import postprocessed
 from agentscope_rx.tool.result import result_of
-from agentscope_rx.tool.tool import FunctionTool, Tool
+from agentscope_rx.tool.tool import Tool
+from agentscope_rx.tool.wrapper import TAKES_EXECUTOR
 
 _log = logging.getLogger("agentscope_rx")
 
@@ -98,7 +100,8 @@ def run_tool(
             return
         attach(_Attempts(tool, call, arguments, executor, context).flow(plan), running, scope)
 
-    return Flow(connect)
+    events = Flow(connect)
+    return events if tool.postprocess is None else postprocessed(events, call, tool.postprocess, plan.deadlines)
 
 
 class _Attempts:
@@ -136,13 +139,13 @@ class _Attempts:
         tool = self._tool
         if tool.takes_context:
             return emitting(self._call, self._context, lambda context: self._with(arguments, context))
-        if self._executor is not None and isinstance(tool, FunctionTool):
+        if self._executor is not None and isinstance(tool, TAKES_EXECUTOR):
             return tool.call(arguments, self._executor)
         return tool.call(arguments)
 
     def _with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
         tool = self._tool
-        if self._executor is not None and isinstance(tool, FunctionTool):
+        if self._executor is not None and isinstance(tool, TAKES_EXECUTOR):
             return tool.call_with(arguments, context, self._executor)
         return tool.call_with(arguments, context)
 

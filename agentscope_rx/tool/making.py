@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from agentscope_rx.errors import ToolDefinitionError
@@ -41,8 +43,30 @@ def _check(tool: Tool) -> None:
     check_name(name)
 
 
+def tools_of(source: object) -> tuple[Tool, ...]:
+    """The tools of anything that may be registered: an object's `@tool` methods, a toolkit's, those of several sources.
+
+    Of a tool, a function or a callable object, the one that it is.
+    """
+    if isinstance(source, Tool):
+        return (as_tool(source),)
+    methods = tool_methods(source)
+    if methods:
+        return tuple(map(as_tool, methods))
+    if _is_collection(source):
+        return tuple(tool for each in cast("Iterable[object]", source) for tool in tools_of(each))
+    return (as_tool(source),)
+
+
+def _is_collection(source: object) -> bool:
+    return isinstance(source, Iterable) and not (callable(source) or isinstance(source, (str, bytes, Mapping, type)))  # pyright: ignore[reportUnknownArgumentType]
+
+
 def tool_methods(source: object) -> list[object]:
-    """The `@tool` methods of an object, those of base classes first, in the order of their definition."""
+    """The `@tool` methods of an object, those of base classes first, in the order of their definition.
+
+    Of a name that a subclass defines anew only that definition counts, and nothing else of the object is touched.
+    """
     if isinstance(source, type):
         return []
     names = dict.fromkeys(
@@ -51,7 +75,7 @@ def tool_methods(source: object) -> list[object]:
         for name, member in vars(cls).items()
         if _is_function_tool(member)
     )
-    found = [getattr(source, name) for name in names]
+    found = [getattr(source, name) for name in names if _is_function_tool(inspect.getattr_static(source, name))]
     return [each for each in found if _is_function_tool(each)]
 
 

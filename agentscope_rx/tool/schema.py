@@ -80,7 +80,7 @@ class FunctionSchema:
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""
-        given = {name: _own(value) for name, value in arguments.items()}
+        given = {name: own(value) for name, value in arguments.items()}
         try:
             model = self._validate(given)
         except ValidationError as error:
@@ -133,13 +133,13 @@ def _model(parameters: Sequence[Parameter], described: Mapping[str, str], tool: 
     try:
         model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
         model.model_rebuild(raise_errors=True)
-        model.model_json_schema(schema_generator=_Generator)
-    except _UNUSABLE as error:
+        model.model_json_schema(schema_generator=Generator)
+    except UNUSABLE as error:
         raise _unusable(parameters, error, tool) from error
     return model
 
 
-_UNUSABLE = (PydanticUserError, PydanticUndefinedAnnotation, PydanticInvalidForJsonSchema, TypeError, NameError)
+UNUSABLE = (PydanticUserError, PydanticUndefinedAnnotation, PydanticInvalidForJsonSchema, TypeError, NameError)
 
 
 def _field(parameter: Parameter, described: str | None) -> tuple[object, object]:
@@ -187,22 +187,22 @@ def _unusable(parameters: Sequence[Parameter], error: Exception, tool: str) -> T
     """Which parameter's type pydantic refuses, and why."""
     for parameter in parameters:
         try:
-            TypeAdapter(cast("type[object]", parameter.annotation)).json_schema(schema_generator=_Generator)
-        except _UNUSABLE as own:
+            TypeAdapter(cast("type[object]", parameter.annotation)).json_schema(schema_generator=Generator)
+        except UNUSABLE as own:
             return ToolDefinitionError(
                 f"Parameter {parameter.name!r} of tool {tool!r} has a type that JSON cannot carry: "
-                f"{_first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal; what "
+                f"{first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal; what "
                 "the caller gives, not the model, is Annotated[T, Inject].",
                 tool=tool,
             )
-    return ToolDefinitionError(f"No schema can be made for tool {tool!r}: {_first_sentence(error)}", tool=tool)
+    return ToolDefinitionError(f"No schema can be made for tool {tool!r}: {first_sentence(error)}", tool=tool)
 
 
-def _first_sentence(error: Exception) -> str:
+def first_sentence(error: Exception) -> str:
     return str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
-class _Generator(GenerateJsonSchema):
+class Generator(GenerateJsonSchema):
     # a default that JSON cannot write is left out of the schema; it is the function's own affair
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
@@ -213,33 +213,41 @@ _SCHEMAS = ("items", "additionalProperties", "contains", "not", "propertyNames",
 
 
 def _json_schema(model: type[BaseModel]) -> dict[str, object]:
-    schema = _untitled(model.model_json_schema(schema_generator=_Generator))
-    schema.setdefault("properties", {})
-    # in the order in which a person reads it; pydantic sorts the keys
+    return in_order(model.model_json_schema(schema_generator=Generator))
+
+
+def in_order(schema: dict[str, Any]) -> dict[str, object]:
+    """A schema of pydantic's without titles, and in the order in which a person reads it; pydantic sorts the keys."""
+    plain = untitled(schema)
+    plain.setdefault("properties", {})
     return {
-        key: schema[key] for key in ("type", "properties", "required", "additionalProperties", "$defs") if key in schema
+        key: plain[key] for key in ("type", "properties", "required", "additionalProperties", "$defs") if key in plain
     }
 
 
-def _untitled(schema: Mapping[str, object]) -> dict[str, object]:
+def untitled(schema: Mapping[str, object]) -> dict[str, object]:
     """The schema without titles; a *property* named title stays, as do defaults, enums and examples."""
     result: dict[str, object] = {}
     for key, value in schema.items():
-        if key in _MAPS_OF_SCHEMAS:
-            result[key] = {name: _untitled(each) for name, each in cast("dict[str, dict[str, object]]", value).items()}
-        elif key in _LISTS_OF_SCHEMAS:
-            result[key] = [_untitled(each) for each in cast("list[dict[str, object]]", value)]
-        elif key in _SCHEMAS and isinstance(value, dict):
-            result[key] = _untitled(cast("dict[str, object]", value))
+        if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+            result[key] = {name: _untitled(each) for name, each in cast("dict[str, object]", value).items()}
+        elif key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+            result[key] = [_untitled(each) for each in cast("list[object]", value)]
+        elif key in _SCHEMAS:
+            result[key] = _untitled(value)
         elif key != "title":
             result[key] = value
     return result
 
 
-def _own(value: object) -> object:
+def _untitled(part: object) -> object:
+    return untitled(cast("dict[str, object]", part)) if isinstance(part, dict) else part
+
+
+def own(value: object) -> object:
     """A copy of JSON containers, so that a tool which changes its arguments does not change the message."""
     if isinstance(value, dict):
-        return {name: _own(each) for name, each in cast("dict[str, object]", value).items()}
+        return {name: own(each) for name, each in cast("dict[str, object]", value).items()}
     if isinstance(value, (list, tuple)):
-        return [_own(each) for each in cast("list[object]", value)]
+        return [own(each) for each in cast("list[object]", value)]
     return value

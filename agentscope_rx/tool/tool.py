@@ -25,6 +25,7 @@ from agentscope_rx.reactive import Flow
 from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.lift import kind_of, lift
+from agentscope_rx.tool.postprocess import Postprocess
 from agentscope_rx.tool.schema import FunctionSchema
 from agentscope_rx.tool.signature import default_name, has_receiver, plain_function
 
@@ -57,6 +58,8 @@ class Tool(ABC):
     streams: bool = False
     requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False
     interruptible: bool = True
+    postprocess: Postprocess | None = None
+    """What becomes of each result (see `tool.postprocess`)."""
 
     takes_context: bool = False
     """Whether calls go through `call_with`: set for a class that overrides it."""

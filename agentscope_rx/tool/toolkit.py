@@ -8,9 +8,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Self, cast
+from typing import Self, cast, overload
 
-from agentscope_rx.errors import ConfigurationError, DuplicateToolError
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, defer, just, merge_ordered
@@ -21,17 +21,17 @@ from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.event import ToolEvent
 from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.failure import not_available, not_found
-from agentscope_rx.tool.groups import ToolGroups
-from agentscope_rx.tool.making import as_tool, tool_methods
 from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
+from agentscope_rx.tool.registering import Registering
 from agentscope_rx.tool.tool import Tool
+from agentscope_rx.tool.wrapper import wraps
 
 MAX_CONCURRENCY = 16
 MAX_KEPT = 64
 """Lists of schemas, one for each set of active groups, that are kept until the tools change."""
 
 
-class Toolkit(ToolGroups):
+class Toolkit(Registering):
     """A registry of tools by name, and the way to call them.
 
     `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
@@ -69,27 +69,6 @@ class Toolkit(ToolGroups):
 
     # --- what is in it --------------------------------------------------------------------------------------------
 
-    def register(self, tool: object, *, group: str | Iterable[str] | None = None) -> Tool:
-        """Add one tool, made of a function or callable object if it is none yet, and return it.
-
-        In a `group`, or several, it is available while one of them is active. Raises `ToolDefinitionError` for what
-        cannot be a tool, `DuplicateToolError` if the name is taken, `ConfigurationError` if there is no such group.
-        """
-        made = as_tool(tool)
-        if made.name in self:
-            raise DuplicateToolError(made.name)
-        groups = self._join(made.name, group)
-        self._entries[made.name] = Entry(made)
-        if groups:
-            self._members[made.name] = groups
-        self._changes += 1
-        return made
-
-    def register_all(self, source: object, *, group: str | Iterable[str] | None = None) -> tuple[Tool, ...]:
-        """Add the `@tool` methods of an object, its class's own and inherited; of anything else, the one tool it is."""
-        methods = () if isinstance(source, Tool) else tool_methods(source)
-        return tuple(self.register(each, group=group) for each in methods or (source,))
-
     def register_meta_tool(self) -> Tool:
         """Add `reset_equipped_tools`, by which the model itself activates and deactivates groups."""
         return self.register(MetaTool())
@@ -118,12 +97,23 @@ class Toolkit(ToolGroups):
         self.register(made)
         return made
 
-    def remove(self, name: str) -> Tool:
-        """Take a tool out and return it; a call of it that is running is not touched."""
-        entry = self._entries.pop(name, None)
+    @overload
+    def remove(self, name: str) -> Tool: ...
+    @overload
+    def remove(self, name: str, *, only: Tool) -> Tool | None: ...
+    def remove(self, name: str, *, only: Tool | None = None) -> Tool | None:
+        """Take a tool out and return it; a call of it that is running is not touched.
+
+        With `only`, it is taken out if it is that very tool, or made of it; otherwise nothing happens, and None is
+        returned.
+        """
+        entry = self._entries.get(name)
+        if only is not None and (entry is None or not wraps(entry.tool, only)):
+            return None
         if entry is None:
             where = "belongs to the toolkit beneath this overlay" if name in self else "is not registered"
             raise ConfigurationError(f"Tool {name!r} {where}.")
+        del self._entries[name]
         self._members.pop(name, None)
         self._changes += 1
         return entry.tool

@@ -25,7 +25,7 @@ from agentscope_rx.message.frozen import freeze, thaw
 from agentscope_rx.message.structured import adapter_of, read_json
 from agentscope_rx.tool.arguments import InvalidArgumentsError, explain
 from agentscope_rx.tool.json_schema import SchemaCheck
-from agentscope_rx.tool.schema import _Generator, _untitled
+from agentscope_rx.tool.schema import Generator, untitled
 
 WRAPPED = "response"
 """The field that holds what is no object."""
@@ -174,7 +174,7 @@ def _adapter_of(kind: object) -> TypeAdapter[object]:
 
 def _json_schema(adapter: TypeAdapter[object], kind: object) -> dict[str, object]:
     try:
-        schema = _untitled(adapter.json_schema(schema_generator=_Generator))
+        schema = untitled(adapter.json_schema(schema_generator=Generator))
     except _UNUSABLE as error:
         raise ConfigurationError(f"{_refusal(kind)}: {_first_line(error)}") from error
     if not schema:

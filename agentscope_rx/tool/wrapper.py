@@ -1,0 +1,121 @@
+"""`WrapperTool`: a tool over another one, which is that other tool but for what is set or overridden here.
+
+    class Loud(WrapperTool):
+        def call_with(self, arguments, context): ...      the inner tool is `self.inner`
+
+Every attribute of the port is the inner tool's until one is set on the wrapper; what the inner tool has beyond the port
+is found through the wrapper too. Wrappers stand on each other in any order; errors about arguments name the outermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import fields, replace
+from typing import cast
+
+from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.reactive import Flow
+from agentscope_rx.tool.arguments import InvalidArgumentsError, unknown
+from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.tool import FunctionTool, Tool
+
+
+class WrapperTool(Tool):
+    """Passes everything on to `inner`: calls with their context and executor, streams, limits, marks."""
+
+    def __init__(self, inner: Tool) -> None:
+        self.inner = inner
+
+    def __init_subclass__(cls, **keywords: object) -> None:
+        super().__init_subclass__(**keywords)
+        if "call_with" not in vars(cls):
+            # whether it takes the context is for the inner tool to say, or for the class that overrode it
+            del cls.takes_context
+
+    @property
+    def schema(self) -> ToolSchema:
+        """The inner tool's, but for what is set here."""
+        own = {each.name: vars(self)[each.name] for each in fields(ToolSchema) if each.name in vars(self)}
+        return replace(self.inner.schema, **own)
+
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """As the inner tool; problems are told under this tool's name."""
+        try:
+            return self.inner.validate(arguments)
+        except InvalidArgumentsError as error:
+            if error.tool == self.name:
+                raise
+            raise InvalidArgumentsError(self.name, error.problems) from None
+
+    def call(self, arguments: Mapping[str, object], executor: Executor | None = None) -> Flow[object]:
+        """As the inner tool."""
+        inner = self.inner
+        if executor is not None and isinstance(inner, TAKES_EXECUTOR):
+            return inner.call(arguments, executor)
+        return inner.call(arguments)
+
+    def call_with(
+        self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
+    ) -> Flow[object]:
+        """As the inner tool."""
+        inner = self.inner
+        if executor is not None and isinstance(inner, TAKES_EXECUTOR):
+            return inner.call_with(arguments, context, executor)
+        return inner.call_with(arguments, context)
+
+    def __getattr__(self, name: str) -> object:
+        # what the port does not know; `inner` itself is missing while a copy or a pickle is being made
+        if name.startswith("_") or name == "inner":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.inner, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} over {self.inner!r}>"
+
+
+class _Inner:
+    """An attribute that is the inner tool's, until the wrapper has one of its own."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, wrapper: WrapperTool | None, owner: type) -> object:
+        return self if wrapper is None else getattr(wrapper.inner, self._name)
+
+
+def delegated() -> tuple[str, ...]:
+    """The names of the port that a wrapper takes from its inner tool: all but those that it defines itself."""
+    public = dict.fromkeys(name for name in (*Tool.__annotations__, *vars(Tool)) if not name.startswith("_"))
+    own = {"schema", "validate", "call", "call_with"}
+    return tuple(name for name in public if name not in own)
+
+
+for _name in delegated():
+    setattr(WrapperTool, _name, _Inner(_name))
+
+TAKES_EXECUTOR = (FunctionTool, WrapperTool)
+"""Tools whose calls can be told where blocking functions run."""
+
+
+def innermost(tool: Tool) -> Tool:
+    """The tool beneath all wrappers."""
+    while isinstance(tool, WrapperTool):
+        tool = tool.inner
+    return tool
+
+
+def wraps(outer: Tool, tool: Tool) -> bool:
+    """Whether `outer` is this very tool, or a wrapper over it."""
+    while outer is not tool and isinstance(outer, WrapperTool):
+        outer = outer.inner
+    return outer is tool
+
+
+def strays(tool: Tool, arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
+    """The arguments that the tool shows, and a problem for each other one; an open schema takes any name."""
+    known = tuple(cast("Mapping[str, object]", tool.parameters.get("properties") or {}))
+    if tool.parameters.get("additionalProperties") is not False:
+        return dict(arguments), []
+    kept = {name: value for name, value in arguments.items() if name in known}
+    return kept, [unknown(name, known) for name in arguments if name not in kept]
