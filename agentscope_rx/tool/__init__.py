@@ -8,6 +8,8 @@ from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.inject import Inject
 from agentscope_rx.tool.tool import FunctionTool, Tool, tool
 from agentscope_rx.tool.toolkit import Toolkit
+from agentscope_rx.tool.wrap import approving, limited, mapped, only, prefixed, preset, renamed, without
+from agentscope_rx.tool.wrapper import WrapperTool
 
 __all__ = [
     "ApprovalPolicy",
@@ -21,5 +23,14 @@ __all__ = [
     "ToolEvent",
     "ToolRetry",
     "Toolkit",
+    "WrapperTool",
+    "approving",
+    "limited",
+    "mapped",
+    "only",
+    "prefixed",
+    "preset",
+    "renamed",
     "tool",
+    "without",
 ]

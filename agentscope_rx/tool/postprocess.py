@@ -51,8 +51,8 @@ def both(first: Postprocess | None, second: Postprocess) -> Postprocess:
         return second
 
     async def chained(call: ToolUseBlock, result: ToolResultBlock) -> ToolResultBlock | None:
-        between = await _answer(first(call, result))
-        return _checked(call, await _answer(second(call, _checked(call, between, result))), result)
+        between = _checked(call, await _answer(first(call, result)), result)
+        return _checked(call, await _answer(second(call, between)), between)
 
     return chained
 

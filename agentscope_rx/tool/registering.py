@@ -10,7 +10,7 @@ from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.groups import ToolGroups
 from agentscope_rx.tool.making import tools_of
-from agentscope_rx.tool.preset import PresetMode
+from agentscope_rx.tool.presets import PresetMode
 from agentscope_rx.tool.registration import (
     CommonOptions,
     Conflict,
@@ -20,7 +20,7 @@ from agentscope_rx.tool.registration import (
     chosen,
     free_name,
     made,
-    renamed,
+    under_name,
     with_presets,
 )
 from agentscope_rx.tool.tool import Tool
@@ -107,7 +107,7 @@ class Registering(ToolGroups):
             if there is not None and on_conflict == "error":
                 raise DuplicateToolError(tool.name)
             if there is not None and on_conflict == "rename":
-                tool = renamed(tool, free_name(tool.name, lambda name: name in entries or self._entry(name) is not None))
+                tool = under_name(tool, free_name(tool.name, lambda name: name in entries or self._entry(name) is not None))
             if there is None or on_conflict != "skip":
                 there = entries[tool.name] = Entry(tool)
                 members.pop(tool.name, None)

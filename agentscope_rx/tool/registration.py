@@ -15,7 +15,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.tool.making import as_tool
 from agentscope_rx.tool.postprocess import Postprocess, both
-from agentscope_rx.tool.preset import PresetMode, PresetTool
+from agentscope_rx.tool.presets import PresetMode, PresetTool
 from agentscope_rx.tool.reshape import ExtendedTool, OverriddenTool
 from agentscope_rx.tool.schema_edit import hidden, shown_default
 from agentscope_rx.tool.tool import Tool, check_mark, check_name
@@ -48,7 +48,7 @@ class RegisterOptions(CommonOptions, total=False):
     extend: type[BaseModel] | None
     """A model whose fields are asked for beside the tool's own parameters (see `tool.reshape`)."""
     presets: Mapping[str, object] | None
-    """Arguments that are given here (see `tool.preset`)."""
+    """Arguments that are given here (see `tool.presets`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ def with_presets(tool: Tool, presets: Mapping[str, object] | None, mode: PresetM
     return made(source, replace(options, presets=presets, preset_mode=options.preset_mode if mode is None else mode))
 
 
-def renamed(tool: Tool, name: str) -> Tool:
+def under_name(tool: Tool, name: str) -> Tool:
     """The tool under another name."""
     if isinstance(tool, RegisteredTool):
         return made(tool.source, replace(tool.options, name=name))

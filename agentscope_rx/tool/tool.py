@@ -28,6 +28,7 @@ from agentscope_rx.tool.lift import kind_of, lift
 from agentscope_rx.tool.postprocess import Postprocess
 from agentscope_rx.tool.schema import FunctionSchema
 from agentscope_rx.tool.signature import default_name, has_receiver, plain_function
+from agentscope_rx.tool.unpacked import UnpackedSchema
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -115,6 +116,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         executor: Executor | None = None,
         requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
         interruptible: bool = True,
+        unpack: bool = False,
     ) -> None:
         raw, by_class, waits = _receiving(function)
         given = default_name(raw) if name is None else name
@@ -124,7 +126,9 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self._function = self.__wrapped__ = raw
         self._by_class = by_class
         self._waits = waits
-        if isinstance(function, FunctionTool):
+        if unpack:
+            self._schema = UnpackedSchema(raw, check_name(given), receiver=self._waits)
+        elif isinstance(function, FunctionTool):
             self._schema = cast("FunctionTool[P, R_co]", function)._schema.renamed(check_name(given))
         else:
             self._schema = FunctionSchema(raw, check_name(given), receiver=self._waits)
@@ -245,6 +249,7 @@ def tool(
     executor: Executor | None = None,
     requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     interruptible: bool = True,
+    unpack: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -257,12 +262,14 @@ def tool(
     executor: Executor | None = None,
     requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     interruptible: bool = True,
+    unpack: bool = False,
 ) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
 
     `name` and `description` replace the function's own and its docstring's; `strict` asks providers to hold the model
     to the schema; `execution_config` bounds and retries each call; a blocking function runs on `executor`. Calls wait
     for a person if `requires_approval` says so; `interruptible=False` lets a call run to its end at an interruption.
+    With `unpack=True` the fields of the only parameter, a model, a dataclass or a TypedDict, are the tool's parameters.
     Raises `ToolDefinitionError` if no schema can be made from it.
     """
 
@@ -276,6 +283,7 @@ def tool(
             executor=executor,
             requires_approval=requires_approval,
             interruptible=interruptible,
+            unpack=unpack,
         )
 
     return decorate if function is None else decorate(function)

@@ -49,7 +49,7 @@ def text(toolkit: Toolkit, name: str, /, **input: object) -> str:
     return result(toolkit, name, **input).text
 
 
-# --- looks ------------------------------------------------------------------------------------------------------------
+# --- looks --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("source", [add, tool(add), Echo(), functools.partial(add, b=2)], ids=str)
@@ -138,7 +138,7 @@ def test_a_value_that_no_option_has_is_an_error_and_nothing_is_registered(option
         toolkit.register(add, nothing=1)  # pyright: ignore
 
 
-# --- schema -----------------------------------------------------------------------------------------------------------
+# --- schema -------------------------------------------------------------------------------------------------------
 
 NARROW = {
     "type": "object",
@@ -253,7 +253,7 @@ def test_equal_definitions_are_shared_and_different_ones_refused():
         Toolkit().register(nested, extend=More)
 
 
-# --- results ----------------------------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------------------------
 
 
 def shout(call: ToolUseBlock, result: ToolResultBlock) -> ToolResultBlock:
@@ -364,7 +364,7 @@ def test_a_postprocess_that_hangs_meets_the_call_s_deadline_and_a_disposed_call_
     assert cancelled == [1, 1]
 
 
-# --- names that are taken -----------------------------------------------------------------------------------------------
+# --- names that are taken -----------------------------------------------------------------------------------------
 
 
 def one() -> int:
@@ -410,7 +410,7 @@ def test_an_overlay_may_take_the_place_of_a_tool_beneath_it_for_one_run():
     assert view.names == ("one", "one_2")
 
 
-# --- several at once ----------------------------------------------------------------------------------------------------
+# --- several at once ----------------------------------------------------------------------------------------------
 
 
 class Base:
@@ -515,7 +515,7 @@ def test_several_sources_at_once_and_all_or_none():
     ]
 
 
-# --- taking out -----------------------------------------------------------------------------------------------------------
+# --- taking out ---------------------------------------------------------------------------------------------------
 
 
 def test_a_tool_is_taken_out_only_if_it_is_that_very_tool():
