@@ -1,4 +1,4 @@
-"""How tools come into a toolkit: one, or all of a source; what happens to names that are taken; presets changed later."""
+"""How tools come into a toolkit: one, or all of a source; what if a name is taken; presets changed later."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ class Registering(ToolGroups):
     """The part of a toolkit by which it is filled."""
 
     _entries: dict[str, Entry]
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools."""
 
     @abstractmethod
     def _entry(self, name: str) -> Entry | None: ...
@@ -67,8 +72,8 @@ class Registering(ToolGroups):
         on_conflict: Conflict = "error",
         **options: Unpack[CommonOptions],
     ) -> tuple[Tool, ...]:
-        """Add all or none of the tools of a source: an object's `@tool` methods (its class's own and inherited), those of
-        a toolkit, of several sources; of anything else, the one tool it is.
+        """Add all or none of the tools of a source: an object's `@tool` methods (its class's own and inherited), those
+        of a toolkit, of several sources; of anything else, the one tool it is.
 
         `presets` are by tool name, as are the tools that `enable` and `disable` name; `prefix` stands before each name.
         """
@@ -107,7 +112,7 @@ class Registering(ToolGroups):
             if there is not None and on_conflict == "error":
                 raise DuplicateToolError(tool.name)
             if there is not None and on_conflict == "rename":
-                tool = under_name(tool, free_name(tool.name, lambda name: name in entries or self._entry(name) is not None))
+                tool = under_name(tool, free_name(tool.name, {*entries, *self.names}))
             if there is None or on_conflict != "skip":
                 there = entries[tool.name] = Entry(tool)
                 members.pop(tool.name, None)

@@ -5,7 +5,7 @@ Inside out: the tool, its presets, the schema in the place of its own, fields be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, get_args
 
@@ -115,10 +115,10 @@ def under_name(tool: Tool, name: str) -> Tool:
     return made(tool, ToolOptions(name=name))
 
 
-def free_name(name: str, taken: Callable[[str], bool]) -> str:
+def free_name(name: str, taken: Collection[str]) -> str:
     """The name, or the first of name_2, name_3, ... that is not taken; never longer than models accept."""
     number, found = 1, name
-    while taken(found):
+    while found in taken:
         number += 1
         end = f"_{number}"
         found = name[: 64 - len(end)] + end

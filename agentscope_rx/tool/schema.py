@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, SchemaValidator, to_json
 from typing_extensions import Doc
 
 from agentscope_rx.errors import ToolDefinitionError
@@ -50,7 +51,7 @@ class FunctionSchema:
         "_parameters",
         "_positional",
         "_tool",
-        "_validate",
+        "_validator",
         "description",
         "injected",
         "json_schema",
@@ -65,7 +66,7 @@ class FunctionSchema:
         self.description, described = read_docstring(docstring(function), tool)
         model = _model(self._parameters, described, tool)
         self.json_schema: dict[str, object] = _json_schema(model)
-        self._validate = model.__pydantic_validator__.validate_python
+        self._validator = cast("SchemaValidator", model.__pydantic_validator__)
         # what Python has no default for is passed always, also where pydantic has one: Field(default_factory=...)
         self._fields = [
             (parameter.name, f"p{index}", parameter.default is MISSING or isinstance(parameter.default, FieldInfo))
@@ -82,7 +83,7 @@ class FunctionSchema:
         """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""
         given = {name: own(value) for name, value in arguments.items()}
         try:
-            model = self._validate(given)
+            model = validated(self._validator, given)
         except ValidationError as error:
             nulls = self._nulls(error, given)
             if not nulls:
@@ -110,6 +111,25 @@ class FunctionSchema:
         optional = {each.name for each in self._parameters if each.default is not MISSING}
         refused = {each["loc"][0] for each in error.errors(include_url=False) if each["loc"]}
         return {name for name in refused if name in optional and given.get(str(name), MISSING) is None}
+
+
+def validated(validator: SchemaValidator, given: Mapping[str, object]) -> Any:
+    """What pydantic makes of arguments, which are JSON, or values that the caller has set among them.
+
+    Only in JSON do strict types take a date as text or a tuple as a list; what is well without is not asked again.
+    """
+    try:
+        return validator.validate_python(given)
+    except ValidationError as error:
+        try:
+            return validator.validate_json(to_json(given, inf_nan_mode="constants"))
+        except ValidationError as other:
+            if other.error_count() < error.error_count():
+                raise
+        except (PydanticSerializationError, ValueError, RecursionError):
+            # a value that is no JSON
+            pass
+        raise
 
 
 def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:

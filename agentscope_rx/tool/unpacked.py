@@ -15,12 +15,13 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, cast, get_args, get_origin
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import SchemaValidator
 from typing_extensions import is_typeddict
 
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tool.arguments import InvalidArgumentsError, explain, unknown
 from agentscope_rx.tool.json_schema import resolve
-from agentscope_rx.tool.schema import FunctionSchema, Generator, in_order, own, read_docstring
+from agentscope_rx.tool.schema import FunctionSchema, Generator, in_order, own, read_docstring, validated
 from agentscope_rx.tool.signature import MISSING, docstring
 
 
@@ -55,7 +56,7 @@ class UnpackedSchema(FunctionSchema):
         problems = [] if self._open else [unknown(name, self._known) for name in arguments if name not in self._known]
         given = {name: own(value) for name, value in arguments.items() if self._open or name in self._known}
         try:
-            value = self._adapter.validate_python(given)
+            value = validated(cast("SchemaValidator", self._adapter.validator), given)
         except ValidationError as error:
             nulls = self._nulls(error, given)
             if nulls:

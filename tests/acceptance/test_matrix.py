@@ -28,7 +28,6 @@ WANTED = [
 NOT_HERE = {
     **dict.fromkeys(["W46", "case 136", "case 137", "case 160"], "long-term memory and RAG"),
     **dict.fromkeys(["case 49", "case 50", "case 51", "case 52"], "the JSONL trace exporter"),
-    **dict.fromkeys(["case 82", "D5"], "preset parameters"),
     "R23": "sub-agents",
     "D6": "compression of memory",
     "D11": "the message hub",
