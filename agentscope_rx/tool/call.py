@@ -35,7 +35,7 @@ from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed, sus
 from agentscope_rx.tool.postprocess import postprocessed
 from agentscope_rx.tool.result import result_of
 from agentscope_rx.tool.tool import Tool
-from agentscope_rx.tool.wrapper import TAKES_EXECUTOR
+from agentscope_rx.tool.wrapper import called
 
 _log = logging.getLogger("agentscope_rx")
 
@@ -138,16 +138,8 @@ class _Attempts:
             arguments = self._tool.validate(thaw(self._call.input))
         tool = self._tool
         if tool.takes_context:
-            return emitting(self._call, self._context, lambda context: self._with(arguments, context))
-        if self._executor is not None and isinstance(tool, TAKES_EXECUTOR):
-            return tool.call(arguments, self._executor)
-        return tool.call(arguments)
-
-    def _with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
-        tool = self._tool
-        if self._executor is not None and isinstance(tool, TAKES_EXECUTOR):
-            return tool.call_with(arguments, context, self._executor)
-        return tool.call_with(arguments, context)
+            return emitting(self._call, self._context, lambda context: called(tool, arguments, context, self._executor))
+        return called(tool, arguments, None, self._executor)
 
     def _notice(self, attempt: Attempt) -> object:
         return ToolRetry(self._call, attempt.number, attempt.delay, attempt.error, attempt.discarded)

@@ -3,16 +3,18 @@
     class Loud(WrapperTool):
         def call_with(self, arguments, context): ...      the inner tool is `self.inner`
 
+A subclass that lets blocking functions beneath it run on the toolkit's executor takes `executor` as well, as here.
 Every attribute of the port is the inner tool's until one is set on the wrapper; what the inner tool has beyond the port
 is found through the wrapper too. Wrappers stand on each other in any order; errors about arguments name the outermost.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import fields, replace
-from typing import cast
+from typing import ClassVar, cast
 
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow
@@ -24,11 +26,16 @@ from agentscope_rx.tool.tool import FunctionTool, Tool
 class WrapperTool(Tool):
     """Passes everything on to `inner`: calls with their context and executor, streams, limits, marks."""
 
+    passes_on: ClassVar[bool] = True
+    """Whether its calls take an executor."""
+
     def __init__(self, inner: Tool) -> None:
         self.inner = inner
 
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
+        own = [vars(cls)[name] for name in ("call", "call_with") if name in vars(cls)]
+        cls.passes_on = cls.passes_on and all("executor" in inspect.signature(each).parameters for each in own)
         if "call_with" not in vars(cls):
             # whether it takes the context is for the inner tool to say, or for the class that overrode it
             del cls.takes_context
@@ -50,19 +57,13 @@ class WrapperTool(Tool):
 
     def call(self, arguments: Mapping[str, object], executor: Executor | None = None) -> Flow[object]:
         """As the inner tool."""
-        inner = self.inner
-        if executor is not None and isinstance(inner, TAKES_EXECUTOR):
-            return inner.call(arguments, executor)
-        return inner.call(arguments)
+        return called(self.inner, arguments, None, executor)
 
     def call_with(
         self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
     ) -> Flow[object]:
         """As the inner tool."""
-        inner = self.inner
-        if executor is not None and isinstance(inner, TAKES_EXECUTOR):
-            return inner.call_with(arguments, context, executor)
-        return inner.call_with(arguments, context)
+        return called(self.inner, arguments, context, executor)
 
     def __getattr__(self, name: str) -> object:
         # what the port does not know; `inner` itself is missing while a copy or a pickle is being made
@@ -94,8 +95,14 @@ def delegated() -> tuple[str, ...]:
 for _name in delegated():
     setattr(WrapperTool, _name, _Inner(_name))
 
-TAKES_EXECUTOR = (FunctionTool, WrapperTool)
-"""Tools whose calls can be told where blocking functions run."""
+
+def called(
+    tool: Tool, arguments: Mapping[str, object], context: ToolContext | None, executor: Executor | None
+) -> Flow[object]:
+    """A call of any tool; one that can be told is told where blocking functions run."""
+    if executor is not None and (isinstance(tool, FunctionTool) or (isinstance(tool, WrapperTool) and tool.passes_on)):
+        return tool.call(arguments, executor) if context is None else tool.call_with(arguments, context, executor)
+    return tool.call(arguments) if context is None else tool.call_with(arguments, context)
 
 
 def innermost(tool: Tool) -> Tool:

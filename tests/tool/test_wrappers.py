@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -145,7 +147,7 @@ def test_a_subclass_that_overrides_call_with_gets_the_context_over_a_tool_that_t
         def call_with(
             self, arguments: Mapping[str, object], context: ToolContext, executor: Any = None
         ) -> Flow[object]:
-            return concat(just(f"calling {context.call.id}"), super().call_with(arguments, context, pool))
+            return concat(just(f"calling {context.call.id}"), super().call_with(arguments, context, executor))
 
     class Quiet(WrapperTool):
         pass
@@ -154,6 +156,24 @@ def test_a_subclass_that_overrides_call_with_gets_the_context_over_a_tool_that_t
     assert (Quiet(Loud(read)).takes_context, Quiet(write).takes_context) == (True, True)
     events = all_of(Toolkit([Quiet(Loud(read))]).call(use("read", path="a"))).run()
     assert [text_of(each) for each in events] == ["calling 1", "read a"]
+
+
+def test_a_subclass_that_knows_no_executor_is_called_without_one():
+    class Old(WrapperTool):
+        def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:  # pyright: ignore
+            return super().call_with(arguments, context)
+
+    class Older(Old):
+        def call(self, arguments: Mapping[str, object], executor: Any = None) -> Flow[object]:
+            return super().call(arguments, executor)
+
+    def where() -> str:
+        return threading.current_thread().name
+
+    with ThreadPoolExecutor(1, "mine") as pool:
+        for wrapper, there in [(WrapperTool, True), (Old, False), (Older, False)]:
+            toolkit = Toolkit([prefixed("a_", wrapper(tool(where)))], executor=pool)
+            assert toolkit.call(use("a_where")).run().text.startswith("mine") is there  # pyright: ignore
 
 
 def test_a_disposed_call_of_a_wrapped_tool_is_cancelled():
