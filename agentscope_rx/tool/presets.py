@@ -17,8 +17,9 @@ from typing import Literal
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.tool.arguments import InvalidArgumentsError, given_text
 from agentscope_rx.tool.json_schema import SchemaCheck
+from agentscope_rx.tool.nulls import takes_null
 from agentscope_rx.tool.schema import own
-from agentscope_rx.tool.schema_edit import hidden, properties_of, shown_default, takes_null
+from agentscope_rx.tool.schema_edit import hidden, properties_of, shown_default
 from agentscope_rx.tool.tool import FunctionTool, Tool
 from agentscope_rx.tool.wrapper import WrapperTool, innermost, strays
 

@@ -14,8 +14,9 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.tool.arguments import InvalidArgumentsError, explain, missing
 from agentscope_rx.tool.external import ExternalTool
+from agentscope_rx.tool.nulls import without_nulls
 from agentscope_rx.tool.schema import Generator, in_order
-from agentscope_rx.tool.schema_edit import extended, properties_of, required_of, takes_null
+from agentscope_rx.tool.schema_edit import extended, properties_of, required_of
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import WrapperTool, strays
 
@@ -70,9 +71,9 @@ class ExtendedTool(WrapperTool):
         """The inner tool's arguments, if those of the extension are right too."""
         kept, problems = strays(self, arguments)
         fields = properties_of(self._schema)
-        added = {name: value for name, value in kept.items() if name in fields and not self._is_no_value(name, value)}
+        added = {name: value for name, value in kept.items() if name in fields}
         try:
-            self._extension.model_validate(added)
+            self._extension.model_validate(without_nulls(added, self._schema))
         except ValidationError as error:
             problems = [*explain(error, self.name, added, tuple(fields)).problems, *problems]
         try:
@@ -82,8 +83,3 @@ class ExtendedTool(WrapperTool):
         if problems:
             raise InvalidArgumentsError(self.name, problems)
         return valid
-
-    def _is_no_value(self, name: str, value: object) -> bool:
-        """Whether this is a null that only says that nothing is given."""
-        optional = name not in required_of(self._schema)
-        return value is None and optional and not takes_null(properties_of(self._schema)[name], self._schema)

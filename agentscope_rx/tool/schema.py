@@ -13,8 +13,8 @@
 
 Types are pydantic's. A description comes from `Annotated[..., Field(description=...)]`, `Annotated[..., "text"]` or the
 docstring (Google, NumPy or reST style), in this order. `x: str = None` reads as `str | None`. An explicit null for an
-argument that has a default and does not take null means "not given", as models often send it. Parameters that are
-injected (see `inject`) are no arguments: a model that sends one of that name is told that there is none.
+argument or field that has a default and does not take null means "not given", as models often send it. Parameters that
+are injected (see `inject`) are no arguments: a model that sends one of that name is told that there is none.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tool.arguments import explain
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.inject import split
+from agentscope_rx.tool.nulls import without_nulls
 from agentscope_rx.tool.signature import MISSING, Parameter, docstring, read_parameters
 
 
@@ -85,10 +86,10 @@ class FunctionSchema:
         try:
             model = validated(self._validator, given)
         except ValidationError as error:
-            nulls = self._nulls(error, given)
-            if not nulls:
+            pruned = without_nulls(given, self.json_schema)
+            if pruned is given:
                 raise explain(error, self._tool, given, self._known) from None
-            return self.validate({name: value for name, value in given.items() if name not in nulls})
+            return self.validate(cast("dict[str, object]", pruned))
         values, present = model.__dict__, model.__pydantic_fields_set__
         return {name: values[field] for name, field, always in self._fields if always or field in present}
 
@@ -106,11 +107,6 @@ class FunctionSchema:
         named = dict(arguments)
         in_order = [named.pop(each.name, each.default) for each in self._positional]
         return functools.partial(function, *in_order, **named)
-
-    def _nulls(self, error: ValidationError, given: Mapping[str, object]) -> set[object]:
-        optional = {each.name for each in self._parameters if each.default is not MISSING}
-        refused = {each["loc"][0] for each in error.errors(include_url=False) if each["loc"]}
-        return {name for name in refused if name in optional and given.get(str(name), MISSING) is None}
 
 
 def validated(validator: SchemaValidator, given: Mapping[str, object]) -> Any:

@@ -84,24 +84,6 @@ def extended(schema: Mapping[str, object], more: Mapping[str, object]) -> Schema
     return result
 
 
-def takes_null(schema: object, root: Mapping[str, object], depth: int = 0) -> bool:
-    """Whether null is a value of this part of the schema; a part that refers to itself without end takes none."""
-    if not isinstance(schema, Mapping):
-        return schema is True
-    part = cast("Mapping[str, object]", schema)
-    if isinstance(reference := part.get("$ref"), str):
-        return depth < 20 and takes_null(resolve(root, reference), root, depth + 1)
-    for union in ("anyOf", "oneOf"):
-        if union in part:
-            return any(takes_null(each, root, depth) for each in cast("Sequence[object]", part[union]))
-    if "allOf" in part:
-        return all(takes_null(each, root, depth) for each in cast("Sequence[object]", part["allOf"]))
-    if "const" in part or "enum" in part:
-        return None in cast("Sequence[object]", part.get("enum", [part.get("const")]))
-    kinds = part.get("type", "null")
-    return kinds == "null" or (not isinstance(kinds, str) and "null" in cast("Sequence[str]", kinds))
-
-
 def _optional(schema: Schema, names: Collection[str]) -> None:
     required = [name for name in required_of(schema) if name not in names]
     if required:

@@ -21,6 +21,7 @@ from typing_extensions import is_typeddict
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tool.arguments import InvalidArgumentsError, explain, unknown
 from agentscope_rx.tool.json_schema import resolve
+from agentscope_rx.tool.nulls import without_nulls
 from agentscope_rx.tool.schema import FunctionSchema, Generator, in_order, own, read_docstring, validated
 from agentscope_rx.tool.signature import MISSING, docstring
 
@@ -28,7 +29,7 @@ from agentscope_rx.tool.signature import MISSING, docstring
 class UnpackedSchema(FunctionSchema):
     """The schema of the one object that a function takes; `ToolDefinitionError` if there is no such."""
 
-    __slots__ = ("_adapter", "_open", "_required")
+    __slots__ = ("_adapter", "_open")
 
     def __init__(self, function: Callable[..., object], tool: str, *, receiver: bool = False) -> None:
         super().__init__(function, tool, receiver=receiver)
@@ -46,7 +47,6 @@ class UnpackedSchema(FunctionSchema):
                 properties[name].setdefault("description", said)
         self._known = list(properties)
         self._open = self.json_schema["additionalProperties"] is not False
-        self._required = cast("list[str]", self.json_schema.get("required", []))
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The object made of the arguments, under the parameter's name; `InvalidArgumentsError` if they do not fit."""
@@ -58,18 +58,15 @@ class UnpackedSchema(FunctionSchema):
         try:
             value = validated(cast("SchemaValidator", self._adapter.validator), given)
         except ValidationError as error:
-            nulls = self._nulls(error, given)
-            if nulls:
-                return self.validate({name: value for name, value in arguments.items() if name not in nulls})
+            pruned = without_nulls(given, self.json_schema)
+            if pruned is not given:
+                strays = {name: value for name, value in arguments.items() if name not in given}
+                return self.validate({**cast("dict[str, object]", pruned), **strays})
             problems = [*explain(error, self._tool, given, self._known).problems, *problems]
         else:
             if not problems:
                 return {parameter.name: value}
         raise InvalidArgumentsError(self._tool, problems)
-
-    def _nulls(self, error: ValidationError, given: Mapping[str, object]) -> set[object]:
-        refused = {each["loc"][0] for each in error.errors(include_url=False) if each["loc"]}
-        return {name for name in refused if name not in self._required and given.get(str(name), MISSING) is None}
 
 
 def _has_fields(annotation: object) -> bool:

@@ -61,6 +61,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tool import FunctionTool, InvalidArgumentsError
 from agentscope_rx.tool.json_schema import SchemaCheck
+from agentscope_rx.tool.nulls import without_nulls
 
 T = TypeVar("T")
 
@@ -486,7 +487,12 @@ JSON = st.recursive(
 def test_law_any_json_is_taken_or_refused_as_pydantic_does(number: int, value: Any):
     made, adapter = corpus()[number]
     ours = outcome(lambda given: made.validate({"x": given})["x"], value)
-    assert ours == outcome(of_json(adapter), value)
+    theirs = outcome(of_json(adapter), value)
+    if theirs == "refused":
+        # a null that says nothing is taken out, at any depth
+        heard: Any = without_nulls({"x": value}, made.parameters)
+        theirs = outcome(of_json(adapter), heard.get("x"))
+    assert ours == theirs
 
 
 _CORPUS: list[tuple[FunctionTool[Any, Any], TypeAdapter[Any]]] = []
@@ -506,6 +512,56 @@ def test_a_default_is_told_as_pydantic_tells_it_and_is_the_function_s_own(annota
     assert made.validate({}) == {}
     if outcome(of_json(TypeAdapter(annotation)), None) == "refused":
         assert made.validate({"x": None}) == {}
+
+
+def nulls(
+    person: Person,
+    points: dict[str, Point] = {},  # noqa: B006
+    pet: Pet | None = None,
+    level: int = 1,
+    open: Open | None = None,
+):
+    return everything(locals())
+
+
+ADA = {"name": "Ada"}
+
+
+@pytest.mark.parametrize(
+    ("given", "stays"),
+    [
+        ({"person": ADA, "level": None}, {"person": ADA}),
+        ({"person": {**ADA, "title": None, "tags": None}}, {"person": ADA}),
+        ({"person": ADA, "points": {"a": {"x": 1, "y": None}}}, {"person": ADA, "points": {"a": {"x": 1}}}),
+        ({"person": ADA, "pet": {"kind": "cat", "lives": None}}, {"person": ADA, "pet": {"kind": "cat"}}),
+        # null is a value here
+        ({"person": {**ADA, "address": None}, "pet": None}, {"person": {**ADA, "address": None}, "pet": None}),
+    ],
+)
+def test_a_null_that_says_nothing_counts_as_not_given(given: dict[str, Any], stays: dict[str, Any]):
+    """§22.6 case 104 (ExplicitNullOptionalField), at any depth."""
+    made = FunctionTool(nulls)
+    assert {n: plain(v) for n, v in made.validate(given).items()} == {
+        n: plain(v) for n, v in made.validate(stays).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"person": None}, "person: Input should be"),
+        ({"person": {"name": None}}, "person.name: Input should be a valid string; given null"),
+        ({"person": ADA, "points": {"a": None}}, "points.a: Input should be"),
+        ({"person": ADA, "points": {"a": {"x": None}}}, "points.a.x: Input should be a valid integer; given null"),
+        ({"person": ADA, "nothing": None}, "nothing: is not an argument of this tool"),
+        ({"person": {**ADA, "title": None}, "level": "x"}, "level: Input should be a valid integer"),
+    ],
+)
+def test_a_null_that_may_not_be_stays_an_error(given: dict[str, Any], says: str):
+    """§22.6 case 104 (ExplicitNullRequiredField, UnknownNullFieldStillFails)."""
+    with pytest.raises(InvalidArgumentsError) as caught:
+        FunctionTool(nulls).validate(given)
+    assert [problem[: len(says)] for problem in caught.value.problems] == [says]
 
 
 # --- signatures -----------------------------------------------------------------------------------------------------
