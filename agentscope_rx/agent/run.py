@@ -28,6 +28,7 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
 from agentscope_rx.reactive.fuse import Immediate, reduced
+from agentscope_rx.reactive.scope import clock_of
 from agentscope_rx.tool import Toolkit
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Done:
 class RunStats:
     """A run in progress at one moment. Ages and durations in seconds by the loop's clock.
 
+    `in_flight` are the calls that have begun, `waiting` those of this round that wait for a place, a permit or a rate.
     `queued` is how many events wait for a slow consumer; `event_age` how long ago the last event was handed on.
     """
 
@@ -75,6 +77,7 @@ class RunStats:
     model_calls: int
     tool_calls: int
     in_flight: tuple[ToolUseBlock, ...]
+    waiting: tuple[ToolUseBlock, ...]
     events: int
     queued: int
     age: float
@@ -96,6 +99,7 @@ class Run:
         "admitted",
         "begun",
         "checkpointed",
+        "clock",
         "context",
         "conversation",
         "cost",
@@ -130,6 +134,7 @@ class Run:
         "toolkit",
         "untold",
         "usage",
+        "waiting",
     )
 
     def __init__(
@@ -180,6 +185,9 @@ class Run:
         self.begun: set[str] = set()
         """The ids of the open calls that have been begun, in this run or, for all one knows, in one before it."""
         self.in_flight: dict[str, ToolUseBlock] = {}
+        self.waiting: dict[str, ToolUseBlock] = {}
+        """The calls of this round that have not begun."""
+        self.clock = clock_of(scope.loop)
         self.started = self.last_event = scope.loop.time()
         self.timers: list[TimerHandle] = []
         self.extras: dict[str, object] = {}
@@ -242,6 +250,7 @@ class Run:
             model_calls=self.model_calls,
             tool_calls=self.tool_calls,
             in_flight=tuple(self.in_flight.values()),
+            waiting=tuple(self.waiting.values()),
             events=self.seq,
             queued=0 if self.scope.demand is None else self.scope.demand.depth,
             age=now - self.started,

@@ -71,13 +71,24 @@ class RunInsideLoopError(AgentScopeError, RuntimeError):
         )
 
 
+_PASSED = {
+    "first": "gave no first item",
+    "idle": "was silent",
+    "total": "did not finish",
+    "overall": "did not finish, all its attempts together,",
+}
+
+
 class DeadlineError(AgentScopeError, TimeoutError):
-    """A deadline passed: `which` is 'first', 'idle' or 'total', `limit` its seconds, `scope` what it bounded."""
+    """A deadline passed: `which` is 'first', 'idle', 'total' or, for all attempts together, 'overall'.
+
+    `limit` are its seconds, `scope` is what it bounded.
+    """
 
     retryable = True
 
     def __init__(self, which: str, limit: float, scope: str = "operation") -> None:
-        what = {"first": "gave no first item", "idle": "was silent", "total": "did not finish"}.get(which, which)
+        what = _PASSED.get(which, which)
         super().__init__(f"{scope} {what} within {limit:g} s")
         self.which = which
         self.limit = limit

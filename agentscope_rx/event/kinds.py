@@ -240,6 +240,10 @@ class ActingChunkEvent(Event):
     tool_use: ToolUseBlock = field(default_factory=lambda: ToolUseBlock("", ""))
     chunk: ToolResultBlock = field(default_factory=lambda: ToolResultBlock("", ""))
     is_last: bool = False
+    queued: float | None = None
+    """With the result: the seconds that the call waited before it began, or until the end if it never did."""
+    elapsed: float | None = None
+    """With the result: the seconds that it ran; None if it never began."""
 
     @property
     def text(self) -> str:
@@ -258,6 +262,13 @@ class PostActingEvent(Event):
     tool_use: ToolUseBlock = field(default_factory=lambda: ToolUseBlock("", ""))
     message: Msg = field(default_factory=lambda: Msg.tool(()))
     stop_requested: bool = False
+    queued: float | None = None
+    """Read-only: the seconds that the call waited before it began, or until the end if it never did.
+
+    For its place in the round, its tool's permit or rate, calls that run alone. None if it was not to run at all.
+    """
+    elapsed: float | None = None
+    """Read-only: the seconds that it ran, all attempts together; None if it never began."""
     schema: _Schema = field(default=None, compare=False, repr=False)
     """Read-only: the tool as the model sees it; None if there is none of this name."""
     history: _History = field(default=(), compare=False, repr=False)

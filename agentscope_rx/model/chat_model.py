@@ -2,9 +2,10 @@
 
 A provider implements `do_stream`, one attempt. `stream` puts the deadlines and the retries around it, in that order:
 
-    defer(do_stream) |> timeout(first, idle, total) |> retry(policy)
+    defer(do_stream) |> timeout(first, idle, total) |> retry(policy) |> timeout(total_timeout)
 
-so each attempt has its own clock, is really made anew, and is announced in-band by a `RetryNotice`.
+so each attempt has its own clock, is really made anew, and is announced in-band by a `RetryNotice`; the last deadline,
+if there is one, bounds them all and the waits between them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class _Plan(NamedTuple):
     options: GenerateOptions
     deadlines: Operator[ChatResponse, ChatResponse]
     again: Operator[ChatResponse, ChatResponse] | None
+    overall: Operator[ChatResponse, ChatResponse] | None
 
 
 class ChatModel(ABC):
@@ -76,24 +78,27 @@ class ChatModel(ABC):
         `ModelError`. Retries only happen while no content has been emitted.
         Cancels: the request in progress, or the wait before the next one.
         """
-        merged, deadlines, again = self._plan(options)
+        merged, deadlines, again, overall = self._plan(options)
         attempt: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
         bounded = attempt.pipe(deadlines)
-        return bounded if again is None else bounded.pipe(again)
+        tried = bounded if again is None else bounded.pipe(again)
+        return tried if overall is None else tried.pipe(overall)
 
     def _plan(self, options: GenerateOptions | None) -> _Plan:
         """What is made of the options once: an agent gives the same object in every round."""
         if self._last is None or self._last[0] is not options or self._last[1] is not self.options:
             merged = (options or self.options).over(self.options)
             config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
+            late, whole = _late(self.model_name, self.provider), config.limit("total_timeout")
             deadlines = timeout(
                 first=config.limit("first_chunk_timeout"),
                 idle=config.limit("idle_timeout"),
                 total=config.limit("timeout"),
-                error=_late(self.model_name, self.provider),
+                error=late,
             )
+            overall = None if whole is None else timeout(total=whole, error=lambda _, limit: late("overall", limit))
             again = retry(config.policy(), notice=_notice) if config.retries else None
-            self._last = (options, self.options, _Plan(merged, deadlines, again))
+            self._last = (options, self.options, _Plan(merged, deadlines, again, overall))
         return self._last[2]
 
     def __repr__(self) -> str:

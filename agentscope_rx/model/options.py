@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Final, Literal, Self, TypeGuard
+from typing import Final, Literal, Self, TypeGuard, cast
 
 from tenacity import RetryCallState
 from tenacity.stop import stop_after_attempt, stop_base
@@ -17,6 +17,7 @@ from tenacity.wait import wait_base, wait_exponential
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.frozen import EMPTY, freeze
+from agentscope_rx.model.retryable import asked_wait, is_retryable
 from agentscope_rx.reactive.retry import RetryPolicy, jittered
 
 
@@ -60,37 +61,31 @@ class ToolChoice:
         return cls("specific", tool)
 
 
-def is_retryable(error: BaseException) -> bool:
-    """What the error says of itself in `retryable`; OS-level I/O errors and timeouts are, anything else is not."""
-    answer = getattr(error, "retryable", None)
-    if isinstance(answer, bool):
-        return answer
-    return isinstance(error, (TimeoutError, ConnectionError))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionConfig:
     """How long one attempt may take, and how often and when to try again. Seconds throughout; None is no limit.
 
     `timeout` bounds one attempt as a whole, `first_chunk_timeout` the wait for its first chunk, `idle_timeout` the
-    silence between chunks. The waits between attempts are `initial_backoff`, times `backoff_multiplier` each, at
-    most `max_backoff`, +-50 % jitter, and never less than what the provider's Retry-After asks for. `wait`, `stop`
-    take tenacity objects instead, if given. `retry_on` says which errors are worth another attempt.
+    silence between chunks; `total_timeout` bounds all attempts and the waits between them together. The waits are
+    `initial_backoff`, times `backoff_multiplier` each, at most `max_backoff`, +-50 % jitter, and never less than what a
+    Retry-After asks for. `wait`, `stop` take tenacity objects instead, if given. `retry_on` says which errors are worth
+    another attempt: an exception type, a tuple of them, or a function; `is_retryable` unless given.
     """
 
     timeout: float | Unset | None = UNSET
     first_chunk_timeout: float | Unset | None = UNSET
     idle_timeout: float | Unset | None = UNSET
+    total_timeout: float | Unset | None = UNSET
     max_attempts: int | Unset = UNSET
     initial_backoff: float | Unset = UNSET
     max_backoff: float | Unset = UNSET
     backoff_multiplier: float | Unset = UNSET
-    retry_on: Callable[[BaseException], bool] | Unset = UNSET
+    retry_on: Callable[[BaseException], bool] | type[BaseException] | tuple[type[BaseException], ...] | Unset = UNSET
     wait: wait_base | Unset = UNSET
     stop: stop_base | Unset = UNSET
 
     def __post_init__(self) -> None:
-        for name in ("timeout", "first_chunk_timeout", "idle_timeout"):
+        for name in ("timeout", "first_chunk_timeout", "idle_timeout", "total_timeout"):
             limit: object = getattr(self, name)
             if limit is not UNSET and limit is not None and not (_is_number(limit) and limit > 0):
                 raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {limit!r}.")
@@ -104,7 +99,8 @@ class ExecutionConfig:
             delay: object = getattr(self, name)
             if delay is not UNSET and not (_is_number(delay) and delay >= 0):
                 raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay!r}.")
-        for name in ("retry_on", "wait", "stop"):
+        _check_kinds(self.retry_on)
+        for name in ("wait", "stop"):
             value: object = getattr(self, name)
             if value is not UNSET and not callable(value):
                 raise ConfigurationError(f"{name} must be callable, not {value!r:.60}.")
@@ -116,7 +112,7 @@ class ExecutionConfig:
         given = {f.name: getattr(other, f.name) for f in fields(self) if getattr(self, f.name) is UNSET}
         return replace(self, **given)
 
-    def limit(self, name: Literal["timeout", "first_chunk_timeout", "idle_timeout"]) -> float | None:
+    def limit(self, name: Literal["timeout", "first_chunk_timeout", "idle_timeout", "total_timeout"]) -> float | None:
         """The seconds of one deadline; None if there is none."""
         value: float | Unset | None = getattr(self, name)
         return None if value is UNSET else value
@@ -139,15 +135,42 @@ class ExecutionConfig:
                 ),
                 source=jitter,
             )
-        retry_on = is_retryable if self.retry_on is UNSET else self.retry_on
+        retry_on = _predicate(self.retry_on)
 
         def retry(state: RetryCallState) -> bool:
             error = state.outcome.exception() if state.outcome else None
             return error is not None and retry_on(error)
 
         return RetryPolicy(
-            stop=stop_after_attempt(attempts) if self.stop is UNSET else self.stop, wait=wait, retry=retry
+            stop=stop_after_attempt(attempts) if self.stop is UNSET else self.stop,
+            wait=wait,
+            retry=retry,
+            asked=asked_wait,
+            within=self.limit("total_timeout"),
         )
+
+
+def _check_kinds(retry_on: object) -> None:
+    """What `retry_on` may be; a type that is no exception would pass for a function."""
+    kinds = cast("tuple[object, ...]", retry_on) if isinstance(retry_on, tuple) else (retry_on,)
+    typed = isinstance(retry_on, (tuple, type))
+    if retry_on is UNSET or (not typed and callable(retry_on)):
+        return
+    if not (typed and kinds and all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds)):
+        raise ConfigurationError(
+            "retry_on must be an exception type, a tuple of them, or a function of the error that says whether to try "
+            f"again, not {retry_on!r:.60}."
+        )
+
+
+def _predicate(
+    retry_on: Callable[[BaseException], bool] | type[BaseException] | tuple[type[BaseException], ...] | Unset,
+) -> Callable[[BaseException], bool]:
+    if retry_on is UNSET:
+        return is_retryable
+    if isinstance(retry_on, (type, tuple)):
+        return lambda error: isinstance(error, retry_on)
+    return retry_on
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -16,6 +16,7 @@ from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
 from agentscope_rx.reactive.paced import paced
+from agentscope_rx.reactive.permits import Permits, PermitStatistics, Rate, admitted
 from agentscope_rx.reactive.recurse import Tail, recurse, tail
 from agentscope_rx.reactive.retry import Attempt, RetryPolicy, jittered, retry
 from agentscope_rx.reactive.runtime import SourceCancelledError
@@ -48,12 +49,16 @@ __all__ = [
     "Flow",
     "FlowIterator",
     "Overflow",
+    "PermitStatistics",
+    "Permits",
+    "Rate",
     "RetryPolicy",
     "Scope",
     "Signal",
     "SourceCancelledError",
     "Tail",
     "WorkerStatistics",
+    "admitted",
     "and_then",
     "catch",
     "concat",

@@ -4,13 +4,14 @@
     b        -q--B|
     result   -qp-----AB|       p, q are live (they pass at once), A and B are results (in order)
 
-A flow that has its turn passes straight through; the results of the others wait for theirs.
+A flow that has its turn passes straight through; the results of the others wait for theirs. One that is to be `alone`
+is a barrier: it begins when all before it have ended, and those behind it when it has ended.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar, cast
 
 from reactivex import Observable, abc
@@ -28,8 +29,11 @@ def merge_ordered(
     *,
     max_concurrency: int = 16,
     live: Callable[[T], bool] | None = None,
+    alone: Collection[int] = (),
 ) -> Flow[T]:
-    """Emits results in the order of `sources`, runs at most `max_concurrency` of them at once.
+    """Emits results in the order of `sources`, begins them in that order, at most `max_concurrency` at once.
+
+    `alone` are the indices of those that run by themselves.
 
     Signals: values for which `live(value)` holds, as they come; all others in order; the first error, which disposes
     the rest; completion when all have completed.
@@ -40,12 +44,13 @@ def merge_ordered(
     if len(sources) == 1:
         # its turn from the start
         return flow(cast("Observable[T]", sources[0]))
-    return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live).start())
+    return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live, alone).start())
 
 
 class _Merge(Link, Generic[T]):
     __slots__ = (
         "_active",
+        "_alone",
         "_limit",
         "_live",
         "_running",
@@ -63,6 +68,7 @@ class _Merge(Link, Generic[T]):
         sources: Sequence[abc.ObservableBase[T]],
         limit: int,
         live: Callable[[T], bool] | None,
+        alone: Collection[int],
     ) -> None:
         # or ended
         self.disposed = False
@@ -72,6 +78,7 @@ class _Merge(Link, Generic[T]):
         self._sources = sources
         self._limit = limit
         self._live = live
+        self._alone = alone
         self._running: deque[_Lane[T]] = deque()
         self._turn = 0
         self._active = 0
@@ -93,7 +100,11 @@ class _Merge(Link, Generic[T]):
                 self._turn += 1
                 if self._running:
                     self._running[0].flush(self.sink)
-            elif started < len(self._sources) and self._active < self._limit:
+            elif (
+                started < len(self._sources)
+                and self._active < self._limit
+                and not (self._alone and self._barred(started))
+            ):
                 source = self._sources[started]
                 started += 1
                 self._active += 1
@@ -106,6 +117,10 @@ class _Merge(Link, Generic[T]):
         if not self.disposed and not self._running and started == len(self._sources):
             self.disposed = True
             self.sink.on_completed()
+
+    def _barred(self, index: int) -> bool:
+        """Whether this one, or the one before it, is to be alone and would not be."""
+        return self._active > 0 and (index in self._alone or index - 1 in self._alone)
 
     def lane_next(self, lane: _Lane[T], value: T) -> None:
         if self.disposed:

@@ -74,8 +74,12 @@ class _Blocking(Generic[T]):
         def done(value: object, error: BaseException | None) -> None:
             self._scope.call_from_thread(then, value, error)
 
+        over: Callable[[], object] | None = None
+        if (lease := self._scope.work.lease) is not None:
+            lease.hold()
+            over = lease.let_go
         try:
-            self._job = WORKERS.submit(self._context, call, done, self._executor, late)
+            self._job = WORKERS.submit(self._context, call, done, self._executor, late, over)
         except RuntimeError as failure:
             # an executor that has been shut down
             refusal = failure

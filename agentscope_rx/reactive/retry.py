@@ -33,18 +33,26 @@ _ONCE = stop_after_attempt(1)
 _AT_ONCE = wait_none()
 
 
+def _own_wish(error: BaseException) -> float | None:
+    asked: object = getattr(error, "retry_after", None)
+    return asked if isinstance(asked, (int, float)) else None
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When to try again: tenacity's `stop`, `wait` and `retry`, asked with a state filled from the loop's clock.
 
-    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. An error's own
-    `retry_after` (seconds) makes the wait at least as long. `discards`: try again although values were emitted.
+    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. The seconds
+    that the error asks for, by `asked(error)`, make the wait at least as long. `discards`: try again although values
+    were emitted. `within`: a wait that would last until so many seconds after the beginning, or longer, is not begun.
     """
 
     stop: stop_base | Callable[[RetryCallState], bool] = _ONCE
     wait: wait_base | Callable[[RetryCallState], float] = _AT_ONCE
     retry: Callable[[RetryCallState], bool] = lambda state: True
     discards: bool = False
+    asked: Callable[[BaseException], float | None] = _own_wish
+    within: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +200,11 @@ class _Retry(Link, Generic[T]):
         if not self._policy.retry(state):
             return None
         delay = max(0.0, float(self._policy.wait(state)))
-        asked = getattr(error, "retry_after", None)
-        if isinstance(asked, (int, float)):
-            delay = max(delay, float(asked))
+        delay = max(delay, self._policy.asked(error) or 0.0)
+        within = self._policy.within
+        if within is not None and self._scope.loop.time() - self._started + delay >= within:
+            # it would only be cut off, and the error forgotten
+            return None
         state.upcoming_sleep = delay
         return None if self._policy.stop(state) else delay
 

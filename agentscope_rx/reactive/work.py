@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
+
+if TYPE_CHECKING:
+    from agentscope_rx.reactive.gate import Lease
 
 
 class CleanUpTimeoutError(AgentScopeError):
@@ -20,11 +24,13 @@ class CleanUpTimeoutError(AgentScopeError):
 class Work:
     """Counts what is under way in a scope and tells when nothing is."""
 
-    __slots__ = ("_parent", "_waiting", "count")
+    __slots__ = ("_parent", "_waiting", "count", "lease")
 
     def __init__(self, parent: Work | None = None) -> None:
         self._parent = parent
         self.count = 0
+        self.lease: Lease | None = None if parent is None else parent.lease
+        """What calls on threads keep until they have really ended, whoever still waits for them."""
         self._waiting: list[Callable[[], object]] = []
 
     def begin(self) -> None:

@@ -30,10 +30,11 @@ class WorkerStatistics(NamedTuple):
 class Job:
     """One blocking call; `done(value, error)` is called on its thread unless it was abandoned before it ended.
 
-    If it was, `late()` is called there instead, once it has ended.
+    If it was, `late()` is called there instead, once it has ended. `over()` is called once, on any thread, when nothing
+    of it is left to come: it has ended, or it will never begin.
     """
 
-    __slots__ = ("_abandoned", "_call", "_context", "_done", "_ended", "_late", "_pool", "_started")
+    __slots__ = ("_abandoned", "_call", "_context", "_done", "_ended", "_late", "_over", "_pool", "_started")
 
     def __init__(
         self,
@@ -42,12 +43,14 @@ class Job:
         call: Callable[[], object],
         done: Callable[[object, BaseException | None], None],
         late: Callable[[], object] | None,
+        over: Callable[[], object] | None = None,
     ) -> None:
         self._pool = pool
         self._context = context
         self._call = call
         self._done = done
         self._late = late
+        self._over = over
         self._started = False
         self._abandoned = False
         self._ended = False
@@ -61,7 +64,9 @@ class Job:
             self._pool.outstanding -= 1
             if self._started:
                 self._pool.abandoned += 1
-            return self._started
+                return True
+        self._is_over()
+        return False
 
     def run(self) -> None:
         """Do the work; called by a worker thread, once."""
@@ -82,6 +87,7 @@ class Job:
             if not self._abandoned:
                 self._pool.running -= 1
         if not self._abandoned:
+            self._is_over()
             self._settle(value, failure)
             return
         try:
@@ -91,6 +97,7 @@ class Job:
             with self._pool.lock:
                 self._pool.running -= 1
                 self._pool.abandoned -= 1
+            self._is_over()
 
     def refused(self, future: Future[None]) -> None:
         """The caller's executor is through with the job: make sure that its outcome was told, whatever it did."""
@@ -98,8 +105,13 @@ class Job:
             if self._started or self._abandoned:
                 return
             self._ended = True
+        self._is_over()
         failure = None if future.cancelled() else future.exception()
         self._settle(None, failure or RuntimeError("The executor dropped the job before it began."))
+
+    def _is_over(self) -> None:
+        if self._over is not None:
+            self._over()
 
     def _settle(self, value: object, failure: BaseException | None) -> None:
         try:
@@ -132,9 +144,10 @@ class WorkerPool:
         done: Callable[[object, BaseException | None], None],
         executor: Executor | None = None,
         late: Callable[[], object] | None = None,
+        over: Callable[[], object] | None = None,
     ) -> Job:
         """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done` (see `Job`)."""
-        job = Job(self, context, call, done, late)
+        job = Job(self, context, call, done, late, over)
         if executor is not None:
             with self.lock:
                 self.outstanding += 1

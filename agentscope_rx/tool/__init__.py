@@ -1,9 +1,10 @@
 """Tools: functions that a model may call, and the toolkit that calls them."""
 
+from agentscope_rx.reactive import Rate
 from agentscope_rx.tool.approval import ApprovalPolicy
 from agentscope_rx.tool.arguments import InvalidArgumentsError
 from agentscope_rx.tool.context import ToolContext
-from agentscope_rx.tool.event import ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolRetry
 from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.inject import Inject
 from agentscope_rx.tool.tool import FunctionTool, Tool, tool
@@ -17,7 +18,9 @@ __all__ = [
     "FunctionTool",
     "Inject",
     "InvalidArgumentsError",
+    "Rate",
     "Tool",
+    "ToolBegun",
     "ToolChunk",
     "ToolContext",
     "ToolEvent",

@@ -1,10 +1,10 @@
 """One call of one tool, from the model's request to exactly one result.
 
-    look up -> malformed JSON? -> validate -> [ inject -> run -> timeout ] -> retry -> result
-       |             |               |                 per attempt             |
-    not_found   invalid_arguments  invalid_arguments             timeout | failed | suspended
+    look up -> malformed JSON? -> validate -> wait -> [ inject -> run -> timeout ] -> retry -> total timeout -> result
+       |             |               |       limits             per attempt                       |
+    not_found   invalid_arguments  invalid_arguments                                timeout | failed | suspended
 
-    --chunk--chunk--X(retry)--chunk--result|
+    ..begun--chunk--chunk--X(retry)--chunk--result|
 
 Whatever a tool does wrong becomes a result that the model sees. Only a cancellation from outside passes as an error.
 A `ToolSuspend` is no failure: the result that it becomes is the placeholder of a call that waits.
@@ -13,10 +13,10 @@ A `ToolSuspend` is no failure: the result that it becomes is the placeholder of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import cast
+from typing import NamedTuple, cast
 
 from reactivex import Observable
 from tenacity import RetryCallState
@@ -25,12 +25,25 @@ from agentscope_rx.errors import ToolSuspend
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.options import UNSET, ExecutionConfig
-from agentscope_rx.reactive import Attempt, Flow, RetryPolicy, SourceCancelledError, defer, retry, timeout
+from agentscope_rx.reactive import (
+    Attempt,
+    Flow,
+    RetryPolicy,
+    Signal,
+    SourceCancelledError,
+    admitted,
+    concat,
+    defer,
+    just,
+    retry,
+    timeout,
+)
+from agentscope_rx.reactive.gate import Gate
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.emitting import emitting
-from agentscope_rx.tool.event import ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolRetry
 from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed, suspended
 from agentscope_rx.tool.postprocess import postprocessed
 from agentscope_rx.tool.result import result_of
@@ -43,7 +56,7 @@ _log = logging.getLogger("agentscope_rx")
 class Plan:
     """A config compiled: the operators that a call needs, and none that it does not."""
 
-    __slots__ = ("deadlines", "policy")
+    __slots__ = ("deadlines", "overall", "policy")
 
     def __init__(self, config: ExecutionConfig, name: str) -> None:
         first, idle = config.limit("first_chunk_timeout"), config.limit("idle_timeout")
@@ -55,6 +68,10 @@ class Plan:
         bounded = first is not None or idle is not None or total is not None
         self.deadlines: Callable[[Observable[object]], Flow[object]] | None = (
             timeout(first=first, idle=idle, total=total, error=late) if bounded else None
+        )
+        whole = config.limit("total_timeout")
+        self.overall: Callable[[Observable[object]], Flow[object]] | None = (
+            None if whole is None else timeout(total=whole, error=lambda _, limit: late("overall", limit))
         )
         once = config.stop is UNSET and config.max_attempts in (UNSET, 1)
         self.policy: RetryPolicy | None = None if once else _policy(config)
@@ -77,12 +94,14 @@ def run_tool(
     plan: Plan,
     executor: Executor | None = None,
     context: ToolContext | None = None,
+    limits: Limits | None = None,
 ) -> Flow[ToolEvent]:
     """Runs one call and emits exactly one `ToolResultBlock`, last; each subscription is a new call.
 
-    Signals: chunks and retry notices as they come, the result, completion; `SourceCancelledError` if the loop is
-    being shut down. No other error.
-    Cancels: the attempt in progress or the wait for the next.
+    Signals: `ToolBegun` if there are `limits`, when they let it begin; chunks and retry notices as they come, the
+    result, completion; `SourceCancelledError` if the loop is being shut down. No other error. Completion alone if one
+    of the limits' `stop` signals fires before it has begun.
+    Cancels: the wait, the attempt in progress or the wait for the next.
     """
 
     def connect(sink: Sink[ToolEvent], scope: Scope) -> None:
@@ -98,10 +117,27 @@ def run_tool(
         except Exception as error:
             running.on_error(error)
             return
-        attach(_Attempts(tool, call, arguments, executor, context).flow(plan), running, scope)
+        attempts = _Attempts(tool, call, arguments, executor, context)
+        if limits is None:
+            attach(attempts.flow(plan), running, scope)
+            return
+        running.waiting = True
+        attach(limits.kept(call, attempts.flow(plan, limits.pace)), running, scope)
 
     events = Flow(connect)
     return events if tool.postprocess is None else postprocessed(events, call, tool.postprocess, plan.deadlines)
+
+
+class Limits(NamedTuple):
+    """What one call waits for before it begins: room in all gates at one moment. `pace`: further attempts wait, too."""
+
+    gates: Sequence[Gate]
+    pace: Gate | None = None
+    stop: Sequence[Signal] = ()
+
+    def kept(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
+        """The source when its time has come, announced."""
+        return admitted(self.gates, lambda queued: concat(just(ToolBegun(call, queued)), source), stop=self.stop)
 
 
 class _Attempts:
@@ -123,14 +159,25 @@ class _Attempts:
         self._executor = executor
         self._context = context
 
-    def flow(self, plan: Plan) -> Flow[object]:
+    def flow(self, plan: Plan, pace: Gate | None = None) -> Flow[object]:
         """Raw values and retry notices, with the operators of the plan."""
         source = defer(self._begin)
         if plan.deadlines is not None:
             source = plan.deadlines(source)
         if plan.policy is not None:
+            if pace is not None:
+                source = self._paced(source, pace)
             source = retry(plan.policy, notice=self._notice)(source)
-        return source
+        return source if plan.overall is None else plan.overall(source)
+
+    def _paced(self, attempt: Flow[object], pace: Gate) -> Flow[object]:
+        """Each attempt in its time; the first has waited for it already."""
+
+        def begin() -> Flow[object]:
+            # urgent: it has its permits already, and those who wait for them must not be before it here
+            return attempt if self._validated is not None else admitted((pace,), lambda queued: attempt, urgent=True)
+
+        return defer(begin)
 
     def _begin(self) -> Flow[object]:
         arguments, self._validated = self._validated, None
@@ -152,7 +199,7 @@ class _Nothing:
 class _Running:
     """Turns raw values into chunks and, at the end, the last of them into the result."""
 
-    __slots__ = ("_call", "_held", "_last", "_sink", "_streams", "_upstream", "disposed")
+    __slots__ = ("_call", "_held", "_last", "_sink", "_streams", "_upstream", "disposed", "waiting")
 
     def __init__(self, sink: Sink[ToolEvent], call: ToolUseBlock, streams: bool) -> None:
         self._sink = sink
@@ -163,6 +210,7 @@ class _Running:
         self._last: ToolResultBlock | None = None
         self._upstream: Upstream | None = None
         self.disposed = False
+        self.waiting = False
 
     def on_subscribe(self, upstream: Upstream) -> None:
         self._upstream = upstream
@@ -171,9 +219,11 @@ class _Running:
 
     def on_next(self, value: object) -> None:
         kind = type(value)
-        if kind is ToolChunk or kind is ToolRetry:
+        if kind is ToolChunk or kind is ToolRetry or kind is ToolBegun:
             if kind is ToolRetry:
                 self._held, self._last = _Nothing, None
+            elif kind is ToolBegun:
+                self.waiting = False
             self._sink.on_next(cast("ToolEvent", value))
             return
         if not self._streams:
@@ -192,6 +242,9 @@ class _Running:
 
     def on_completed(self) -> None:
         self._upstream = None
+        if self.waiting:
+            self._sink.on_completed()
+            return
         value = self._held if self._held is not _Nothing else self._last
         try:
             result = result_of(self._call, value)

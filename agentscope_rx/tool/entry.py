@@ -10,11 +10,12 @@ from agentscope_rx.tool.tool import Tool
 class Entry:
     """A registered tool with what is made of it once: its schema, and the plan for the config last asked for."""
 
-    __slots__ = ("_planned", "schema", "tool")
+    __slots__ = ("_planned", "limits", "schema", "tool")
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         self.schema = tool.schema
+        self.limits = tool.limits
         self._planned: tuple[ExecutionConfig | None, Plan] | None = None
 
     def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:

@@ -8,6 +8,14 @@ from agentscope_rx.message import OutputBlock, ToolResultBlock, ToolUseBlock
 
 
 @dataclass(frozen=True, slots=True)
+class ToolBegun:
+    """A call that has limits to keep begins, after `queued` seconds of waiting; other calls begin without a word."""
+
+    call: ToolUseBlock
+    queued: float
+
+
+@dataclass(frozen=True, slots=True)
 class ToolChunk:
     """Progress of a call, to be shown; the result follows."""
 
@@ -26,5 +34,5 @@ class ToolRetry:
     discarded: bool
 
 
-ToolEvent = ToolChunk | ToolRetry | ToolResultBlock
-"""What a call signals: progress, and last its one result."""
+ToolEvent = ToolBegun | ToolChunk | ToolRetry | ToolResultBlock
+"""What a call signals: that it begins if it might have waited, progress, and last its one result."""

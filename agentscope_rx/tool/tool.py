@@ -21,10 +21,11 @@ from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.message import ToolUseBlock
 from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.model.options import ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow
+from agentscope_rx.reactive import Flow, Rate
 from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.lift import kind_of, lift
+from agentscope_rx.tool.limits import ToolLimits, limits_of
 from agentscope_rx.tool.postprocess import Postprocess
 from agentscope_rx.tool.schema import FunctionSchema
 from agentscope_rx.tool.signature import default_name, has_receiver, plain_function
@@ -48,7 +49,7 @@ class Tool(ABC):
     `parameters` is a JSON schema of type object. `streams` says that every value before the last is progress, to be
     shown as it comes. `execution_config` wins over the toolkit's and the agent's. A call that `requires_approval` (all
     of them, or those whose validated arguments the function says) waits for a person; one that is not `interruptible`
-    runs to its end when the run is interrupted.
+    runs to its end when the run is interrupted. `max_concurrency`, `rate` and `exclusive`: see `tool.limits`.
     """
 
     name: str
@@ -59,6 +60,9 @@ class Tool(ABC):
     streams: bool = False
     requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False
     interruptible: bool = True
+    max_concurrency: int | None = None
+    rate: Rate | None = None
+    exclusive: bool = False
     postprocess: Postprocess | None = None
     """What becomes of each result (see `tool.postprocess`)."""
 
@@ -68,6 +72,14 @@ class Tool(ABC):
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
         cls.takes_context = cls.call_with is not Tool.call_with
+
+    @property
+    def limits(self) -> ToolLimits:
+        """The gates that all calls of this tool go through; a tool that wraps another gives the other's."""
+        own = cast("dict[str, ToolLimits]", self.__dict__)
+        if "_limits" not in own:
+            own.setdefault("_limits", limits_of(self.name, self.max_concurrency, self.rate, self.exclusive))
+        return own["_limits"]
 
     @property
     def schema(self) -> ToolSchema:
@@ -116,6 +128,9 @@ class FunctionTool(Tool, Generic[P, R_co]):
         executor: Executor | None = None,
         requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
         interruptible: bool = True,
+        max_concurrency: int | None = None,
+        rate: Rate | None = None,
+        exclusive: bool = False,
         unpack: bool = False,
     ) -> None:
         raw, by_class, waits = _receiving(function)
@@ -142,6 +157,11 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.executor = executor
         self.requires_approval = check_mark(given, requires_approval)
         self.interruptible = interruptible
+        self.max_concurrency = max_concurrency
+        self.rate = rate
+        self.exclusive = exclusive
+        # made now, to be one for all that it will be bound to
+        self._limits = limits_of(given, max_concurrency, rate, exclusive)
         self.streams = self._kind.streams
 
     @property
@@ -249,6 +269,9 @@ def tool(
     executor: Executor | None = None,
     requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     interruptible: bool = True,
+    max_concurrency: int | None = None,
+    rate: Rate | None = None,
+    exclusive: bool = False,
     unpack: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
@@ -262,6 +285,9 @@ def tool(
     executor: Executor | None = None,
     requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     interruptible: bool = True,
+    max_concurrency: int | None = None,
+    rate: Rate | None = None,
+    exclusive: bool = False,
     unpack: bool = False,
 ) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
@@ -270,6 +296,7 @@ def tool(
     to the schema; `execution_config` bounds and retries each call; a blocking function runs on `executor`. Calls wait
     for a person if `requires_approval` says so; `interruptible=False` lets a call run to its end at an interruption.
     With `unpack=True` the fields of the only parameter, a model, a dataclass or a TypedDict, are the tool's parameters.
+    `max_concurrency` at once, a `rate` of beginnings, `exclusive` in its round: see `tool.limits`.
     Raises `ToolDefinitionError` if no schema can be made from it.
     """
 
@@ -283,6 +310,9 @@ def tool(
             executor=executor,
             requires_approval=requires_approval,
             interruptible=interruptible,
+            max_concurrency=max_concurrency,
+            rate=rate,
+            exclusive=exclusive,
             unpack=unpack,
         )
 

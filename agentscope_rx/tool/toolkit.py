@@ -8,21 +8,23 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Self, cast, overload
+from typing import Self, cast, get_args, overload
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, defer, just, merge_ordered
+from agentscope_rx.reactive import Flow, Permits, Signal, defer, just, merge_ordered
 from agentscope_rx.tool.approval import ApprovalPolicy, check_policy, needs_approval
-from agentscope_rx.tool.call import run_tool
+from agentscope_rx.tool.call import Limits, run_tool
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.event import ToolEvent
 from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.failure import not_available, not_found
+from agentscope_rx.tool.limits import UNLIMITED
 from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
 from agentscope_rx.tool.registering import Registering
+from agentscope_rx.tool.round import OnFailure, Round, together
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import wraps
 
@@ -38,6 +40,8 @@ class Toolkit(Registering):
     most `max_concurrency` of them, or one after the other with `parallel=False`. Blocking functions without an
     executor of their own run on `executor`. `approval` says which calls wait for a person (see `tool.approval`).
     Tools may be in groups that are switched on and off (see `tool.groups`).
+    `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; `on_failure`
+    says whether a failed call ends the others of its batch. What the tools say of their own limits: see `tool.limits`.
     """
 
     def __init__(
@@ -49,6 +53,8 @@ class Toolkit(Registering):
         execution_config: ExecutionConfig | None = None,
         executor: Executor | None = None,
         approval: ApprovalPolicy | None = None,
+        max_concurrency_total: int | None = None,
+        on_failure: OnFailure = "collect",
     ) -> None:
         if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
@@ -58,6 +64,11 @@ class Toolkit(Registering):
         self.max_concurrency = max_concurrency
         self.executor = executor
         self.approval = check_policy(approval)
+        if on_failure not in get_args(OnFailure):
+            raise ConfigurationError(f"on_failure must be one of {get_args(OnFailure)}, not {on_failure!r:.60}.")
+        self.on_failure: OnFailure = on_failure
+        # shared with copies and overlays: it protects what their tools have in common
+        self._total = () if max_concurrency_total is None else (Permits(max_concurrency_total, shared=True),)
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._base: Toolkit | None = None
         self._entries: dict[str, Entry] = {}
@@ -211,15 +222,23 @@ class Toolkit(Registering):
         return needs_approval(entry.tool, call, self.approval)
 
     def call(
-        self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, context: ToolContext | None = None
+        self,
+        call: ToolUseBlock,
+        *,
+        config: ExecutionConfig | None = None,
+        context: ToolContext | None = None,
+        within: Round | None = None,
+        stop: Sequence[Signal] = (),
     ) -> Flow[ToolEvent]:
         """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
 
         `context` is what a tool that asks for it gets; without one it gets one without a run. Approval is not asked
-        here: whoever calls has it.
+        here: whoever calls has it. A call that has limits to keep waits until it may begin: a place in its round is
+        one of them, if it is called `within` one. One of the `stop` signals ends the wait, and with it the flow.
 
-        Signals: `ToolChunk`, `ToolRetry` as they come, the result, completion; no error but `SourceCancelledError`.
-        Cancels: the call: an async tool's `finally` blocks run, a blocking one is abandoned.
+        Signals: `ToolBegun` of a call that has limits to keep; `ToolChunk`, `ToolRetry` as they come, the result,
+        completion; no error but `SourceCancelledError`.
+        Cancels: the wait or the call: an async tool's `finally` blocks run, a blocking one is abandoned.
         """
 
         def look_up() -> Flow[ToolEvent]:
@@ -231,9 +250,30 @@ class Toolkit(Registering):
             given = context
             if given is None and entry.tool.takes_context:
                 given = ToolContext(call, toolkit=self)
-            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, given)
+            slots = None if within is None else within.slots
+            limits = None
+            if entry.limits is not UNLIMITED or self._total or slots is not None:
+                gates = (*entry.limits.gates, *self._total, *(() if slots is None else (slots,)))
+                limits = Limits(gates, entry.limits.pace, stop)
+            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, given, limits)
 
         return defer(look_up)
+
+    def waits(self, tool: Tool, within: Round | None = None) -> bool:
+        """Whether a call of this tool may have to wait before it begins: it then tells of it by `ToolBegun`."""
+        limited = tool.limits is not UNLIMITED or bool(self._total)
+        return limited or (within is not None and within.slots is not None)
+
+    def round(self, calls: Sequence[ToolUseBlock | None]) -> Round:
+        """What these calls are to each other; None in the place of a call stands for one that is not to run."""
+        entries = [None if call is None else self._entry(call.name) for call in calls]
+        return Round(
+            len(calls),
+            self.max_concurrency if self.parallel else 1,
+            waits=bool(self._total) or any(entry is not None and entry.limits is not UNLIMITED for entry in entries),
+            alone=[index for index, entry in enumerate(entries) if entry is not None and entry.tool.exclusive],
+            cancels=self.on_failure == "cancel_siblings",
+        )
 
     def call_all(
         self,
@@ -247,14 +287,26 @@ class Toolkit(Registering):
         Each call gets `context` as its own: with its call in the place of the one there.
 
         Signals: progress of all calls as it comes; each result as soon as its turn comes; completion. One failing
-        tool does not touch the others.
+        tool does not touch the others, but with `on_failure="cancel_siblings"`.
         Cancels: the calls in progress; those not begun never begin.
         """
-        return merge_ordered(
-            [self.call(each, config=config, context=context) for each in calls],
-            max_concurrency=self.max_concurrency if self.parallel else 1,
-            live=_is_progress,
-        )
+
+        def begin() -> Flow[ToolEvent]:
+            within = self.round(calls)
+
+            def one(call: ToolUseBlock) -> Flow[ToolEvent]:
+                tool = self.get(call.name)
+                asked = self.call(call, config=config, context=context, within=within)
+                return together(call, asked, within, waits=tool is not None and self.waits(tool, within))
+
+            return merge_ordered(
+                [one(each) for each in calls],
+                max_concurrency=within.at_once,
+                live=_is_progress,
+                alone=within.alone,
+            )
+
+        return defer(begin)
 
 
 def _is_progress(event: ToolEvent) -> bool:

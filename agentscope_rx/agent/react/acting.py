@@ -2,7 +2,7 @@
 
 sort: runs now | rejected | waits for approval (and, if calls run in turn, all behind it)      see `react.approval`
 PreActing |> hooks, for each call that runs, in turn
-each call: toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks     at most n at once; chunks as they come
+each call: [wait] toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks    see `tool.round`; chunks as they come
 results in call order:  PostActing |> hooks |> remember                    but for those that are suspended
 """
 
@@ -37,6 +37,7 @@ from agentscope_rx.reactive import (
     through,
 )
 from agentscope_rx.tool import ToolChunk, ToolContext, ToolEvent, ToolRetry
+from agentscope_rx.tool.round import Round
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -103,15 +104,19 @@ def _run_batch(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
     def settle(result: _Result) -> Flow[Event]:
         return _settle(agent, run, batch, result)
 
-    toolkit = run.toolkit
     entries = batch.settles
+    batch.asked = run.clock()
     if len(entries) == 1:
         # nothing to put in order
         return _lane(agent, run, batch, entries[0], settle)
+    within = run.toolkit.round([entry.call if entry.result is None else None for entry in entries])
+    for entry in batch.runs:
+        run.waiting[entry.call.id] = entry.call
     merged = merge_ordered(
-        [_lane(agent, run, batch, entry, _at_its_turn) for entry in entries],
-        max_concurrency=toolkit.max_concurrency if toolkit.parallel else 1,
+        [_lane(agent, run, batch, entry, _at_its_turn, within) for entry in entries],
+        max_concurrency=within.at_once,
         live=lambda value: type(value) is not _Result,
+        alone=within.alone,
     )
     return merged.pipe(flat_map_kind(_Result, settle))
 
@@ -121,7 +126,12 @@ def _at_its_turn(result: _Result) -> Flow[Event | _Result]:
 
 
 def _lane(
-    agent: ReActAgent, run: Run, batch: Batch, entry: Entry, end: Callable[[_Result], Flow[T]]
+    agent: ReActAgent,
+    run: Run,
+    batch: Batch,
+    entry: Entry,
+    end: Callable[[_Result], Flow[T]],
+    within: Round | None = None,
 ) -> Flow[Event | T]:
     """One call: its chunks at once, then what `end` makes of its result. An interruption is a result, too."""
     if entry.result is not None:
@@ -131,44 +141,78 @@ def _lane(
 
     def shown(value: ToolEvent) -> Iterator[Event]:
         if isinstance(value, ToolResultBlock):
-            found.append(value)
-            yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=value, is_last=True)
+            if entry.began is None:
+                # one that cannot be: it has not waited
+                _note_begin(run, batch, entry)
+            if within is not None:
+                within.note(call, value)
+            yield last(value)
         elif isinstance(value, ToolChunk):
             chunk = ToolResultBlock(call.id, call.name, value.output)
             yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=chunk)
-        else:
+        elif isinstance(value, ToolRetry):
             yield _retry_event(value, run)
+        else:
+            _note_begin(run, batch, entry)
+
+    def last(block: ToolResultBlock) -> Event:
+        found.append(block)
+        _note_end(run, batch, entry)
+        return ActingChunkEvent(
+            source=run.source,
+            iteration=run.iteration,
+            tool_use=call,
+            chunk=block,
+            is_last=True,
+            queued=entry.queued,
+            elapsed=entry.elapsed,
+        )
 
     def begin() -> Flow[ToolEvent]:
-        run.tool_calls += _counts(run, call)
-        run.begun.add(call.id)
-        run.in_flight[call.id] = call
         tool = run.toolkit.get(call.name)
+        if tool is None or not run.toolkit.waits(tool, within):
+            _note_begin(run, batch, entry)
         context = _context(agent, run, call) if tool is not None and tool.takes_context else None
-        asked = run.toolkit.call(call, config=agent.tool_execution_config, context=context)
+        failed = None if within is None else within.failed
+        # (they end a wait; what has begun may be one that is to go on)
+        stop = (run.interrupt,) if failed is None else (run.interrupt, failed)
+        asked = run.toolkit.call(call, config=agent.tool_execution_config, context=context, within=within, stop=stop)
         traced = agent.tracer.trace_tool(asked, agent=agent.name, run_id=run.id, call=call)
         if tool is not None and not tool.interruptible:
             return traced
+        if failed is not None:
+            traced = traced.pipe(stop_on(failed, grace=agent.interrupt_grace))
         return traced.pipe(stop_on(run.interrupt, grace=agent.interrupt_grace))
 
     def cut_off() -> Iterable[Event]:
-        return () if found else shown(run.closing(call, ToolResultKind.INTERRUPTED))
+        if found:
+            return ()
+        if run.shut_down and entry.began is None:
+            entry.wait(ToolResultKind.SUSPENDED, HELD)
+            return ()
+        failed = None if within is None else within.cut_off(call, begun=entry.began is not None)
+        return (last(failed or run.closing(call, ToolResultKind.INTERRUPTED)),)
 
     def lane() -> Flow[Event | T]:
         if run.shut_down or batch.held(entry):
             entry.wait(ToolResultKind.SUSPENDED, HELD)
             return end(_Result(entry, None))
-        asked: Flow[ToolEvent] = empty() if run.interrupted else begin()
+        over = run.interrupted or (within is not None and within.because is not None)
+        asked: Flow[ToolEvent] = empty() if over else begin()
         events: Flow[Event] = asked.pipe(expand(shown, cut_off))
         operator = agent.hooks.chunks(ActingChunkEvent)
         if operator is not None:
             events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in agent.hooks.seen:
             events = agent.hooks.watched(RetryEvent, events)
-        return concat(events, defer(lambda: end(ended(found[0]))))
+        return concat(events, defer(lambda: end(ended())))
 
-    def ended(block: ToolResultBlock) -> _Result:
+    def ended() -> _Result:
         run.in_flight.pop(call.id, None)
+        run.waiting.pop(call.id, None)
+        if not found:
+            return _Result(entry, None)
+        block = found[0]
         if block.kind is not None and block.kind.waits:
             # noted at once: with calls in turn, those behind it must not begin
             entry.waits = block
@@ -176,6 +220,24 @@ def _lane(
         return _Result(entry, block)
 
     return defer(lane)
+
+
+def _note_begin(run: Run, batch: Batch, entry: Entry) -> None:
+    call = entry.call
+    entry.began = run.clock()
+    entry.queued = entry.began - batch.asked
+    run.tool_calls += _counts(run, call)
+    run.begun.add(call.id)
+    run.in_flight[call.id] = call
+    run.waiting.pop(call.id, None)
+
+
+def _note_end(run: Run, batch: Batch, entry: Entry) -> None:
+    now = run.clock()
+    if entry.began is None:
+        entry.queued = now - batch.asked
+    else:
+        entry.elapsed = now - entry.began
 
 
 def _counts(run: Run, call: ToolUseBlock) -> bool:
@@ -213,6 +275,8 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
             iteration=run.iteration,
             tool_use=call,
             message=message,
+            queued=result.entry.queued,
+            elapsed=result.entry.elapsed,
             schema=run.toolkit.schema(call.name),
             history=history,
         )
@@ -231,6 +295,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
 
 def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done]:
     run.in_flight.clear()
+    run.waiting.clear()
     waiting = batch.waiting
     stopped = batch.stopped is not None
     interrupted = run.cut_short(ending=stopped or bool(waiting))

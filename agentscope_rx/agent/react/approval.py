@@ -44,12 +44,18 @@ REJECTED = "The call was rejected and has not run."
 
 @dataclass(slots=True)
 class Entry:
-    """One call of a batch: `result` if it is known without running it, `waits` (a placeholder) if it must not run."""
+    """One call of a batch: `result` if it is known without running it, `waits` (a placeholder) if it must not run.
+
+    `began` is when it did, by the loop's clock; `queued` and `elapsed` how many seconds it waited before, and ran.
+    """
 
     call: ToolUseBlock
     approved: bool = False
     result: ToolResultBlock | None = None
     waits: ToolResultBlock | None = None
+    began: float | None = None
+    queued: float | None = None
+    elapsed: float | None = None
 
     def wait(self, kind: ToolResultKind, text: str) -> None:
         """Do not run it."""
@@ -58,12 +64,16 @@ class Entry:
 
 @dataclass(slots=True)
 class Batch:
-    """The calls of one round, in call order; `edited` are those whose arguments the caller has changed."""
+    """The calls of one round, in call order; `edited` are those whose arguments the caller has changed.
+
+    `asked` is when they were asked for, all at once, by the loop's clock.
+    """
 
     entries: list[Entry]
     in_turn: bool
     edited: dict[str, ToolUseBlock] = field(default_factory=dict[str, ToolUseBlock])
     stopped: Msg | None = None
+    asked: float = 0.0
 
     @property
     def runs(self) -> list[Entry]:

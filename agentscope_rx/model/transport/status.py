@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import (
@@ -24,11 +22,12 @@ from agentscope_rx.errors import (
     RateLimitError,
     ServerError,
 )
+from agentscope_rx.model.retryable import TRANSIENT, retry_after
 
 BODY_SHOWN = 2000
 """How many characters of a body an error keeps."""
 
-_TRANSIENT = frozenset({408, 409, 425})
+_TRANSIENT = TRANSIENT | {409}
 _OVERFLOW = re.compile(
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length|context window"
     r"|context length|available context size|too many tokens|prompt is too long|input is too long"
@@ -93,27 +92,6 @@ def complaint(answer: object) -> Complaint | None:
         message = json.dumps(inner, ensure_ascii=False, default=str)[:500]
     code = _first(fields, "code", "type", "status") or _first(outer, "code", "type")
     return Complaint(message, code, _status(fields) or _status(outer))
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait that the headers ask for, in milliseconds, seconds or as a date; None if they do not."""
-    try:
-        return max(0.0, float(headers["retry-after-ms"]) / 1000)
-    except (KeyError, ValueError):
-        pass
-    asked = headers.get("retry-after")
-    if asked is None:
-        return None
-    try:
-        return max(0.0, float(asked))
-    except ValueError:
-        pass
-    try:
-        # a date is the server's: its own clock, where it tells, makes the difference right
-        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
-        return max(0.0, (parsedate_to_datetime(asked) - now).total_seconds())
-    except (ValueError, TypeError):
-        return None
 
 
 def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[str, str]) -> ModelHTTPError:

@@ -1,0 +1,83 @@
+"""What an error says of another attempt: whether it is worth one, and how long to wait before it.
+
+An error of this library says it itself (`retryable`, `retry_after`). Of others the HTTP answer that they carry tells,
+in the places where httpx, requests, aiohttp and urllib keep it: `error.response`, or the error itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+TRANSIENT = frozenset({408, 425, 429})
+"""Statuses that are no word on the request itself; those of 500 and more, which are the server's own, neither."""
+
+
+def is_retryable(error: BaseException) -> bool:
+    """What the error says of itself in `retryable`, or by the status of the HTTP answer that it carries.
+
+    OS-level I/O errors and timeouts are, anything else is not.
+    """
+    answer = getattr(error, "retryable", None)
+    if isinstance(answer, bool):
+        return answer
+    if isinstance(error, (TimeoutError, ConnectionError)):
+        return True
+    status = _status(error)
+    return status is not None and (status in TRANSIENT or 500 <= status < 600)
+
+
+def asked_wait(error: BaseException) -> float | None:
+    """Seconds to wait that the error asks for: its `retry_after`, or the Retry-After of the HTTP answer it carries."""
+    asked: object = getattr(error, "retry_after", None)
+    if isinstance(asked, (int, float)) and not isinstance(asked, bool):
+        return float(asked)
+    headers = _headers(error)
+    return None if headers is None else retry_after(headers)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait that headers (names in lower case) ask for, in milliseconds, seconds or as a date, or None."""
+    try:
+        return max(0.0, float(headers["retry-after-ms"]) / 1000)
+    except (KeyError, ValueError):
+        pass
+    asked = headers.get("retry-after")
+    if asked is None:
+        return None
+    try:
+        return max(0.0, float(asked))
+    except ValueError:
+        pass
+    try:
+        # a date is the server's: its own clock, where it tells, makes the difference right
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(0.0, (parsedate_to_datetime(asked) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+def _status(error: BaseException) -> int | None:
+    carrier: object = getattr(error, "response", None)
+    if carrier is None:
+        # `code` and `status` alone say nothing: errors of all kinds have them
+        carrier = error if getattr(error, "headers", None) is not None else None
+    for name in ("status_code", "status", "code"):
+        value: object = getattr(carrier, name, None)
+        if type(value) is int:
+            return value
+    return None
+
+
+def _headers(error: BaseException) -> Mapping[str, str] | None:
+    carrier: object = getattr(error, "response", None)
+    found: object = getattr(error if carrier is None else carrier, "headers", None)
+    items = getattr(found, "items", None)
+    if not callable(items):
+        return None
+    try:
+        # (the headers of urllib are no Mapping)
+        return {str(name).lower(): str(value) for name, value in items()}  # pyright: ignore
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,298 @@
+"""What lets flows begin: gates with room for some at a time, the line before them, and who is through.
+
+    enter(request)   all its gates have room -> through, with a `Lease`; else it waits in the line of each
+    lease.drop()     its room is given back, and who fits now is let through, the longest waiting first
+
+A request goes through all its gates at one moment and holds none of them while it waits, so nothing is withheld from
+those who could begin, and nobody waits for each other in a circle. Somebody behind may pass one whose other gates are
+full, but not for ever: one that has been passed often keeps its own gates for itself.
+
+All of it is for any thread and any loop, under one lock that is held for no longer than it takes to look.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from asyncio import AbstractEventLoop
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+from weakref import WeakKeyDictionary
+
+from agentscope_rx.reactive.scope import clock_of
+
+PASSED = 16
+"""How often somebody behind may pass a request before the gates that are its own are kept for it."""
+_LOCK = threading.Lock()
+_EXACT = 1e-9
+_SYSTEM_CLOCK = time.monotonic
+_number_of = attrgetter("number")
+_numbers = itertools.count()
+
+
+class Gate:
+    """Room for some at a time. `shared`: by requests that have narrower gates besides, so it is kept for nobody."""
+
+    __slots__ = ("claim", "line", "shared")
+
+    def __init__(self, *, shared: bool = False) -> None:
+        self.line: dict[Request, None] = {}
+        self.claim: Request | None = None
+        self.shared = shared
+
+    def full(self) -> bool:
+        """Whether there is no room for anybody, whatever their clock."""
+        return False
+
+    def wait(self, loop: AbstractEventLoop) -> float:
+        """Seconds by this loop's clock until there may be room; 0 if time does not matter."""
+        return 0.0
+
+    def has_room(self, loop: AbstractEventLoop) -> bool:
+        """Whether a request of this loop would fit."""
+        return not self.full() and self.wait(loop) <= 0
+
+    def take(self, lease: Lease) -> None:
+        """Somebody is through."""
+
+    def give(self, lease: Lease) -> None:
+        """Somebody is done."""
+
+    def left_behind(self) -> Iterable[Lease]:
+        """Those through whose loops have been closed without a word to them."""
+        return ()
+
+
+class Counted(Gate):
+    """Room for `limit` at once."""
+
+    __slots__ = ("held", "limit")
+
+    def __init__(self, limit: int, *, shared: bool = False) -> None:
+        super().__init__(shared=shared)
+        self.limit = limit
+        self.held: dict[Lease, None] = {}
+
+    def full(self) -> bool:
+        return len(self.held) >= self.limit
+
+    def take(self, lease: Lease) -> None:
+        self.held[lease] = None
+
+    def give(self, lease: Lease) -> None:
+        self.held.pop(lease, None)
+
+    def left_behind(self) -> Iterable[Lease]:
+        return [lease for lease in self.held if lease.stranded()] if self.full() else ()
+
+
+class Paced(Gate):
+    """Room for `limit` beginnings in any `per` seconds, for all loops on the system's clock; others have their own."""
+
+    __slots__ = ("_begun", "_by_loop", "limit", "per")
+
+    def __init__(self, limit: int, per: float) -> None:
+        super().__init__()
+        self.limit = limit
+        self.per = per
+        self._begun: deque[float] = deque(maxlen=limit)
+        self._by_loop: WeakKeyDictionary[AbstractEventLoop, tuple[Callable[[], float], deque[float]]] = (
+            WeakKeyDictionary()
+        )
+
+    def _of(self, loop: AbstractEventLoop) -> tuple[Callable[[], float], deque[float]]:
+        found = self._by_loop.get(loop)
+        if found is None:
+            clock, system = clock_of(loop), _SYSTEM_CLOCK
+            # a loop in C (uvloop) has a clock of its own that tells the same time
+            same = clock is system or abs(clock() - system()) < 1.0
+            own: deque[float] = self._begun if same else deque(maxlen=self.limit)
+            found = self._by_loop[loop] = (system if same else clock, own)
+        return found
+
+    def wait(self, loop: AbstractEventLoop) -> float:
+        clock, begun = self._of(loop)
+        if len(begun) < self.limit:
+            return 0.0
+        left = begun[0] + self.per - clock()
+        return left if left > _EXACT else 0.0
+
+    def take(self, lease: Lease) -> None:
+        clock, begun = self._of(lease.loop)
+        begun.append(clock())
+
+
+class Request:
+    """One who wants through. `granted` is set when it is let through; `wake` and `rewind` are told of it, elsewhere."""
+
+    __slots__ = ("gates", "lease", "loop", "number", "passed", "rewind", "timed", "urgent", "wake")
+
+    def __init__(
+        self,
+        gates: Sequence[Gate],
+        loop: AbstractEventLoop,
+        wake: Callable[[], object],
+        rewind: Callable[[], object],
+        urgent: bool = False,
+    ) -> None:
+        self.gates = gates
+        self.loop = loop
+        self.wake = wake
+        self.rewind = rewind
+        """Called, from any thread, when from now on it is time that matters: see `enter`."""
+        self.urgent = urgent
+        self.number = next(_numbers)
+        self.passed = 0
+        self.timed = False
+        self.lease: Lease | None = None
+
+    def enter(self) -> Lease | None:
+        """Go through now, or stand in line."""
+        with _LOCK:
+            abandoned = [lease for gate in self.gates for lease in gate.left_behind()]
+        for lease in abandoned:
+            lease.drop()
+        with _LOCK:
+            if _fits(self):
+                return self._through()
+            for gate in self.gates:
+                gate.line[self] = None
+        return None
+
+    def leave(self) -> Lease | None:
+        """Stand in line no more; gives the lease if it has been let through meanwhile, for the caller to drop."""
+        with _LOCK:
+            lease, self.lease = self.lease, None
+            if lease is not None:
+                return lease
+            freed = self._out()
+            told = _serve(freed)
+        _tell(told)
+        return None
+
+    def wind(self) -> float:
+        """Seconds until time lets it through, 0 if it is not time that it waits for: it is told if that changes."""
+        with _LOCK:
+            if self.lease is not None:
+                return 0.0
+            delay = max(gate.wait(self.loop) for gate in self.gates)
+            self.timed = delay > 0
+            return delay
+
+    def ring(self) -> None:
+        """The time has come: let through who fits."""
+        with _LOCK:
+            self.timed = False
+            told = _serve([gate for gate in self.gates if not gate.full()])
+        _tell(told)
+
+    # --- under the lock ---
+
+    def _out(self) -> list[Gate]:
+        freed: list[Gate] = []
+        for gate in self.gates:
+            gate.line.pop(self, None)
+            if gate.claim is self:
+                gate.claim = None
+                freed.append(gate)
+        return freed
+
+    def _through(self) -> Lease:
+        lease = Lease(self.gates, self.loop)
+        for gate in self.gates:
+            gate.take(lease)
+            head = next(iter(gate.line), None)
+            if head is not None and head.number < self.number:
+                head.passed += 1
+                if head.passed >= PASSED:
+                    for own in head.gates:
+                        if not own.shared and own.claim is None:
+                            own.claim = head
+        return lease
+
+
+class Lease:
+    """Room in some gates, given back once: when the flow and all that it has begun on threads have let go of it."""
+
+    __slots__ = ("_gates", "_users", "loop", "outer")
+
+    def __init__(self, gates: Sequence[Gate], loop: AbstractEventLoop) -> None:
+        self._gates = gates
+        self._users = 1
+        self.loop = loop
+        self.outer: Lease | None = None
+        """That of the flow around this one, which what happens here keeps, too."""
+
+    def hold(self) -> None:
+        """A thread begins to use what the gates guard."""
+        lease: Lease | None = self
+        with _LOCK:
+            while lease is not None:
+                lease._users += 1
+                lease = lease.outer
+
+    def let_go(self) -> None:
+        """A thread has done with it; called on any."""
+        lease: Lease | None = self
+        while lease is not None:
+            lease.drop()
+            lease = lease.outer
+
+    def drop(self) -> None:
+        """One has done with it; from any thread. After the last, who fits is let through."""
+        with _LOCK:
+            self._users -= 1
+            if self._users:
+                return
+            for gate in self._gates:
+                gate.give(self)
+            told = _serve(self._gates)
+        _tell(told)
+
+    def stranded(self) -> bool:
+        """Whether nobody is left to drop it: its loop was closed, and no thread works for it."""
+        return self._users == 1 and self.loop.is_closed()
+
+
+def _fits(request: Request) -> bool:
+    return all(
+        gate.has_room(request.loop) and (gate.claim is None or gate.claim is request or request.urgent)
+        for gate in request.gates
+    )
+
+
+def _serve(gates: Sequence[Gate]) -> list[Callable[[], object]]:
+    """Let through who fits, the longest waiting first; gives whom to tell, once the lock is free."""
+    told: list[Callable[[], object]] = []
+    lines = [gate.line for gate in gates if gate.line]
+    waiting: Iterable[Request] = ()
+    if lines:
+        waiting = tuple(lines[0]) if len(lines) == 1 else heapq.merge(*map(tuple, lines), key=_number_of)
+    for request in waiting:
+        if all(gate.full() for gate in gates):
+            break
+        if request.lease is not None or request not in request.gates[0].line:
+            # stands in several of the lines
+            continue
+        if request.loop.is_closed():
+            freed = request._out()
+        elif _fits(request):
+            freed = request._out()
+            request.lease = request._through()
+            told.append(request.wake)
+        else:
+            freed = []
+            if not request.timed and any(gate.wait(request.loop) > 0 for gate in request.gates):
+                request.timed = True
+                told.append(request.rewind)
+        if freed:
+            told += _serve(freed)
+    return told
+
+
+def _tell(told: Iterable[Callable[[], object]]) -> None:
+    for call in told:
+        call()
