@@ -216,3 +216,25 @@ def test_a_model_needs_a_name(name):
     with pytest.raises(ConfigurationError, match="ScriptedModel needs a model name"):
         ScriptedModel(model_name=name)
     assert repr(ScriptedModel()) == "ScriptedModel('scripted')"
+
+
+# --- the total over all attempts ----------------------------------------------------------------------------------
+
+
+def test_a_total_timeout_bounds_all_attempts_and_the_waits_between_them():
+    slow = [Delay(4), BROKEN]
+    bounded = model(slow, slow, slow, "never", max_attempts=4, total_timeout=15, **TWO_SECONDS)
+    assert run_virtual(timeline(bounded))[-1] == (15.0, "ModelTimeoutError")
+    with pytest.raises(ModelTimeoutError, match="all its attempts together, within 15 s") as caught:
+        run_virtual(model(slow, slow, slow, max_attempts=4, total_timeout=15, **TWO_SECONDS).stream(HI))
+    assert caught.value.which == "overall"
+
+
+def test_a_total_timeout_ends_a_wait_with_the_last_error():
+    told = run_virtual(timeline(model(BROKEN, BROKEN, "never", max_attempts=4, total_timeout=3, **TWO_SECONDS)))
+    assert told == [(0.0, "retry 1 in 2: broken pipe"), (2.0, "ModelConnectionError")]
+
+
+def test_a_total_timeout_ends_a_stream_that_has_begun():
+    told = run_virtual(timeline(model(["so ", Delay(9), "on"], total_timeout=3)))
+    assert told == [(0.0, "so "), (3.0, "ModelTimeoutError")]

@@ -249,3 +249,23 @@ def test_retry_on_says_which_errors_count():
 def test_a_wait_is_never_shorter_than_the_provider_asks_for(asked, expected):
     config = ExecutionConfig(max_attempts=3, wait=wait_fixed(1))
     assert waits(config.policy(), RateLimitError("x", status=429, retry_after=asked)) == expected
+
+
+@pytest.mark.parametrize("retry_on", [ValueError, (ValueError, KeyError)])
+def test_retry_on_takes_types(retry_on):
+    config = ExecutionConfig(max_attempts=2, wait=wait_fixed(1), retry_on=retry_on)
+    assert waits(config.policy(), ValueError("x")) == [1]
+    assert waits(config.policy(), TypeError("x")) == []
+
+
+@pytest.mark.parametrize("retry_on", [int, (), (ValueError, int), [ValueError], "ValueError", None, (ValueError("x"),)])
+def test_what_cannot_say_which_errors_count(retry_on):
+    with pytest.raises(ConfigurationError, match="retry_on must be an exception type"):
+        ExecutionConfig(retry_on=retry_on)
+
+
+def test_a_wait_that_would_outlast_the_total_timeout_is_not_begun():
+    config = ExecutionConfig(max_attempts=9, wait=wait_fixed(4), total_timeout=10)
+    assert waits(config.policy()) == [4, 4]
+    assert waits(config.policy(), RateLimitError("x", status=429, retry_after=10)) == []
+    assert waits(ExecutionConfig(max_attempts=3, wait=wait_fixed(4), total_timeout=None).policy()) == [4, 4]

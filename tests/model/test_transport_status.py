@@ -7,7 +7,8 @@ import json
 import pytest
 
 from agentscope_rx.errors import BadRequestError, ContextOverflowError, ModelHTTPError, RateLimitError, ServerError
-from agentscope_rx.model.transport.status import answered_error, http_error, retry_after
+from agentscope_rx.model.retryable import retry_after
+from agentscope_rx.model.transport.status import answered_error, http_error
 
 
 @pytest.mark.parametrize(

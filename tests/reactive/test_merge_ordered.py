@@ -177,3 +177,32 @@ def test_no_lanes_complete_at_once() -> None:
         assert Recorder().listen(merge_ordered([])).heard == ["|"]
 
     run_virtual(main())
+
+
+@given(plans=LANES, n=st.integers(1, 4), alone=st.sets(st.integers(0, 5)))
+def test_those_that_are_alone_are_barriers(plans: list[Any], n: int, alone: set[int]) -> None:
+    async def main() -> None:
+        running: list[int] = []
+        order: list[int] = []
+
+        def lane(index: int, plan: list[tuple[int, bool]]) -> Flow[Any]:
+            async def items() -> Any:
+                running.append(index)
+                order.append(index)
+                assert len(running) <= n and (len(running) == 1 or not alone & set(running))
+                try:
+                    for pause, alive in plan:
+                        if pause:
+                            await asyncio.sleep(pause)
+                        yield "live" if alive else index
+                finally:
+                    running.remove(index)
+
+            return from_async_iterable(items)
+
+        lanes = [lane(i, plan) for i, plan in enumerate(plans)]
+        recorder = await record(merge_ordered(lanes, max_concurrency=n, live=live, alone=alone))
+        results = [value for value in recorder.heard if isinstance(value, int)]
+        assert results == sorted(results) and order == list(range(len(plans)))
+
+    run_virtual(main())
