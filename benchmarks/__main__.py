@@ -13,6 +13,10 @@ ROWS = [
     ("CPU per chunk, pulled, us", "pulled", (1_000, 20_000)),
     ("time to the first chunk, us", "first", (200,)),
     ("CPU per agent of 1,000 at once, us", "agents", (1_000,)),
+    ("tools of 50 ms at once, async, ms", "slow_tools", (64,)),
+    ("tools of 50 ms at once, sync, ms", "slow_sync_tools", (64,)),
+    ("CPU per tool call, us", "tools", (1_000,)),
+    ("CPU per tool call with limits, us", "limited_tools", (1_000,)),
     ("import, ms", "start", (1,)),
 ]
 ROUNDS = 3

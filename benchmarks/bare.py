@@ -7,8 +7,11 @@ repair.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from pydantic import BaseModel
 
@@ -27,6 +30,23 @@ class StepArguments(BaseModel):
 async def step(n: int = 0) -> str:
     """The tool."""
     return "ok"
+
+
+async def tools(count: int) -> None:
+    """So many validated calls of the tool, one after the other."""
+    for _ in range(count):
+        arguments = StepArguments.model_validate({"n": 1})
+        await step(**arguments.model_dump())
+
+
+async def slow_tools(count: int, *, blocking: bool) -> None:
+    """So many calls of 50 ms at once."""
+    if not blocking:
+        await asyncio.gather(*(asyncio.sleep(0.05) for _ in range(count)))
+        return
+    loop = asyncio.get_running_loop()
+    with ThreadPoolExecutor(count) as pool:
+        await asyncio.gather(*(loop.run_in_executor(pool, time.sleep, 0.05) for _ in range(count)))
 
 
 async def run(generate: Generate, on_chunk: Callable[[str], object]) -> str:

@@ -1,6 +1,7 @@
 """What a turn or a chunk consists of: Python calls, counted, so that they are the same on a busy machine.
 
     python -m benchmarks.calls turns      python -m benchmarks.calls chunks      python -m benchmarks.calls pulled
+    python -m benchmarks.calls tools      python -m benchmarks.calls limited_tools
 
 The difference of a long run and a short one, by file and, with `--functions`, by function; C calls last.
 """
@@ -12,7 +13,7 @@ import sys
 from collections import Counter
 from types import FrameType
 
-from benchmarks.cases import _chunks, _turns
+from benchmarks.cases import _chunks, _tools, _turns
 
 SHORT, LONG = 50, 250
 Name = tuple[str, str]
@@ -20,7 +21,10 @@ Name = tuple[str, str]
 
 def counted(case: str, count: int) -> Counter[Name]:
     """The calls of one run, by file and function."""
-    main = _turns("engine", count) if case == "turns" else _chunks("engine", count, pulled=case == "pulled")
+    if case.endswith("tools"):
+        main = _tools("engine", count, limited=case == "limited_tools")
+    else:
+        main = _turns("engine", count) if case == "turns" else _chunks("engine", count, pulled=case == "pulled")
     calls: Counter[Name] = Counter()
 
     def note(frame: FrameType, event: str, arg: object) -> None:

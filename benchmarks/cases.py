@@ -78,6 +78,26 @@ def agents(who: str, count: int) -> float:
     return cpu(main, count)
 
 
+def slow_tools(who: str, count: int) -> float:
+    """Milliseconds until `count` async tools of 50 ms, called in one turn, have their results."""
+    return _wall(_slow_tools(who, count, blocking=False))
+
+
+def slow_sync_tools(who: str, count: int) -> float:
+    """The same with blocking tools on threads."""
+    return _wall(_slow_tools(who, count, blocking=True))
+
+
+def tools(who: str, count: int) -> float:
+    """Microseconds of CPU per call of a tool that does nothing; beside it a validated call of its function."""
+    return cpu(_tools(who, count), count)
+
+
+def limited_tools(who: str, count: int) -> float:
+    """The same for a tool that has a limit, which lets a sixteenth of the calls begin at once."""
+    return cpu(_tools(who, count, limited=True), count)
+
+
 def start(who: str, count: int) -> float:
     """Milliseconds to import what is needed."""
     begin = time.perf_counter()
@@ -128,6 +148,36 @@ def _chunks(who: str, count: int, *, pulled: bool) -> Callable[[], Awaitable[obj
     return pull if pulled else push
 
 
+def _wall(main: Callable[[], Awaitable[object]], repeat: int = 5) -> float:
+    async def measured() -> float:
+        begin = time.perf_counter()
+        await main()
+        return time.perf_counter() - begin
+
+    # the best: on a busy machine the others tell of the machine
+    return min(asyncio.run(measured()) for _ in range(repeat)) * 1e3
+
+
+def _slow_tools(who: str, count: int, *, blocking: bool) -> Callable[[], Awaitable[object]]:
+    if who == "bare":
+        from benchmarks import bare
+
+        return lambda: bare.slow_tools(count, blocking=blocking)
+    from benchmarks import engine, models
+
+    return lambda: engine.slow_agent(models.batch(count, "nap_blocking" if blocking else "nap"), count).call("go")
+
+
+def _tools(who: str, count: int, *, limited: bool = False) -> Callable[[], Awaitable[object]]:
+    if who == "bare":
+        from benchmarks import bare
+
+        return lambda: bare.tools(count)
+    from benchmarks import engine
+
+    return lambda: engine.tools(count, limited=limited)
+
+
 async def _first(who: str, seen: list[float]) -> None:
     if who == "bare":
         from benchmarks import bare, models
@@ -147,7 +197,20 @@ async def _first(who: str, seen: list[float]) -> None:
     await done
 
 
-CASES = {case.__name__: case for case in (turns, memory, chunks, pulled, first, agents, start)}
+_ALL = (
+    turns,
+    memory,
+    chunks,
+    pulled,
+    first,
+    agents,
+    slow_tools,
+    slow_sync_tools,
+    tools,
+    limited_tools,
+    start,
+)
+CASES = {case.__name__: case for case in _ALL}
 
 if __name__ == "__main__":
     print(CASES[sys.argv[2]](sys.argv[1], int(sys.argv[3])))

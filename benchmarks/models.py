@@ -24,6 +24,21 @@ def turns(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:
     return generate
 
 
+def batch(count: int, name: str) -> Callable[[], AsyncIterator[ChatResponse]]:
+    """Calls the tool so many times at once, then answers."""
+    asked = False
+
+    async def generate() -> AsyncIterator[ChatResponse]:
+        nonlocal asked
+        if asked:
+            yield ChatResponse((TextBlock("done"),))
+        else:
+            asked = True
+            yield ChatResponse(tuple(ToolUseDelta(n, f"c{n}", name, '{"n": 1}') for n in range(count)))
+
+    return generate
+
+
 def chunks(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:
     """Answers in so many pieces."""
 

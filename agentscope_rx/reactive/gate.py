@@ -61,8 +61,8 @@ class Gate:
     def give(self, lease: Lease) -> None:
         """Somebody is done."""
 
-    def left_behind(self) -> Iterable[Lease]:
-        """Those through whose loops have been closed without a word to them."""
+    def left_behind(self, loop: AbstractEventLoop) -> Iterable[Lease]:
+        """Those through whose loops, others than this one, have been closed without a word to them."""
         return ()
 
 
@@ -85,8 +85,10 @@ class Counted(Gate):
     def give(self, lease: Lease) -> None:
         self.held.pop(lease, None)
 
-    def left_behind(self) -> Iterable[Lease]:
-        return [lease for lease in self.held if lease.stranded()] if self.full() else ()
+    def left_behind(self, loop: AbstractEventLoop) -> Iterable[Lease]:
+        if not self.full():
+            return ()
+        return [lease for lease in self.held if lease.loop is not loop and lease.stranded()]
 
 
 class Paced(Gate):
@@ -152,7 +154,7 @@ class Request:
     def enter(self) -> Lease | None:
         """Go through now, or stand in line."""
         with _LOCK:
-            abandoned = [lease for gate in self.gates for lease in gate.left_behind()]
+            abandoned = [lease for gate in self.gates for lease in gate.left_behind(self.loop)]
         for lease in abandoned:
             lease.drop()
         with _LOCK:
