@@ -66,7 +66,7 @@ from agentscope_rx.message import (
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow, flow
 from agentscope_rx.session import InMemorySession, JsonSession, Session
-from agentscope_rx.tool import ExternalTool, Inject, Tool, ToolContext, Toolkit, WrapperTool, tool
+from agentscope_rx.tool import ExternalTool, Inject, Rate, Tool, ToolContext, Toolkit, WrapperTool, tool
 
 __all__ = [
     "DROP",
@@ -102,6 +102,7 @@ __all__ = [
     "PendingCallsError",
     "PendingToolRecovery",
     "Price",
+    "Rate",
     "ReActAgent",
     "Reject",
     "Run",
