@@ -122,17 +122,17 @@ def run_tool(
             attach(attempts.flow(plan), running, scope)
             return
         running.waiting = True
-        attach(limits.kept(call, attempts.flow(plan, limits.pace)), running, scope)
+        attach(limits.kept(call, attempts.flow(plan, limits.paces)), running, scope)
 
     events = Flow(connect)
     return events if tool.postprocess is None else postprocessed(events, call, tool.postprocess, plan.deadlines)
 
 
 class Limits(NamedTuple):
-    """What one call waits for before it begins: room in all gates at one moment. `pace`: further attempts wait, too."""
+    """What one call waits for before it begins: room in all gates at one moment. `paces` are for each attempt."""
 
     gates: Sequence[Gate]
-    pace: Gate | None = None
+    paces: Sequence[Gate] = ()
     stop: Sequence[Signal] = ()
 
     def kept(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
@@ -159,23 +159,23 @@ class _Attempts:
         self._executor = executor
         self._context = context
 
-    def flow(self, plan: Plan, pace: Gate | None = None) -> Flow[object]:
+    def flow(self, plan: Plan, paces: Sequence[Gate] = ()) -> Flow[object]:
         """Raw values and retry notices, with the operators of the plan."""
         source = defer(self._begin)
         if plan.deadlines is not None:
             source = plan.deadlines(source)
         if plan.policy is not None:
-            if pace is not None:
-                source = self._paced(source, pace)
+            if paces:
+                source = self._paced(source, paces)
             source = retry(plan.policy, notice=self._notice)(source)
         return source if plan.overall is None else plan.overall(source)
 
-    def _paced(self, attempt: Flow[object], pace: Gate) -> Flow[object]:
+    def _paced(self, attempt: Flow[object], paces: Sequence[Gate]) -> Flow[object]:
         """Each attempt in its time; the first has waited for it already."""
 
         def begin() -> Flow[object]:
             # urgent: it has its permits already, and those who wait for them must not be before it here
-            return attempt if self._validated is not None else admitted((pace,), lambda queued: attempt, urgent=True)
+            return attempt if self._validated is not None else admitted(paces, lambda queued: attempt, urgent=True)
 
         return defer(begin)
 

@@ -23,19 +23,29 @@ from agentscope_rx.reactive.gate import Gate
 class ToolLimits:
     """The gates of one tool: kept with the tool, so that whoever calls it goes through the same ones."""
 
-    __slots__ = ("gates", "pace", "permits")
+    __slots__ = ("gates", "paces", "permits")
 
-    def __init__(self, permits: Permits | None = None, pace: Gate | None = None) -> None:
+    def __init__(
+        self, permits: Permits | None = None, pace: Gate | None = None, beneath: ToolLimits | None = None
+    ) -> None:
+        own = tuple(gate for gate in (permits, pace) if gate is not None)
+        paces = () if pace is None else (pace,)
         self.permits = permits
-        self.pace = pace
-        self.gates: Sequence[Gate] = tuple(gate for gate in (permits, pace) if gate is not None)
+        self.gates: Sequence[Gate] = own if beneath is None else (*own, *beneath.gates)
+        self.paces: Sequence[Gate] = paces if beneath is None else (*paces, *beneath.paces)
 
 
 UNLIMITED = ToolLimits()
 
 
-def limits_of(name: str, max_concurrency: int | None, rate: Rate | None, exclusive: object = False) -> ToolLimits:
-    """The gates for what a tool says of itself; `ToolDefinitionError` if they cannot be."""
+def limits_of(
+    name: str,
+    max_concurrency: int | None,
+    rate: Rate | None,
+    exclusive: object = False,
+    beneath: ToolLimits = UNLIMITED,
+) -> ToolLimits:
+    """The gates for what a tool says of itself, and those `beneath` it; `ToolDefinitionError` if they cannot be."""
     if not isinstance(exclusive, bool):
         raise ToolDefinitionError(
             f"exclusive of tool {name!r} must be True or False, not {exclusive!r:.60}.", tool=name
@@ -43,9 +53,9 @@ def limits_of(name: str, max_concurrency: int | None, rate: Rate | None, exclusi
     if rate is not None and not isinstance(rate, Rate):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ToolDefinitionError(f"rate of tool {name!r} must be Rate(n, per=seconds), not {rate!r:.60}.", tool=name)
     if max_concurrency is None and rate is None:
-        return UNLIMITED
+        return beneath
     try:
         permits = None if max_concurrency is None else Permits(max_concurrency)
     except ConfigurationError as error:
         raise ToolDefinitionError(f"max_concurrency of tool {name!r}: {error}", tool=name) from error
-    return ToolLimits(permits, None if rate is None else rate.gate())
+    return ToolLimits(permits, None if rate is None else rate.gate(), beneath)

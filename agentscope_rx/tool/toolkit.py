@@ -254,7 +254,7 @@ class Toolkit(Registering):
             limits = None
             if entry.limits is not UNLIMITED or self._total or slots is not None:
                 gates = (*entry.limits.gates, *self._total, *(() if slots is None else (slots,)))
-                limits = Limits(gates, entry.limits.pace, stop)
+                limits = Limits(gates, entry.limits.paces, stop)
             return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, given, limits)
 
         return defer(look_up)

@@ -20,6 +20,7 @@ from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tool.arguments import InvalidArgumentsError, unknown
 from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.limits import ToolLimits, limits_of
 from agentscope_rx.tool.tool import FunctionTool, Tool
 
 
@@ -45,6 +46,17 @@ class WrapperTool(Tool):
         """The inner tool's, but for what is set here."""
         own = {each.name: vars(self)[each.name] for each in fields(ToolSchema) if each.name in vars(self)}
         return replace(self.inner.schema, **own)
+
+    @property
+    def limits(self) -> ToolLimits:
+        """The inner tool's, within those that are set here: the inner tool is protected whoever calls it."""
+        own = cast("dict[str, ToolLimits]", vars(self))
+        if "_limits" not in own:
+            inner = self.inner
+            most = None if self.max_concurrency == inner.max_concurrency else self.max_concurrency
+            rate = None if self.rate == inner.rate else self.rate
+            own.setdefault("_limits", limits_of(self.name, most, rate, self.exclusive, inner.limits))
+        return own["_limits"]
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """As the inner tool; problems are told under this tool's name."""
@@ -88,7 +100,7 @@ class _Inner:
 def delegated() -> tuple[str, ...]:
     """The names of the port that a wrapper takes from its inner tool: all but those that it defines itself."""
     public = dict.fromkeys(name for name in (*Tool.__annotations__, *vars(Tool)) if not name.startswith("_"))
-    own = {"schema", "validate", "call", "call_with"}
+    own = {"schema", "limits", "validate", "call", "call_with"}
     return tuple(name for name in public if name not in own)
 
 

@@ -22,6 +22,7 @@ from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.reactive import WORKERS, Flow, from_call, just
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.tool import Rate, Tool, ToolBegun, ToolEvent, Toolkit, ToolRetry, tool
+from agentscope_rx.tool.wrap import limited, prefixed
 from tests.reactive.recorder import turns
 from tests.reactive.test_workers import until
 
@@ -124,6 +125,21 @@ def test_a_method_has_one_limit_for_all_objects():
 
     one, two = Service(), Service()
     assert one.ask.limits is two.ask.limits is Service.__dict__["ask"].limits
+
+
+def test_a_wrapper_is_within_its_tools_limits_and_may_have_its_own():
+    bench = Bench()
+    inner = bench.make("one", max_concurrency=2, rate=Rate(100, per=1.0))
+    (plain,), (narrow,) = prefixed("a_", inner), limited(prefixed("b_", inner), max_concurrency=1)
+    (alone,) = limited(prefixed("c_", inner), exclusive=True)
+    assert plain.limits is inner.limits is alone.limits and alone.exclusive and not inner.exclusive
+    assert narrow.limits is narrow.limits and len(narrow.limits.gates) == 3 and len(narrow.limits.paces) == 1
+    kit = Toolkit([inner, plain, narrow])
+    batch(kit, *[use(name, f"{n}", as_=name) for n, name in enumerate(["b_one", "b_one", "one", "a_one", "b_one"])])
+    assert bench.begun == [(0, "b_one"), (0, "one"), (1, "b_one"), (1, "a_one"), (2, "b_one")]
+    assert permits_of(inner) == (2, 0, 0) and permits_of(narrow) == (1, 0, 0)
+    with pytest.raises(ToolDefinitionError, match="max_concurrency"):
+        Toolkit(limited(inner, max_concurrency=0))
 
 
 # --- one round ----------------------------------------------------------------------------------------------------
