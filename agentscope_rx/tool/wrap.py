@@ -77,6 +77,8 @@ def limited(tools: object, config: ExecutionConfig | None = None, **limits: obje
     for name in limits:
         if name not in known:
             raise ConfigurationError(f"A tool has no limit {name!r}: it has {', '.join(known)}.")
+    if not isinstance(limits.get("interruptible", True), bool):
+        raise ConfigurationError(f"interruptible must be True or False, not {limits['interruptible']!r:.60}.")
     return tuple(_with(each, limits) for each in _each(tools, ToolOptions(execution_config=config)))
 
 

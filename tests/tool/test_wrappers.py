@@ -273,6 +273,8 @@ def test_limits():
         limited(read, speed=1)
     with pytest.raises(ConfigurationError, match="A tool has no limit 'name'"):
         limited(read, name="x")
+    with pytest.raises(ConfigurationError, match="interruptible must be True or False, not 3"):
+        limited(read, interruptible=3)
 
 
 def test_results():
