@@ -258,6 +258,32 @@ def test_conversations_share_a_tools_limit():
     run_virtual(main())
 
 
+def test_a_slow_reader_keeps_no_permit():
+    """The permit is given back when the tool has ended, and not when somebody has read of it."""
+    one = work("one", max_concurrency=1)
+    turn = [call("one", "a"), call("one", "b")]
+
+    async def slowly(ada: Any) -> int:
+        read = 0
+        async for _ in ada.stream("go").buffered(1):
+            read += 1
+            await asyncio.sleep(10)
+        return read
+
+    async def main() -> None:
+        first, second = friday(one, model=ScriptedModel(turn, "done")), friday(one, model=ScriptedModel(turn, "done"))
+        reading = asyncio.create_task(slowly(first))
+        await asyncio.sleep(25)
+        # it has not read that its calls have begun
+        assert (await second.call("go")).text == "done"
+        assert asyncio.get_running_loop().time() < 30
+        assert await reading > 5
+        assert one.limits.permits is not None and one.limits.permits.statistics() == (1, 0, 0)
+        assert_whole(first)
+
+    run_virtual(main())
+
+
 ROUND = st.lists(
     st.tuples(
         st.sampled_from(["free", "one", "rated", "alone", "kept"]), st.integers(0, 3), st.sampled_from([False, True])
