@@ -26,6 +26,7 @@ from agentscope_rx.agent import (
 )
 from agentscope_rx.agent.user import TerminalInput, UserAgent
 from agentscope_rx.context import RuntimeContext
+from agentscope_rx.context_store import ContextStore, InMemoryContextStore
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,
@@ -66,7 +67,19 @@ from agentscope_rx.message import (
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow, flow
 from agentscope_rx.session import InMemorySession, JsonSession, Session
-from agentscope_rx.tool import ExternalTool, Inject, Rate, Tool, ToolContext, Toolkit, WrapperTool, tool
+from agentscope_rx.tool import (
+    ExternalTool,
+    FolderEvictor,
+    Inject,
+    Rate,
+    ResultEvictor,
+    ResultLimit,
+    Tool,
+    ToolContext,
+    Toolkit,
+    WrapperTool,
+    tool,
+)
 
 __all__ = [
     "DROP",
@@ -79,16 +92,19 @@ __all__ = [
     "Base64Source",
     "ChatUsage",
     "ConfigurationError",
+    "ContextStore",
     "ExecutionConfig",
     "ExternalTool",
     "FileBlock",
     "Flow",
+    "FolderEvictor",
     "GenerateOptions",
     "GenerateReason",
     "GracefulShutdown",
     "Hook",
     "HookError",
     "ImageBlock",
+    "InMemoryContextStore",
     "InMemoryMemory",
     "InMemorySession",
     "Inject",
@@ -105,6 +121,8 @@ __all__ = [
     "Rate",
     "ReActAgent",
     "Reject",
+    "ResultEvictor",
+    "ResultLimit",
     "Run",
     "RunDeadlineError",
     "RunStats",

@@ -17,6 +17,19 @@ import threading
 from collections.abc import Iterator, MutableMapping
 from typing import NoReturn, Self, TypeVar, cast
 
+from agentscope_rx.context_store import (
+    ContextStore,
+    Held,
+    ask,
+    check_asked,
+    check_store,
+    find,
+    is_a,
+    named,
+    names_of,
+    view_of,
+    with_value,
+)
 from agentscope_rx.errors import ContextError, InvalidInputError
 
 T = TypeVar("T")
@@ -54,24 +67,26 @@ class _Attributes(MutableMapping[str, object]):
 class RuntimeContext:
     """A typed bag for one call; may be read and changed by hooks and tools, from any thread, while the call runs.
 
-    `values` are found by their type, `attributes` by their name. It is never saved and never part of an event's JSON.
+    `values` are found by their type, `attributes` by their name; `store` is asked for what is not among them (see
+    `agentscope_rx.context_store`). It is never saved and never part of an event's JSON.
     """
 
-    __slots__ = ("_lock", "_values", "attributes", "session_id", "user_id")
+    __slots__ = ("_lock", "_store", "_values", "attributes", "session_id", "user_id")
 
     def __init__(
         self,
         *values: object,
         session_id: str | None = None,
         user_id: str | None = None,
+        store: ContextStore | None = None,
         **attributes: object,
     ) -> None:
         self.session_id = session_id
         self.user_id = user_id
         self.attributes: MutableMapping[str, object] = _Attributes(attributes)
         self._lock = threading.Lock()
-        # replaced as a whole by each change, so that a lookup needs no lock
-        self._values: dict[tuple[type, str], object] = {}
+        self._store = view_of(check_store(store, "a RuntimeContext"))
+        self._values: Held = {}
         for value in values:
             self.put(value)
 
@@ -82,34 +97,21 @@ class RuntimeContext:
         """
         if kind is RuntimeContext and not key:
             return cast("T", self)
-        if isinstance(kind, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(
-                f"A RuntimeContext is asked by type: get(str, {kind!r}) for the attribute {kind!r}, or "
-                f"attributes[{kind!r}]."
-            )
-        values = self._values
-        exact = values.get((kind, key))
-        if exact is not None:
-            return cast("T", exact)
-        found = [value for (_, under), value in values.items() if under == key and _is(value, kind)]
-        if any(value is not found[0] for value in found[1:]):
-            raise ContextError(
-                f"The RuntimeContext holds several values that are {_named(kind, key)}: "
-                f"{', '.join(type(value).__name__ for value in found)}. Ask for one of these types, or say which is "
-                f"meant with put(value, as_={kind.__name__}).",
-                wanted=kind.__name__,
-            )
-        if found:
-            return cast("T", found[0])
-        named = self._attribute(key) if key else None
-        return cast("T", named) if named is not None and _is(named, kind) else None
+        check_asked(kind, self)
+        found = find(self._values, kind, key, self)
+        if found is not None:
+            return found
+        attribute = self._attribute(key) if key else None
+        if attribute is not None and is_a(attribute, kind):
+            return cast("T", attribute)
+        return None if self._store is None else ask(self._store, kind, key)
 
     def require(self, kind: type[T], key: str = "") -> T:
         """As `get`, but a `ContextError` that names the type if there is none."""
         found = self.get(kind, key)
         if found is None:
             raise ContextError(
-                f"The RuntimeContext of this call holds no {_named(kind, key)}. Give the call one: "
+                f"The RuntimeContext of this call holds no {named(kind, key)}. Give the call one: "
                 f"context=RuntimeContext(...), or context.put(value{f', key={key!r}' if key else ''}).",
                 wanted=kind.__name__,
             )
@@ -117,14 +119,10 @@ class RuntimeContext:
 
     def put(self, value: object, key: str = "", *, as_: type | None = None) -> None:
         """Hold `value` under its own type, or under `as_`, in the place of what was there."""
-        if value is None:
-            raise InvalidInputError("None cannot be put into a RuntimeContext. Use remove(type, key) to take one out.")
-        if as_ is not None and not _is(value, as_, unsure=True):
-            raise InvalidInputError(f"{type(value).__name__} is no {as_.__name__}; it cannot be put as one.")
         if isinstance(value, RuntimeContext):
             raise InvalidInputError("A RuntimeContext holds a caller's objects, not another RuntimeContext.")
         with self._lock:
-            self._values = {**self._values, (as_ or type(value), key): value}
+            self._values = with_value(self._values, value, key, as_, self)
 
     def remove(self, kind: type[T], key: str = "") -> T | None:
         """Take out what was put under exactly this type and key, and return it; None if there was nothing."""
@@ -141,8 +139,7 @@ class RuntimeContext:
 
     def __repr__(self) -> str:
         # names only: the values may be secrets
-        held = [kind.__name__ + (f"[{key!r}]" if key else "") for kind, key in self._values]
-        return f"<RuntimeContext {', '.join([*held, *self.attributes]) or 'empty'}>"
+        return f"<RuntimeContext {', '.join(filter(None, [names_of(self._values), *self.attributes])) or 'empty'}>"
 
     def __copy__(self) -> Self:
         return self
@@ -153,15 +150,3 @@ class RuntimeContext:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("A RuntimeContext holds live objects of one process: it is neither pickled nor saved.")
-
-
-def _is(value: object, kind: type, *, unsure: bool = False) -> bool:
-    """Whether the value is of this type; `unsure` is the answer for a protocol that Python cannot check."""
-    try:
-        return isinstance(value, kind)
-    except TypeError:
-        return unsure
-
-
-def _named(kind: type, key: str) -> str:
-    return f"{kind.__name__} under the key {key!r}" if key else kind.__name__

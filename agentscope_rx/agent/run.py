@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.context import RuntimeContext
+from agentscope_rx.context_store import ContextStore
 from agentscope_rx.event import Event, EventSource, MemoryEvent, PostActingEvent
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import (
@@ -101,6 +102,7 @@ class Run:
         "checkpointed",
         "clock",
         "context",
+        "context_store",
         "conversation",
         "cost",
         "cut",
@@ -154,6 +156,8 @@ class Run:
         self.scope = scope
         self.conversation = conversation
         self.context = context
+        self.context_store: ContextStore | None = None
+        """The agent's, as it was when the run began."""
         self.limits = limits
         self.toolkit = toolkit if toolkit is not None else Toolkit()
         self.groups: tuple[str, ...] = ()

@@ -42,11 +42,13 @@ from agentscope_rx.reactive.gate import Gate
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.tool.context import ToolContext
-from agentscope_rx.tool.emitting import emitting
+from agentscope_rx.tool.emitting import BEAT, emitting
 from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolRetry
 from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed, suspended
+from agentscope_rx.tool.pieces import Joined
 from agentscope_rx.tool.postprocess import postprocessed
 from agentscope_rx.tool.result import result_of
+from agentscope_rx.tool.size import ResultLimit, cut
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import called
 
@@ -95,8 +97,9 @@ def run_tool(
     executor: Executor | None = None,
     context: ToolContext | None = None,
     limits: Limits | None = None,
+    limit: ResultLimit | None = None,
 ) -> Flow[ToolEvent]:
-    """Runs one call and emits exactly one `ToolResultBlock`, last; each subscription is a new call.
+    """Runs one call and emits exactly one `ToolResultBlock`, last, cut to `limit`; each subscription is a new call.
 
     Signals: `ToolBegun` if there are `limits`, when they let it begin; chunks and retry notices as they come, the
     result, completion; `SourceCancelledError` if the loop is being shut down. No other error. Completion alone if one
@@ -105,7 +108,7 @@ def run_tool(
     """
 
     def connect(sink: Sink[ToolEvent], scope: Scope) -> None:
-        running = _Running(sink, call, tool.streams)
+        running = _Running(sink, call, tool, limit)
         sink.on_subscribe(running)
         if running.disposed:
             return
@@ -197,14 +200,27 @@ class _Nothing:
 
 
 class _Running:
-    """Turns raw values into chunks and, at the end, the last of them into the result."""
+    """Turns raw values into chunks and, at the end, the last of them into the result (or all, if they are joined)."""
 
-    __slots__ = ("_call", "_held", "_last", "_sink", "_streams", "_upstream", "disposed", "waiting")
+    __slots__ = (
+        "_call",
+        "_held",
+        "_joined",
+        "_last",
+        "_limit",
+        "_sink",
+        "_streams",
+        "_upstream",
+        "disposed",
+        "waiting",
+    )
 
-    def __init__(self, sink: Sink[ToolEvent], call: ToolUseBlock, streams: bool) -> None:
+    def __init__(self, sink: Sink[ToolEvent], call: ToolUseBlock, tool: Tool, limit: ResultLimit | None) -> None:
         self._sink = sink
         self._call = call
-        self._streams = streams
+        self._limit = limit
+        self._joined = Joined(limit) if tool.result == "joined" else None
+        self._streams = tool.streams or self._joined is not None
         # a value of a tool that announces one only: progress, if another follows
         self._held: object = _Nothing
         self._last: ToolResultBlock | None = None
@@ -222,9 +238,12 @@ class _Running:
         if kind is ToolChunk or kind is ToolRetry or kind is ToolBegun:
             if kind is ToolRetry:
                 self._held, self._last = _Nothing, None
+                self._joined = None if self._joined is None else Joined(self._limit)
             elif kind is ToolBegun:
                 self.waiting = False
             self._sink.on_next(cast("ToolEvent", value))
+            return
+        if value is BEAT:
             return
         if not self._streams:
             self._held, value = value, self._held
@@ -238,12 +257,17 @@ class _Running:
             self.on_error(error)
             return
         if value is not None:
+            if self._joined is not None:
+                self._joined.add(self._last.output)
             self._sink.on_next(ToolChunk(self._call, self._last.output))
 
     def on_completed(self) -> None:
         self._upstream = None
         if self.waiting:
             self._sink.on_completed()
+            return
+        if self._joined is not None:
+            self.finish(self._joined.result(self._call, self._last))
             return
         value = self._held if self._held is not _Nothing else self._last
         try:
@@ -266,7 +290,9 @@ class _Running:
         self.finish(failure(self._call, error))
 
     def finish(self, result: ToolResultBlock) -> None:
-        """The result and the end."""
+        """The result, no larger than it may be, and the end."""
+        if self._limit is not None and not self._limit.holds(result):
+            result = cut(result, self._limit)
         self._sink.on_next(result)
         if not self.disposed:
             self._sink.on_completed()

@@ -11,18 +11,23 @@ def copy_files(paths: list[str], context: ToolContext) -> str:
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
 
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import InvalidInputError, ToolError
+from agentscope_rx.context_store import ContextStore, ask, named
+from agentscope_rx.errors import ContextError, InvalidInputError, ToolError
 from agentscope_rx.message import OutputBlock, ToolUseBlock
 from agentscope_rx.reactive.runtime import running_loop
 from agentscope_rx.tool.result import result_of
 
 if TYPE_CHECKING:
     from agentscope_rx.tool.toolkit import Toolkit
+
+T = TypeVar("T")
 
 
 class Link(Protocol):
@@ -31,6 +36,8 @@ class Link(Protocol):
     @property
     def ended(self) -> bool: ...
     def emit(self, output: tuple[OutputBlock, ...]) -> None: ...
+    def beat(self) -> None: ...
+    def room(self) -> Future[None] | None: ...
     def wait(self, timeout: float | None) -> None: ...
 
 
@@ -41,10 +48,10 @@ def _never() -> bool:
 class ToolContext:
     """A read-only view of one call. Without an agent (a toolkit called by hand) `run_id`, `agent`, `path` are empty.
 
-    `interrupted`, given as a function, is asked each time.
+    `interrupted`, given as a function, is asked each time. `stores` are asked in order for what `runtime` has not got.
     """
 
-    __slots__ = ("_interrupted", "_link", "agent", "call", "path", "run_id", "runtime", "toolkit")
+    __slots__ = ("_interrupted", "_link", "agent", "call", "path", "run_id", "runtime", "stores", "toolkit")
 
     runtime: RuntimeContext
     call: ToolUseBlock
@@ -53,6 +60,7 @@ class ToolContext:
     path: tuple[str, ...]
     toolkit: Toolkit | None
     """The toolkit, or the run's view of it, that the tool is called through."""
+    stores: tuple[ContextStore, ...]
     _interrupted: Callable[[], bool]
     _link: Link | None
 
@@ -65,6 +73,7 @@ class ToolContext:
         agent: str = "",
         path: tuple[str, ...] = (),
         toolkit: Toolkit | None = None,
+        stores: tuple[ContextStore, ...] = (),
         interrupted: Callable[[], bool] = _never,
         link: Link | None = None,
     ) -> None:
@@ -75,8 +84,37 @@ class ToolContext:
         put(self, "agent", agent)
         put(self, "path", path)
         put(self, "toolkit", toolkit)
+        put(self, "stores", stores)
         put(self, "_interrupted", interrupted)
         put(self, "_link", link)
+
+    def get(self, kind: type[T], key: str = "") -> T | None:
+        """The caller's object of this type under `key`: from `runtime`, else from the first store that has it; or None.
+
+        `ContextError` if one of them has several that would do, or failed.
+        """
+        if kind is ToolContext and not key:
+            return cast("T", self)
+        found = self.runtime.get(kind, key)
+        for store in self.stores:
+            if found is not None:
+                break
+            found = ask(store, kind, key)
+        return found
+
+    def require(self, kind: type[T], key: str = "") -> T:
+        """As `get`, but a `ContextError` that names the type if there is none."""
+        found = self.get(kind, key)
+        if found is not None:
+            return found
+        if not self.stores:
+            return self.runtime.require(kind, key)
+        places = ", ".join(type(store).__name__ for store in self.stores)
+        raise ContextError(
+            f"Neither the RuntimeContext of this call nor the stores behind it ({places}) hold a {named(kind, key)}. "
+            "Give the call one, context=RuntimeContext(...), or register it in the store of the agent or toolkit.",
+            wanted=kind.__name__,
+        )
 
     @property
     def interrupted(self) -> bool:
@@ -107,13 +145,25 @@ class ToolContext:
         """Show progress: text, blocks or any value that a tool may return; from any thread, until the call has ended.
 
         All that is emitted comes before the call's result, in order. None is nothing; what is no output is a
-        `ToolError` here.
+        `ToolError` here. A thread waits while too much is waiting to be read; a coroutine does not: see `send`.
         """
         if chunk is not None and self._link is not None:
             self._link.emit(result_of(self.call, chunk).output)
 
-    def of(self, call: ToolUseBlock, link: Link | None = None) -> ToolContext:
-        """The same surroundings for this call, whose progress goes into `link`."""
+    async def send(self, chunk: object) -> None:
+        """As `emit`, for coroutines: waits until there is room for more, so that a slow reader slows the tool."""
+        self.emit(chunk)
+        room = None if self._link is None else self._link.room()
+        if room is not None:
+            await asyncio.wrap_future(room)
+
+    def heartbeat(self) -> None:
+        """Say that the call is alive, from any thread: first and idle deadlines begin anew, and nothing is shown."""
+        if self._link is not None:
+            self._link.beat()
+
+    def of(self, call: ToolUseBlock, link: Link | None = None, stores: tuple[ContextStore, ...] = ()) -> ToolContext:
+        """The same surroundings for this call, whose progress goes into `link`; `stores` are asked after those here."""
         return ToolContext(
             call,
             runtime=self.runtime,
@@ -121,6 +171,7 @@ class ToolContext:
             agent=self.agent,
             path=self.path,
             toolkit=self.toolkit,
+            stores=self.stores + stores,
             interrupted=self._interrupted,
             link=link,
         )

@@ -6,6 +6,9 @@
 
 It stands inside the deadlines and the retries of an attempt: a tool that emits is not silent, and what a failed attempt
 has emitted is known to be shown.
+
+A tool on a thread of its own that emits faster than its reader reads is made to wait: while `MOST_WAITING` chunks wait
+for the loop, and while the reader withholds demand. On an event loop `emit` never waits; `await context.send()` does.
 """
 
 from __future__ import annotations
@@ -13,14 +16,29 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from reactivex import abc
 
 from agentscope_rx.message import OutputBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.runtime import running_loop
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.event import ToolChunk
+
+MOST_WAITING = 64
+"""How many chunks of a call wait for the loop before its thread is made to wait."""
+
+LOOK_SECONDS = 1.0
+"""How often a thread that waits looks whether the loop has been closed under it: then nobody wakes it."""
+
+
+class Beat:
+    """A sign of life: it counts for deadlines and is not shown."""
+
+
+BEAT = Beat()
 
 
 def emitting(
@@ -51,17 +69,32 @@ def emitting(
 class _Emitter:
     """Chunks wait in a queue until the loop's next turn, or until the tool's next signal, which they precede."""
 
-    __slots__ = ("_call", "_draining", "_queue", "_scheduled", "_scope", "_sink", "_upstream", "_waiting", "ended")
+    __slots__ = (
+        "_call",
+        "_draining",
+        "_forget",
+        "_queue",
+        "_rooms",
+        "_scheduled",
+        "_scope",
+        "_sink",
+        "_upstream",
+        "_waiting",
+        "ended",
+    )
 
     def __init__(self, call: ToolUseBlock, sink: Sink[object], scope: Scope) -> None:
         self._call = call
         self._sink = sink
         self._scope = scope
         self._upstream: Upstream | None = None
-        self._queue: deque[ToolChunk] = deque()
+        self._queue: deque[ToolChunk | Beat] = deque()
         self._scheduled = False
         self._draining = False
         self._waiting: list[threading.Event] = []
+        # those who wait for room; whoever takes one out has to tell it
+        self._rooms: deque[Future[None]] = deque()
+        self._forget: Callable[[], None] | None = None
         self.ended = False
 
     # --- the tool's side: any thread ------------------------------------------------------------------------------
@@ -69,7 +102,41 @@ class _Emitter:
     def emit(self, output: tuple[OutputBlock, ...]) -> None:
         if self.ended:
             return
-        self._queue.append(ToolChunk(self._call, output))
+        self._push(ToolChunk(self._call, output))
+        if running_loop() is None and (room := self.room()) is not None:
+            self._await(room)
+
+    def beat(self) -> None:
+        if not self.ended and not self._queue:
+            self._push(BEAT)
+
+    def room(self) -> Future[None] | None:
+        """What is done once more may be emitted; None if it may be now."""
+        if self.ended or not self._is_full():
+            return None
+        room: Future[None] = Future()
+        # announced before the loop looks, and before the look at `ended`
+        self._rooms.append(room)
+        self._scope.call_from_thread(self._look)
+        if self.ended:
+            self._make_room()
+        return room
+
+    def _is_full(self) -> bool:
+        demand = self._scope.demand
+        return len(self._queue) >= MOST_WAITING or (demand is not None and not demand.ready)
+
+    def _await(self, room: Future[None]) -> None:
+        while not self._scope.loop.is_closed():
+            try:
+                room.result(LOOK_SECONDS)
+            except TimeoutError:
+                continue
+            return
+        self._end()
+
+    def _push(self, item: ToolChunk | Beat) -> None:
+        self._queue.append(item)
         # the loop takes the flag back before it looks at the queue: what was appended before is seen
         if not self._scheduled:
             self._scheduled = True
@@ -127,8 +194,35 @@ class _Emitter:
         finally:
             self._draining = False
 
+    def _look(self) -> None:
+        """Whether there is room now; if it is the reader who has none, once they have."""
+        self._drain()
+        demand = self._scope.demand
+        if self.ended or demand is None or demand.ready:
+            self._make_room()
+        elif self._forget is None:
+            # through the loop: what a tool emits then does not come inside of the reader's pull
+            self._forget = demand.when_ready(lambda: self._scope.call_soon(self._look_again))
+
+    def _look_again(self) -> None:
+        self._forget = None
+        self._look()
+
+    def _make_room(self) -> None:
+        while self._rooms:
+            try:
+                room = self._rooms.popleft()
+            except IndexError:
+                # two threads found that the call has ended
+                return
+            if room.set_running_or_notify_cancel():
+                room.set_result(None)
+
     def _end(self) -> None:
         self.ended = True
         self._queue.clear()
         for event in tuple(self._waiting):
             event.set()
+        if self._forget is not None:
+            self._forget()
+        self._make_room()

@@ -4,11 +4,13 @@
 |------------------------------------------|-----------------------------------------------------------------|
 | `context: ToolContext`                   | the call itself: whose it is, `emit`, `interrupted`             |
 | `context: RuntimeContext`                | what the caller gave the run                                    |
-| `db: Annotated[Database, Inject]`        | the object of that type in the RuntimeContext                   |
+| `db: Annotated[Database, Inject]`        | the object of that type: `ToolContext.get(Database)`            |
 | `db: Annotated[Database, Inject("old")]` | the one under that key (or the attribute of that name)          |
 | `... | None`                             | None if there is none, unless the parameter has another default |
 | `... = default`                          | the default if there is none                                    |
 | otherwise                                | the call fails with an `InjectionError` that says what to give  |
+
+Asked are the call's RuntimeContext, then the stores of it, of the agent and of the toolkit (see `context_store`).
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from agentscope_rx.tool.signature import MISSING, Parameter
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Marks a parameter, as in `Annotated[Database, Inject]`: it comes from the `RuntimeContext`, by type and key."""
+    """Marks a parameter, as in `Annotated[Database, Inject]`: it comes from the call's context, by type and key."""
 
     key: str = ""
 
 
 class InjectionError(ToolError):
-    """The RuntimeContext of a call has not what a tool needs; names the tool and its parameter."""
+    """The context of a call has not what a tool needs; names the tool and its parameter."""
 
     def __init__(self, message: str, *, tool: str, parameter: str) -> None:
         super().__init__(f"Tool {tool!r} cannot run, {parameter!r} is missing: {message}")
@@ -56,9 +58,9 @@ class Injected:
             values[self.name] = context
             return
         try:
-            found = context.runtime.get(cast("type[object]", self.kind), self.key)
-            if found is None and not (self.optional or self.has_default):
-                context.runtime.require(self.kind, self.key)
+            kind = cast("type[object]", self.kind)
+            optional = self.optional or self.has_default
+            found = context.get(kind, self.key) if optional else context.require(kind, self.key)
         except ContextError as error:
             raise InjectionError(str(error), tool=tool, parameter=self.name) from error
         if found is not None or not self.has_default:

@@ -9,7 +9,7 @@
 | `OBSERVABLE`  | a function annotated `-> Observable` (or Flow)       | on the loop            | its values          |
 
 What a function or coroutine returns is looked at again: an Observable, awaitable, generator or async iterable that the
-annotation did not announce is followed too.
+annotation did not announce is followed too, and a picture is drawn on a worker thread.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from agentscope_rx.reactive import (
     map_flow,
     on_worker,
 )
+from agentscope_rx.tool.media import can_be_drawn, drawn
 from agentscope_rx.tool.signature import return_annotation
 
 
@@ -104,6 +105,8 @@ def _follow(value: object) -> object:
     if isinstance(value, Generator):
         generator = cast("Generator[object, None, object]", value)
         return iterate_on_worker(lambda: generator)
+    if can_be_drawn(value):
+        return on_worker(lambda: drawn(value) or value)
     return value
 
 

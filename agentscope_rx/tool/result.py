@@ -4,13 +4,17 @@
 |---------------------------------------------------|-------------------------------------------------------------|
 | `str`                                             | the text as it is                                           |
 | `None`                                            | "Done.": a model needs to see that it worked                |
-| a text, image, audio or video block               | the block                                                   |
-| a list or tuple with such a block in it           | each element's output in order                              |
+| a text, image, audio, video or file block         | the block                                                   |
+| `bytes` of an image, sound, video or PDF          | the block, if their beginning says what they are            |
+| other `bytes`                                     | an error that says what to return                           |
+| a PIL image, a matplotlib figure, ...             | an image: what can be drawn, is (see `tool.media`)          |
+| a list or tuple with any of these in it           | each element's output in order                              |
 | `Msg`                                             | its text and media                                          |
 | `ToolResultBlock`                                 | itself, with the call's id and name                         |
 | numbers, dicts, lists, dataclasses, pydantic, ... | compact JSON; what JSON writes as a string (a date) is text |
 | what JSON cannot write                            | `str(value)`                                                |
-| `bytes`                                           | an error that says to return a block                        |
+
+A path is text: it says where a file is, and reading it is a decision of the tool's. `Base64Source.of_file` does.
 """
 
 from __future__ import annotations
@@ -36,11 +40,13 @@ from agentscope_rx.message import (
     ToolUseBlock,
     VideoBlock,
 )
+from agentscope_rx.tool.media import PLAIN, can_be_drawn, drawn, media_block, media_type
 
 DONE = (TextBlock("Done."),)
 """The output of a tool that worked and has nothing to say."""
 
 _BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
+_BYTES = (bytes, bytearray, memoryview)
 
 
 def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
@@ -64,18 +70,34 @@ def output_of(value: object) -> tuple[OutputBlock, ...]:
         return (TextBlock(str.__str__(value)),)
     if isinstance(value, Msg):
         return tuple(block for block in value.content if isinstance(block, _BLOCKS)) or DONE
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raise ToolError(
-            "The tool returned bytes, which a model cannot read. Return text, or a block that says what they are, "
-            "such as ImageBlock(Base64Source.of(data, 'image/png'))."
-        )
+    if isinstance(value, _BYTES):
+        return (_media(bytes(cast("bytes", value))),)
     if isinstance(value, (ThinkingBlock, ToolUseBlock)):
         raise ToolError(f"A tool gives text, images, audio, video and files, not a {type(value).__name__}.")
     if isinstance(value, (list, tuple)):
         elements = cast("tuple[object, ...]", value)
-        if any(isinstance(each, _BLOCKS) for each in elements):
+        if any(_is_media(each) for each in elements if type(each) not in PLAIN):
             return tuple(block for each in elements for block in output_of(each))
+    elif can_be_drawn(value) and (picture := drawn(value)) is not None:
+        return (picture,)
     return (TextBlock(_text(cast("object", value))),)
+
+
+def _is_media(value: object) -> bool:
+    """Whether a list with this in it is one of several outputs, and not data."""
+    if isinstance(value, _BYTES):
+        return media_type(bytes(cast("bytes", value)[:64])) is not None
+    return isinstance(value, _BLOCKS) or can_be_drawn(value)
+
+
+def _media(data: bytes) -> OutputBlock:
+    block = media_block(data)
+    if block is None:
+        raise ToolError(
+            "The tool returned bytes, which a model cannot read. Return text (such as data.decode()), or a block that "
+            "says what they are, such as ImageBlock(Base64Source.of(data, 'image/png'))."
+        )
+    return block
 
 
 def _text(value: object) -> str:

@@ -15,7 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.message import ToolUseBlock
@@ -29,6 +29,7 @@ from agentscope_rx.tool.limits import ToolLimits, limits_of
 from agentscope_rx.tool.postprocess import Postprocess
 from agentscope_rx.tool.schema import FunctionSchema
 from agentscope_rx.tool.signature import default_name, has_receiver, plain_function
+from agentscope_rx.tool.size import ResultLimit, check_limit
 from agentscope_rx.tool.unpacked import UnpackedSchema
 
 P = ParamSpec("P")
@@ -50,6 +51,8 @@ class Tool(ABC):
     shown as it comes. `execution_config` wins over the toolkit's and the agent's. A call that `requires_approval` (all
     of them, or those whose validated arguments the function says) waits for a person; one that is not `interruptible`
     runs to its end when the run is interrupted. `max_concurrency`, `rate` and `exclusive`: see `tool.limits`.
+    runs to its end when the run is interrupted. Its `result` is the last value, or all of them joined (see
+    `tool.pieces`), and within `max_result`: a number of characters, a `ResultLimit`, or None for the toolkit's.
     """
 
     name: str
@@ -65,6 +68,8 @@ class Tool(ABC):
     exclusive: bool = False
     postprocess: Postprocess | None = None
     """What becomes of each result (see `tool.postprocess`)."""
+    result: Literal["last", "joined"] = "last"
+    max_result: int | ResultLimit | None = None
 
     takes_context: bool = False
     """Whether calls go through `call_with`: set for a class that overrides it."""
@@ -132,6 +137,8 @@ class FunctionTool(Tool, Generic[P, R_co]):
         rate: Rate | None = None,
         exclusive: bool = False,
         unpack: bool = False,
+        result: Literal["last", "joined"] = "last",
+        max_result: int | ResultLimit | None = None,
     ) -> None:
         raw, by_class, waits = _receiving(function)
         given = default_name(raw) if name is None else name
@@ -162,6 +169,9 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.exclusive = exclusive
         # made now, to be one for all that it will be bound to
         self._limits = limits_of(given, max_concurrency, rate, exclusive)
+        self.result = check_result(given, result)
+        check_limit(max_result, f"tool {given!r}")
+        self.max_result = max_result
         self.streams = self._kind.streams
 
     @property
@@ -244,6 +254,13 @@ def check_mark(
     )
 
 
+def check_result(tool: str, result: Literal["last", "joined"]) -> Literal["last", "joined"]:
+    """What a tool says its result is made of; `ToolDefinitionError` if that is neither of the two."""
+    if result in ("last", "joined"):
+        return result
+    raise ToolDefinitionError(f"result of tool {tool!r} must be 'last' or 'joined', not {result!r:.60}.", tool=tool)
+
+
 def check_name(name: str) -> str:
     """The name if model providers accept it, else a `ToolDefinitionError` with one that they do."""
     if _NAME.fullmatch(name):
@@ -273,6 +290,8 @@ def tool(
     rate: Rate | None = None,
     exclusive: bool = False,
     unpack: bool = False,
+    result: Literal["last", "joined"] = "last",
+    max_result: int | ResultLimit | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -289,6 +308,8 @@ def tool(
     rate: Rate | None = None,
     exclusive: bool = False,
     unpack: bool = False,
+    result: Literal["last", "joined"] = "last",
+    max_result: int | ResultLimit | None = None,
 ) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
 
@@ -297,6 +318,7 @@ def tool(
     for a person if `requires_approval` says so; `interruptible=False` lets a call run to its end at an interruption.
     With `unpack=True` the fields of the only parameter, a model, a dataclass or a TypedDict, are the tool's parameters.
     `max_concurrency` at once, a `rate` of beginnings, `exclusive` in its round: see `tool.limits`.
+    `result="joined"` makes the result of all pieces that a generator yields; `max_result` bounds how large it may be.
     Raises `ToolDefinitionError` if no schema can be made from it.
     """
 
@@ -314,6 +336,8 @@ def tool(
             rate=rate,
             exclusive=exclusive,
             unpack=unpack,
+            result=result,
+            max_result=max_result,
         )
 
     return decorate if function is None else decorate(function)

@@ -6,25 +6,29 @@ A call's config is, field by field: the tool's own, over the given one, over the
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Self, cast, get_args, overload
 
+from agentscope_rx.context_store import ContextStore, check_store, view_of
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, Permits, Signal, defer, just, merge_ordered
+from agentscope_rx.reactive import Flow, Permits, Signal, defer, flat_map_kind, just, merge_ordered
 from agentscope_rx.tool.approval import ApprovalPolicy, check_policy, needs_approval
 from agentscope_rx.tool.call import Limits, run_tool
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.event import ToolEvent
+from agentscope_rx.tool.evictor import evicted
 from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.failure import not_available, not_found
 from agentscope_rx.tool.limits import UNLIMITED
 from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
 from agentscope_rx.tool.registering import Registering
 from agentscope_rx.tool.round import OnFailure, Round, together
+from agentscope_rx.tool.size import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import wraps
 
@@ -42,6 +46,8 @@ class Toolkit(Registering):
     Tools may be in groups that are switched on and off (see `tool.groups`).
     `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; `on_failure`
     says whether a failed call ends the others of its batch. What the tools say of their own limits: see `tool.limits`.
+    Results are kept within `max_result` (None: as they are) by cutting them, or by handing them over (see `tool.size`).
+    Tools find objects in `context_store` that the call's context does not have.
     """
 
     def __init__(
@@ -55,6 +61,8 @@ class Toolkit(Registering):
         approval: ApprovalPolicy | None = None,
         max_concurrency_total: int | None = None,
         on_failure: OnFailure = "collect",
+        max_result: int | ResultLimit | None = DEFAULT_LIMIT,
+        context_store: ContextStore | None = None,
     ) -> None:
         if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
@@ -69,6 +77,8 @@ class Toolkit(Registering):
         self.on_failure: OnFailure = on_failure
         # shared with copies and overlays: it protects what their tools have in common
         self._total = () if max_concurrency_total is None else (Permits(max_concurrency_total, shared=True),)
+        self.max_result = check_limit(max_result, "a toolkit")
+        self.context_store = check_store(context_store, "a toolkit")
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._base: Toolkit | None = None
         self._entries: dict[str, Entry] = {}
@@ -186,6 +196,7 @@ class Toolkit(Registering):
         view._changes = 0
         # what the toolkit beneath is asked for in the same groups is the same
         view._schemas = (-1, {}) if tools else self._schemas
+        view.context_store = view_of(self.context_store)
         for each in tools:
             view.register_all(each)
         return view
@@ -247,17 +258,29 @@ class Toolkit(Registering):
                 return just(not_found(call, [schema.name for schema in self.schemas()]))
             if not self.available(call.name):
                 return just(not_available(call, self.groups_of(call.name), META_TOOL in self))
-            given = context
-            if given is None and entry.tool.takes_context:
-                given = ToolContext(call, toolkit=self)
+            given = self._given(call, context) if entry.tool.takes_context else None
             slots = None if within is None else within.slots
             limits = None
             if entry.limits is not UNLIMITED or self._total or slots is not None:
                 gates = (*entry.limits.gates, *self._total, *(() if slots is None else (slots,)))
                 limits = Limits(gates, entry.limits.paces, stop)
-            return run_tool(entry.tool, call, entry.plan(config, self._config), self.executor, given, limits)
+            plan = entry.plan(config, self._config)
+            size = limit_of(entry.tool.max_result, self.max_result)
+            if size is None or (size.evictor is None and entry.tool.postprocess is None):
+                return run_tool(entry.tool, call, plan, self.executor, given, limits, size)
+            # whoever is behind the call itself sees the whole
+            stored: Callable[[ToolResultBlock], Flow[ToolEvent]] = partial(evicted, size, call)
+            whole = run_tool(entry.tool, call, plan, self.executor, given, limits)
+            return whole.pipe(flat_map_kind(ToolResultBlock, stored))
 
         return defer(look_up)
+
+    def _given(self, call: ToolUseBlock, context: ToolContext | None) -> ToolContext:
+        """What a tool is given: the caller's context or one without a run, this toolkit's store behind all others."""
+        stores = () if self.context_store is None else (self.context_store,)
+        if context is None:
+            return ToolContext(call, toolkit=self, stores=stores)
+        return context.of(call, stores=stores) if stores else context
 
     def waits(self, tool: Tool, within: Round | None = None) -> bool:
         """Whether a call of this tool may have to wait before it begins: it then tells of it by `ToolBegun`."""

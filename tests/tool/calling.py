@@ -39,3 +39,10 @@ def result(tool: object, config: ExecutionConfig | None = None, /, **input: obje
     *_, last = events(tool, config, **input)
     assert isinstance(last, ToolResultBlock)
     return last
+
+
+def answer(toolkit: Toolkit, call: ToolUseBlock) -> ToolResultBlock:
+    """The result of a call."""
+    last = toolkit.call(call).run()
+    assert isinstance(last, ToolResultBlock)
+    return last

@@ -258,6 +258,7 @@ def _context(agent: ReActAgent, run: Run, call: ToolUseBlock) -> ToolContext:
         agent=agent.name,
         path=run.source.path,
         toolkit=run.toolkit,
+        stores=() if run.context_store is None else (run.context_store,),
         interrupted=lambda: run.interrupted,
     )
 

@@ -31,6 +31,7 @@ from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
+from agentscope_rx.context_store import ContextStore, check_store, view_of
 from agentscope_rx.errors import (
     AgentShuttingDownError,
     ConfigurationError,
@@ -64,7 +65,7 @@ class ReActAgent(Agent):
     input does that neither answers nor runs the calls that an earlier run has left open: give them results that say
     so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets calls overlap, on one
     memory, which is then in their order of arrival. `interrupt_grace` is how many seconds interrupted async tools have
-    for their `finally` blocks.
+    for their `finally` blocks. Tools find objects in `context_store` that the call's context does not have.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class ReActAgent(Agent):
         check_running: bool = True,
         interrupt_grace: float = 5.0,
         tracer: Tracer | None = None,
+        context_store: ContextStore | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -128,6 +130,7 @@ class ReActAgent(Agent):
         if finish == "tool":
             self.requested(None)
         self.tool_execution_config = tool_execution_config
+        self.context_store = check_store(context_store, "an agent")
         options = generate_options or GenerateOptions()
         if model_execution_config is not None:
             options = GenerateOptions(execution_config=model_execution_config).over(options)
@@ -251,10 +254,12 @@ class ReActAgent(Agent):
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         run = super().new_run(memory, scope, context, limits)
+        run.context_store = view_of(self.context_store)
         run.toolkit = self.toolkit
-        if self.toolkit.groups:
-            # which are active is the conversation's own affair
+        if self.toolkit.groups or self.toolkit.context_store is not None:
+            # which are active is the conversation's own affair; the store is seen as it is now
             run.toolkit = self.toolkit.overlay()
+        if self.toolkit.groups:
             if run.conversation.active_groups is not None:
                 known = {group.name for group in self.toolkit.groups}
                 run.toolkit.set_active_groups(name for name in run.conversation.active_groups if name in known)
