@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Annotated
 
 from pydantic import Field
 
-from agentscope_rx.cli.workspace import Kind, Workspace, shown
 from agentscope_rx.errors import ToolError
 from agentscope_rx.tool import tool
+from agentscope_rx.tool.builtin.folder import Kind
+from agentscope_rx.tool.builtin.paths import shown
+from agentscope_rx.tool.builtin.text import decoded
+from agentscope_rx.tool.builtin.workspace import Workspace
 
 MAX_ENTRIES = 200
 MAX_BYTES = 4 * 1024 * 1024
@@ -23,7 +26,6 @@ MAX_LINE = 200
 PROGRESS_EVERY = 200
 
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?P<open>-(?P<last>\d{1,9})?)?:?", re.DOTALL | re.ASCII)
-_BOMS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _SUFFIX = {Kind.FILE: "", Kind.FOLDER: "/", Kind.LINK: " (a link, not followed)", Kind.OTHER: " (not a file)"}
 
 
@@ -63,7 +65,7 @@ class FileTools:
         """Read a file: what it says, its text, its contents."""
         # the range is part of the path, as search_files writes it: a small model fills in any argument it is offered
         data, first, last = self._ranged(path)
-        lines = decoded(data, path).splitlines()
+        lines = decoded(data, path)[0].splitlines()
         if not lines:
             return f"The file {shown(path)} is empty."
         if first > len(lines):
@@ -102,11 +104,11 @@ class FileTools:
             raise ToolError("The pattern is empty. Give a word or phrase to look for.")
         searched, unread = 0, 0
         found: list[str] = []
-        for file in self._files(path):
+        for file in (entry.path for entry in self._workspace.walk(path)):
             if searched + unread >= MAX_SEARCHED or len(found) > MAX_MATCHES:
                 break
             try:
-                text = decoded(self._workspace.read(file, MAX_BYTES), file)
+                text, _ = decoded(self._workspace.read(file, MAX_BYTES), file)
             except ToolError:
                 # a picture, or a file that has just gone
                 unread += 1
@@ -119,37 +121,6 @@ class FileTools:
             elif searched % PROGRESS_EVERY == 0:
                 yield f"{searched} files searched"
         yield _told(found, pattern, searched, searched + unread >= MAX_SEARCHED)
-
-    def _files(self, path: str) -> Iterator[str]:
-        """The paths of all files at or below a path, in order."""
-        if self._workspace.kind(path) is Kind.FILE:
-            yield path
-            return
-        for entry in self._workspace.entries(path):
-            if entry.kind is Kind.FILE:
-                yield entry.path
-            elif entry.kind is Kind.FOLDER:
-                try:
-                    yield from self._files(entry.path)
-                except ToolError:
-                    # a folder that may not be read is not searched
-                    continue
-
-
-def decoded(data: bytes, path: str) -> str:
-    """The text of a file: UTF-8, UTF-16 with its mark, else a one-byte encoding; `ToolError` for what is no text."""
-    for mark, encoding in _BOMS:
-        if data.startswith(mark):
-            return data.decode(encoding, "replace")
-    if b"\0" in data[:8192]:
-        raise ToolError(f"{shown(path)} is not a text file.")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        odd = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in data[:8192])
-        if odd > len(data[:8192]) // 20:
-            raise ToolError(f"{shown(path)} is not a text file.") from None
-        return data.decode("cp1252", "replace")
 
 
 def _excerpt(lines: list[str], first: int, end: int) -> str:

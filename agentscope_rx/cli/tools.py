@@ -13,14 +13,14 @@ from pydantic import Field
 
 from agentscope_rx.cli.arithmetic import calculate
 from agentscope_rx.cli.files import FileTools
-from agentscope_rx.cli.workspace import Workspace
 from agentscope_rx.errors import ToolError
 from agentscope_rx.tool import Toolkit, tool
+from agentscope_rx.tool.builtin.workspace import Workspace
 
 
 def builtin_tools(root: str | os.PathLike[str] = ".") -> Toolkit:
     """The tools, with `root` as the folder whose files they see."""
-    return Toolkit([FileTools(Workspace(root)), calculate, current_time])
+    return Toolkit([FileTools(Workspace(root, deny=(), portable=False)), calculate, current_time])
 
 
 @tool

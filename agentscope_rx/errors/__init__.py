@@ -46,6 +46,8 @@
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
         +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
+        +-- WorkspaceError                  a path that leads out of the workspace, or to nothing of use in it
+        +-- CommandDeniedError              a command that is not allowed
 
 `retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
 """
@@ -104,9 +106,11 @@ from agentscope_rx.errors.session import (
 )
 from agentscope_rx.errors.tool import (
     ApprovalError,
+    CommandDeniedError,
     ContextError,
     ToolError,
     ToolSuspend,
+    WorkspaceError,
 )
 
 __all__ = [
@@ -117,6 +121,7 @@ __all__ = [
     "AuthenticationError",
     "BadRequestError",
     "ChannelFullError",
+    "CommandDeniedError",
     "ConfigurationError",
     "ContentFilterError",
     "ContextError",
@@ -156,4 +161,5 @@ __all__ = [
     "ToolSuspend",
     "UsageLimitError",
     "UserInputError",
+    "WorkspaceError",
 ]

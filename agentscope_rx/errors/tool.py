@@ -32,6 +32,28 @@ class ToolError(AgentScopeError):
         self.retryable = retryable
 
 
+class WorkspaceError(ToolError):
+    """A path that a tool was given leads to nothing that it may use; `path` as it was given, `reason` in one word.
+
+    Reasons: `absolute`, `parent`, `home`, `name`, `link`, `special`, `denied`, `read_only`, `too_large`, `quota`: not
+    allowed, and nothing was touched. `missing`, `exists`, `folder`, `file`, `permission`, `changed`, `system`: not
+    possible as things are. `replaced`: the workspace is no longer the folder that it was made for.
+    """
+
+    def __init__(self, message: str, *, path: str, reason: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.reason = reason
+
+
+class CommandDeniedError(ToolError):
+    """A command that is not allowed and has not run; `command` as it was given. The result is of kind `rejected`."""
+
+    def __init__(self, message: str, *, command: str) -> None:
+        super().__init__(message)
+        self.command = command
+
+
 class ToolSuspend(ToolError):
     """Raise it in a tool to leave its call to somebody outside the run; the call waits for their result.
 

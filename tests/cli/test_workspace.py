@@ -13,11 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import ToolError
-from agentscope_rx.cli import files, workspace
+from agentscope_rx.cli import files
 from agentscope_rx.cli.files import FileTools
-from agentscope_rx.cli.workspace import Workspace
+from agentscope_rx.tool.builtin import workspace
+from agentscope_rx.tool.builtin.workspace import Workspace as AnyWorkspace
 
 SECRET = "the secret outside"
+
+
+def Workspace(root: str | Path) -> AnyWorkspace:
+    """As the command line makes it."""
+    return AnyWorkspace(root, deny=(), portable=False)
 
 
 @pytest.fixture
@@ -41,7 +47,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=[True, False], ids=["by parts", "by resolving"])
 def tools(root: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> FileTools:
-    monkeypatch.setattr(workspace, "_BY_PARTS", request.param)
+    monkeypatch.setattr(workspace, "BY_PARTS", request.param)
     return FileTools(Workspace(root))
 
 

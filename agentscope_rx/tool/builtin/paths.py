@@ -1,0 +1,102 @@
+"""A path as a model wrote it becomes the names of folders and a file below the workspace, or a refusal. By text alone.
+
+| path                                              | answer                                            |
+|---------------------------------------------------|---------------------------------------------------|
+| `docs/index.md`, `./docs//index.md`, `.`          | `("docs", "index.md")`, ..., `()`                 |
+| `/etc/passwd`, `C:\\x`, `C:x`, `\\\\host\\share`  | `absolute`                                        |
+| `../x`, `docs/../x`                               | `parent`                                          |
+| `~`, `~/x`, `~root/x`                             | `home`: nothing expands it, and nobody means it   |
+| `NUL.txt`, `a:stream`, `x.`, `a\\b`, `PROGRA~1`   | `name`: another name, or a device, on some system |
+| NUL, control characters, 255 bytes and more       | `name`                                            |
+
+What only some systems take for something else is refused on all of them (`portable`), so that what a model wrote here
+can be used there. Where that is switched off, a system still refuses what it would take for something else itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+
+from agentscope_rx.errors import WorkspaceError
+
+MAX_NAME = 255
+"""Bytes in one name; what common file systems take."""
+MAX_PARTS = 256
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+_HOME = re.compile(r"~(?:[A-Za-z_][\w.-]*|[+-]?\d*)")
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])(?:[.: ].*)?", re.IGNORECASE)
+_SHORT_NAME = re.compile(r"[^.]{1,6}~\d{1,5}(?:\..{0,3})?")
+_NOT_PORTABLE = re.compile(r"[\\:<>\"|?*]")
+
+
+def parts_of(path: str, *, portable: bool = True, root: str | None = None) -> tuple[str, ...]:
+    """The parts of a path below the workspace; a `WorkspaceError` for what names a place elsewhere."""
+    portable = portable or os.name == "nt"
+    if path.startswith(("/", "\\")) or os.path.isabs(path) or (portable and _DRIVE.match(path)):
+        raise _absolute(path, root)
+    if _control(path, portable):
+        raise _refused(path, "name", "has a control character in it and cannot be opened. Give the plain name")
+    parts = tuple(part for part in path.strip().replace(os.sep, "/").split("/") if part not in ("", "."))
+    split = re.split(r"[/\\]", path) if portable else parts
+    if any(part.strip() == ".." for part in split):
+        raise _refused(path, "parent", "has '..' in it. Nothing outside the working directory can be reached")
+    if parts and _HOME.fullmatch(parts[0]):
+        raise _refused(path, "home", "begins with '~', which is not expanded. Give a path inside the working directory")
+    if len(parts) > MAX_PARTS:
+        raise _refused(path, "name", f"cannot be opened: it has more than {MAX_PARTS} parts")
+    for part in parts:
+        _check(path, part, portable)
+    return parts
+
+
+def shown(path: str) -> str:
+    """A path in a message to the model."""
+    return repr(path if len(path) <= 120 else f"{path[:117]}...")
+
+
+def folded(name: str) -> str:
+    """A name as the least particular of file systems sees it: neither case, nor form, nor what is invisible counts."""
+    plain = unicodedata.normalize("NFKC", name).casefold()
+    return "".join(each for each in plain if unicodedata.category(each) != "Cf").rstrip(" .") or name
+
+
+def _check(path: str, part: str, portable: bool) -> None:
+    try:
+        size = len(os.fsencode(part))
+    except UnicodeEncodeError:
+        raise _refused(path, "name", "cannot be opened: it is no text that this system can write") from None
+    if size > MAX_NAME:
+        raise _refused(path, "name", f"cannot be opened: a name in it is longer than {MAX_NAME} bytes")
+    if not portable:
+        return
+    if _RESERVED.fullmatch(part):
+        raise _refused(
+            path, "name", f"has the name {part!r} in it, which is a device on some systems. Use another name"
+        )
+    if found := _NOT_PORTABLE.search(part):
+        hint = "Write '/' between folders" if found[0] == "\\" else "Use another name"
+        raise _refused(path, "name", f"has {found[0]!r} in it, which not every system takes as part of a name. {hint}")
+    if part != part.strip() or part.endswith("."):
+        raise _refused(path, "name", f"has the name {part!r} in it, whose end some systems drop. Use another name")
+    if _SHORT_NAME.fullmatch(part):
+        raise _refused(path, "name", f"has the name {part!r} in it, which is another file's name on some systems")
+
+
+def _control(path: str, portable: bool) -> bool:
+    return "\0" in path or (portable and any(unicodedata.category(each) in ("Cc", "Cs") for each in path))
+
+
+def _absolute(path: str, root: str | None) -> WorkspaceError:
+    inside = "docs"
+    if root is not None and path.startswith(root.rstrip("/\\") + os.sep):
+        inside = path[len(root.rstrip("/\\")) + 1 :][:100] or "."
+    return _refused(
+        path, "absolute", f"is an absolute path. Give a path inside the working directory, such as {inside!r}"
+    )
+
+
+def _refused(path: str, reason: str, why: str) -> WorkspaceError:
+    return WorkspaceError(f"{shown(path)} {why}.", path=path, reason=reason)
