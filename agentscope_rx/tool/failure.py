@@ -8,6 +8,7 @@
 | the arguments do not fit          | `invalid_arguments` | one line a problem, as `InvalidArgumentsError`   |
 | a deadline of the call passed     | `timeout`           | "Tool 'x' did not finish within 5 s"             |
 | the tool raised a `ToolError`     | `failed`            | its text                                         |
+| ... a `CommandDeniedError`        | `rejected`          | its text                                         |
 | the tool raised anything else     | `failed`            | "<type>: <text>"                                 |
 | the tool raised a `ToolSuspend`   | `suspended`         | its reason: no error, a placeholder              |
 """
@@ -18,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from agentscope_rx.errors import DeadlineError, ToolError, ToolSuspend
+from agentscope_rx.errors import CommandDeniedError, DeadlineError, ToolError, ToolSuspend
 from agentscope_rx.message import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.tool.arguments import InvalidArgumentsError
 
@@ -69,6 +70,8 @@ def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
         kind = ToolResultKind.TIMEOUT
     elif isinstance(error, InvalidArgumentsError):
         kind = ToolResultKind.INVALID_ARGUMENTS
+    elif isinstance(error, CommandDeniedError):
+        kind = ToolResultKind.REJECTED
     elif not isinstance(error, ToolError):
         text = f"{name}: {text}" if text else name
     return replace(ToolResultBlock.error(call, kind, text or name), metadata={"error_type": name})

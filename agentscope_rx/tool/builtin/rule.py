@@ -1,0 +1,161 @@
+"""`Rule`: commands that may run, told from others by their arguments, one by one; never by their text.
+
+| rule                         | allows                                                                     |
+|------------------------------|----------------------------------------------------------------------------|
+| `git status`                 | exactly this                                                               |
+| `git log *`                  | this, and any arguments after it                                           |
+| `git show * --stat`          | `*` in the middle is one argument                                          |
+| `pytest tests/*.py`          | `*` within an argument is any text without a `/`                           |
+
+A rule does not know what a program does with its arguments: `git -c core.pager=... log`, `find -exec` and `tar
+--to-command` run other programs, and an interpreter runs anything. `options` names those that may be used, `deny` what
+may not be.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from agentscope_rx.errors import ConfigurationError, WorkspaceError
+from agentscope_rx.tool.builtin.workspace import Workspace
+
+_URL = re.compile(r"(?:--?[\w-]+=)?https?://[^/]")
+_GLUED = re.compile(r"--?[\w-]*([/\\~.].*)", re.DOTALL)
+_ELSEWHERE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Allows the commands whose arguments fit `pattern`.
+
+    `options` are the only options that may be given then (patterns: `-[0-9]*`); `deny` are patterns of arguments that
+    may not be. `paths` denies arguments that are paths out of the workspace, or denied in it.
+    """
+
+    pattern: str
+    options: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    paths: bool = True
+    _tokens: tuple[str, ...] = field(init=False, repr=False, default=())
+    _open: bool = field(init=False, repr=False, default=False)
+
+    def __post_init__(self) -> None:
+        for name in ("options", "deny"):
+            given: object = getattr(self, name)
+            if isinstance(given, str):
+                raise ConfigurationError(f"{name} of a Rule takes several, as in {name}=({given!r},).")
+            if given is not None:
+                object.__setattr__(self, name, tuple(getattr(self, name)))
+        try:
+            tokens = tuple(shlex.split(self.pattern))
+        except ValueError as error:
+            raise ConfigurationError(f"The rule {self.pattern!r} cannot be read: {error}.") from None
+        _check_program(self.pattern, tokens)
+        object.__setattr__(self, "_open", tokens[-1] == "*")
+        object.__setattr__(self, "_tokens", tokens[:-1] if tokens[-1] == "*" else tokens)
+
+    @classmethod
+    def of(cls, rule: Rule | str) -> Rule:
+        """The rule itself, or the one that a text is."""
+        return rule if isinstance(rule, Rule) else cls(rule)
+
+    def fits(self, words: tuple[str, ...]) -> bool:
+        """Whether the rule is about this command."""
+        if len(words) < len(self._tokens) or (len(words) > len(self._tokens) and not self._open):
+            return False
+        pairs = list(zip(self._tokens, words, strict=False))
+        # the program is named as it is in the rule; its arguments may fit a pattern
+        return pairs[0][0] == pairs[0][1] and all(_same(token, word) for token, word in pairs[1:])
+
+    def problem(self, words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
+        """Why a command that fits may not run after all; None if it may."""
+        for word in words[1:]:
+            if pattern := next((each for each in self.deny if fnmatchcase(word, each)), None):
+                return f"The argument {word!r:.120} is denied (rule {pattern!r})"
+        if self.options is not None:
+            for word in _options(words[len(self._tokens) :]):
+                if not _allowed(word, self.options):
+                    return f"The option {word!r:.120} is not among those allowed: {', '.join(self.options) or 'none'}"
+        for word in words[1:] if self.paths else ():
+            if why := _outside(word, workspace, cwd):
+                return f"The argument {word!r:.120} {why}"
+        return None
+
+    def __str__(self) -> str:
+        only = "" if self.options is None else f" (options: {' '.join(self.options) or 'none'})"
+        return f"{self.pattern}{only}"
+
+
+def rules_of(rules: Iterable[Rule | str], name: str) -> tuple[Rule, ...]:
+    """The rules that a caller gave; `ConfigurationError` for one text, which would be taken for many."""
+    if isinstance(rules, str):
+        raise ConfigurationError(f"{name} takes several rules, as in {name}=[{rules!r}].")
+    return tuple(Rule.of(each) for each in rules)
+
+
+def _check_program(pattern: str, tokens: tuple[str, ...]) -> None:
+    if not tokens or not tokens[0]:
+        raise ConfigurationError("A rule begins with the name of a program, as in 'git status'.")
+    program = tokens[0]
+    if re.search(r"[*?\[]", program):
+        raise ConfigurationError(f"The rule {pattern!r} allows any program. Name the program, one rule for each.")
+    if re.search(r"[/\\]", program) and not program.startswith("/") and not re.match(r"[A-Za-z]:", program):
+        raise ConfigurationError(
+            f"The program of rule {pattern!r} is a file of the workspace, which a model may be able to change. Name a "
+            "program on the search path, or give its absolute path."
+        )
+
+
+def _same(token: str, word: str) -> bool:
+    if token == "*":
+        return True
+    if not re.search(r"[*?\[]", token):
+        return token == word
+    mine, theirs = token.split("/"), word.split("/")
+    return len(mine) == len(theirs) and all(fnmatchcase(b, a) for a, b in zip(mine, theirs, strict=True))
+
+
+def _options(words: tuple[str, ...]) -> Iterator[str]:
+    for word in words:
+        if word == "--":
+            return
+        if word.startswith("-") and word != "-":
+            yield word
+
+
+def _allowed(word: str, options: tuple[str, ...]) -> bool:
+    name = word.partition("=")[0]
+    if any(fnmatchcase(name, each) for each in options):
+        return True
+    # several of one letter in one word: `-la`
+    letters = name[1:]
+    return not name.startswith("--") and letters.isalpha() and all(f"-{each}" in options for each in letters)
+
+
+def _outside(word: str, workspace: Workspace, cwd: str) -> str | None:
+    """Why an argument may be the path of something that is out of bounds."""
+    for piece in _pieces(word):
+        if _ELSEWHERE.match(piece):
+            return "is a path out of the working directory"
+        if ".." in re.split(r"[/\\]", piece):
+            return "has '..' in it, which may lead out of the working directory"
+        try:
+            workspace.kind(piece if cwd == "." else f"{cwd}/{piece}")
+        except WorkspaceError as error:
+            if error.reason in ("link", "denied"):
+                return f"is out of bounds: {str(error).rstrip('.')}"
+    return None
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """What in an argument may be a path: all of it, what is behind `=`, `:`, `,` or `@`, or glued to an option."""
+    if _URL.match(word):
+        return
+    for piece in {word, *re.split(r"[=:,@]", word)} - {""}:
+        yield piece
+        if glued := _GLUED.match(piece):
+            yield glued[1]
