@@ -49,21 +49,27 @@ class DenyList:
     Neither case nor how a name is written in Unicode counts: no file system is to take another name for a denied one.
     """
 
-    __slots__ = ("_globs", "patterns")
+    __slots__ = ("_anywhere", "_globs", "patterns")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(patterns)
-        self._globs = [
-            Glob(folded(each.strip("/")) if "/" in each.strip("/") else f"**/{folded(each.strip('/'))}")
-            for each in self.patterns
-        ]
+        # of a single name at any depth, and of a path from the root
+        self._anywhere: list[tuple[str, re.Pattern[str]]] = []
+        self._globs: list[tuple[str, Glob]] = []
+        for pattern in self.patterns:
+            plain = folded(pattern.rstrip("/"))
+            if "/" in plain:
+                self._globs.append((pattern, Glob(plain.lstrip("/"))))
+            else:
+                self._anywhere += [(pattern, re.compile(fnmatch.translate(each))) for each in _expanded(plain)]
 
     def denies(self, parts: Sequence[str]) -> str | None:
         """The pattern that denies this path, or None."""
-        if not self._globs:
-            return None
         plain = [folded(each) for each in parts]
-        for pattern, glob in zip(self.patterns, self._globs, strict=True):
+        for pattern, test in self._anywhere:
+            if any(test.match(part) for part in plain):
+                return pattern
+        for pattern, glob in self._globs:
             if any(glob.matches(plain[:end]) for end in range(1, len(plain) + 1)):
                 return pattern
         return None

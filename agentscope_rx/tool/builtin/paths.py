@@ -24,6 +24,7 @@ from agentscope_rx.errors import WorkspaceError
 MAX_NAME = 255
 """Bytes in one name; what common file systems take."""
 MAX_PARTS = 256
+MAX_PATH = 32_000
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 _HOME = re.compile(r"~(?:[A-Za-z_][\w.-]*|[+-]?\d*)")
@@ -35,11 +36,13 @@ _NOT_PORTABLE = re.compile(r"[\\:<>\"|?*]")
 def parts_of(path: str, *, portable: bool = True, root: str | None = None) -> tuple[str, ...]:
     """The parts of a path below the workspace; a `WorkspaceError` for what names a place elsewhere."""
     portable = portable or os.name == "nt"
+    if len(path) > MAX_PATH:
+        raise _refused(path, "name", f"cannot be opened: it is longer than {MAX_PATH} characters")
     if path.startswith(("/", "\\")) or os.path.isabs(path) or (portable and _DRIVE.match(path)):
         raise _absolute(path, root)
     if _control(path, portable):
         raise _refused(path, "name", "has a control character in it and cannot be opened. Give the plain name")
-    parts = tuple(part for part in path.strip().replace(os.sep, "/").split("/") if part not in ("", "."))
+    parts = tuple(part for part in path.strip(" ").replace(os.sep, "/").split("/") if part not in ("", "."))
     split = re.split(r"[/\\]", path) if portable else parts
     if any(part.strip() == ".." for part in split):
         raise _refused(path, "parent", "has '..' in it. Nothing outside the working directory can be reached")
@@ -59,6 +62,8 @@ def shown(path: str) -> str:
 
 def folded(name: str) -> str:
     """A name as the least particular of file systems sees it: neither case, nor form, nor what is invisible counts."""
+    if name.isascii():
+        return name.lower().rstrip(" .") or name
     plain = unicodedata.normalize("NFKC", name).casefold()
     return "".join(each for each in plain if unicodedata.category(each) != "Cf").rstrip(" .") or name
 
@@ -86,7 +91,9 @@ def _check(path: str, part: str, portable: bool) -> None:
 
 
 def _control(path: str, portable: bool) -> bool:
-    return "\0" in path or (portable and any(unicodedata.category(each) in ("Cc", "Cs") for each in path))
+    if path.isascii() and path.isprintable():
+        return False
+    return "\0" in path or (portable and any(unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") for each in path))
 
 
 def _absolute(path: str, root: str | None) -> WorkspaceError:

@@ -140,8 +140,8 @@ class ShellTool:
         rules = "; ".join(map(str, (*self.allow, *self.ask)[:40]))
         return (
             "Run one of the commands that are allowed, in the working directory, and get its output and exit code. "
-            "There is no shell: no pipes, redirection, variables, patterns or several commands in one. Allowed (* is any "
-            f"further arguments): {rules}"
+            "There is no shell: no pipes, redirection, variables, patterns or several commands in one. "
+            f"Allowed (* is any further arguments): {rules}"
         )
 
 
