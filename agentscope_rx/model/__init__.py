@@ -1,4 +1,9 @@
-"""Models: the port, its options and responses, and the providers."""
+"""Models: the port, its options and responses, and the providers. A provider is imported when it is first named."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.openai.model import OpenAIChatModel
@@ -13,12 +18,20 @@ from agentscope_rx.model.options import (
 )
 from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta
 
+if TYPE_CHECKING:
+    from agentscope_rx.model.dashscope.model import DashScopeChatModel
+
+_LAZY = {
+    "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
+}
+
 __all__ = [
     "MODEL_DEFAULTS",
     "TOOL_DEFAULTS",
     "UNSET",
     "ChatModel",
     "ChatResponse",
+    "DashScopeChatModel",
     "ExecutionConfig",
     "FinishReason",
     "GenerateOptions",
@@ -28,3 +41,11 @@ __all__ = [
     "ToolSchema",
     "ToolUseDelta",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

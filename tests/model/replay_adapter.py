@@ -1,27 +1,25 @@
-"""What the replay driver calls: one recorded request through `OpenAIChatModel`, its answer summed up."""
+"""What the replay driver calls: one recorded request through the model of its API, its answer summed up."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from agentscope_rx.message import ChatUsage, Msg, TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.model import ExecutionConfig, OpenAIChatModel
+from agentscope_rx.model import ChatModel, DashScopeChatModel, ExecutionConfig, GenerateOptions, OpenAIChatModel
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.transport import HttpConfig, Transport
 
-PLAIN = Transport(HttpConfig(verify=False))
-"""For http: no certificates are loaded, which each of the many loops would do anew."""
+COMMON: Any = {
+    # for http: no certificates are loaded, which each of the many loops would do anew
+    "transport": Transport(HttpConfig(verify=False)),
+    "execution_config": ExecutionConfig(max_attempts=1),
+}
 
 
 async def adapter(
     provider: str, base_url: str, request_json: object, *, api: str, streaming: bool, model: str
 ) -> dict[str, object]:
-    chat = OpenAIChatModel(
-        model or "recorded",
-        api_key="recorded",
-        base_url=f"{base_url}/v1",
-        stream=streaming,
-        transport=PLAIN,
-        execution_config=ExecutionConfig(max_attempts=1),
-    )
+    chat = _MODELS[api](model or "recorded", base_url, streaming, request_json)
     gather = Gather()
     async with chat.stream([Msg.user("Hello")]) as chunks:
         async for chunk in chunks:
@@ -39,6 +37,22 @@ async def adapter(
         "finish_reason": gather.finish_reason,
         "usage": _usage(gather.usage),
     }
+
+
+def _openai(model: str, base_url: str, streaming: bool, request: object) -> ChatModel:
+    return OpenAIChatModel(model, api_key="recorded", base_url=f"{base_url}/v1", stream=streaming, **COMMON)
+
+
+def _dashscope(model: str, base_url: str, streaming: bool, request: Any) -> ChatModel:
+    # without the flag the recorded server told the answer from its beginning in each event
+    flag = request["parameters"].get("incremental_output") if request else True
+    options = GenerateOptions(additional_body_params={"incremental_output": flag})
+    return DashScopeChatModel(
+        model, api_key="recorded", base_url=f"{base_url}/api/v1", stream=streaming, options=options, **COMMON
+    )
+
+
+_MODELS = {"openai": _openai, "dashscope": _dashscope}
 
 
 def _usage(usage: ChatUsage | None) -> dict[str, int] | None:

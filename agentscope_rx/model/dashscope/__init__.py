@@ -1,0 +1,1 @@
+"""DashScope (Alibaba Cloud Model Studio) by its own wire format: the text and the multimodal endpoint."""
