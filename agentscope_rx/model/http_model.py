@@ -83,6 +83,10 @@ class HttpChatModel(ChatModel):
         `InvalidInputError` or `ConfigurationError` for what cannot be asked of this provider.
         """
 
+    def advice(self, error: ModelError) -> str | None:
+        """What can be done about this error where the provider's own words do not say; it is added to them."""
+        return None
+
     def wants_stream(self, options: GenerateOptions) -> bool:
         """Whether the answer is asked for piece by piece."""
         return self._streams if options.stream is None else options.stream
@@ -126,4 +130,7 @@ class HttpChatModel(ChatModel):
         if isinstance(error, ModelError):
             error.model = error.model or self.model_name
             error.provider = error.provider or self.provider
+            advice = self.advice(error)
+            if advice:
+                error.args = (f"{error} {advice}",)
         return fail(error)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 from urllib.request import url2pathname
 
 from agentscope_rx.errors import InvalidInputError
@@ -46,6 +46,19 @@ def local_path(source: Source) -> Path | None:
         return Path(url2pathname(parts.path))
     # one letter before a colon is a drive
     return Path(source.url) if len(parts.scheme) <= 1 else None
+
+
+def data_source(source: Source) -> Source:
+    """The source with a `data:` URL taken apart into base64; any other as it is. `InvalidInputError` if it is none."""
+    if not isinstance(source, URLSource) or source.url[:5].lower() != "data:":
+        return source
+    head, comma, data = source.url[5:].partition(",")
+    media_type, *parameters = head.split(";")
+    if not comma or not data:
+        raise InvalidInputError(f"This data: URL holds no data: {source.url[:60]}")
+    if "base64" in parameters:
+        return Base64Source(media_type or "text/plain", unquote(data))
+    return Base64Source.of(unquote_to_bytes(data), media_type or "text/plain")
 
 
 def has_files(messages: Sequence[Msg]) -> bool:

@@ -7,7 +7,7 @@
 | a call without a result, such as another agent's | followed by a result that says so: APIs refuse a call without one |
 | media of an assistant or of a result             | in a user turn after the run of results, where APIs take media    |
 | a message with nothing to say                    | none                                                              |
-| several speakers in one role, and no name field  | `named`: the name stands before the words                         |
+| a speaker whom the role does not name            | the name before the words (see `names`)                           |
 
 What cannot be said is `InvalidInputError`.
 """
@@ -30,11 +30,10 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.model.media import MediaBlock
+from agentscope_rx.model.names import Names
 from agentscope_rx.model.wire import NO_RESULT
 
 Said = TextBlock | MediaBlock
-
-_SPEAK = (MsgRole.USER, MsgRole.ASSISTANT)
 
 MEDIA_FOLLOW = "(The result is the media in the next user message.)"
 """What stands for a result that is media alone."""
@@ -44,8 +43,7 @@ MEDIA_FOLLOW = "(The result is the media in the next user message.)"
 class Turn:
     """What one role says in one go. A tool's is the text of its `result`; an assistant's may end in `calls`.
 
-    `name` is the speaker's where it says more than the role does, `metadata` that of the message it comes from.
-    `promoted`: nobody said it; these are media from another place.
+    `metadata` is that of the message whose last turn it is.
     """
 
     role: MsgRole
@@ -53,9 +51,7 @@ class Turn:
     calls: tuple[ToolUseBlock, ...] = ()
     thinking: tuple[ThinkingBlock, ...] = ()
     result: ToolResultBlock | None = None
-    name: str | None = None
     metadata: Mapping[str, object] = EMPTY
-    promoted: bool = False
 
     @property
     def text(self) -> str:
@@ -70,62 +66,49 @@ class Turn:
 
 def turns_of(messages: Sequence[Msg]) -> list[Turn]:
     """The turns of a conversation, in order."""
-    conversation = _Conversation({result.id for message in messages for result in message.tool_results})
+    answered = {result.id for message in messages for result in message.tool_results}
+    conversation = _Conversation(answered, Names(messages))
     for message in results_first(messages):
         conversation.add(message)
     conversation.promote()
     return conversation.turns
 
 
-def named(turns: Sequence[Turn]) -> list[Turn]:
-    """The turns for a wire that has no field for names: `Ann: ...` where several speak in one role.
-
-    One speaker in a role is who the role says; the words are left alone then.
-    """
-    speakers: dict[MsgRole, set[str | None]] = {}
-    for turn in turns:
-        if turn.role in _SPEAK and not turn.promoted:
-            speakers.setdefault(turn.role, set()).add(turn.name)
-    return [_spoken(turn) if len(speakers.get(turn.role, ())) > 1 else turn for turn in turns]
-
-
-def _spoken(turn: Turn) -> Turn:
-    if turn.name is None or not turn.content:
-        return turn
-    first = turn.content[0]
-    if isinstance(first, TextBlock):
-        return replace(turn, content=(TextBlock(f"{turn.name}: {first.text}"), *turn.content[1:]))
-    return replace(turn, content=(TextBlock(f"{turn.name}:"), *turn.content))
-
-
 class _Conversation:
     """The turns so far, and the media that wait for the end of a run of results."""
 
-    __slots__ = ("_answered", "_promoted", "turns")
+    __slots__ = ("_answered", "_names", "_promoted", "turns")
 
-    def __init__(self, answered: Collection[str]) -> None:
+    def __init__(self, answered: Collection[str], names: Names) -> None:
         self._answered = answered
+        self._names = names
         self._promoted: list[Said] = []
         self.turns: list[Turn] = []
 
     def add(self, message: Msg) -> None:
+        before = len(self.turns)
+        self._add(message)
+        if message.metadata and len(self.turns) > before:
+            self.turns[-1] = replace(self.turns[-1], metadata=message.metadata)
+
+    def _add(self, message: Msg) -> None:
         said = [block for block in message.content if not isinstance(block, (ToolResultBlock, ThinkingBlock))]
         if message.role is MsgRole.ASSISTANT:
             self._assistant(message, said)
-            self._results(message.tool_results, message)
+            self._results(message.tool_results)
             return
-        self._results(message.tool_results, message)
+        self._results(message.tool_results)
         if not said:
             return
         self.promote()
         content = tuple(_sayable(said, message.role))
         if any(not isinstance(block, TextBlock) or block.text for block in content):
-            self._append(message, Turn(message.role, content))
+            self.turns.append(Turn(message.role, self._spoken(message, content)))
 
     def promote(self) -> None:
         """Say the media that wait, as the user."""
         if self._promoted:
-            self.turns.append(Turn(MsgRole.USER, tuple(self._promoted), promoted=True))
+            self.turns.append(Turn(MsgRole.USER, tuple(self._promoted)))
             self._promoted = []
 
     def _assistant(self, message: Msg, said: Sequence[ContentBlock]) -> None:
@@ -133,28 +116,33 @@ class _Conversation:
         words = tuple(block for block in said if isinstance(block, TextBlock) and block.text)
         if words or calls:
             self.promote()
-            self._append(message, Turn(message.role, words, calls, message.blocks(ThinkingBlock)))
+            turn = Turn(message.role, self._spoken(message, words), calls, message.blocks(ThinkingBlock))
+            self.turns.append(turn)
         for call in calls:
             if call.id not in self._answered:
-                self._append(message, _answer(ToolResultBlock.of(call, NO_RESULT), NO_RESULT))
+                self.turns.append(_answer(ToolResultBlock.of(call, NO_RESULT), NO_RESULT))
         media = [block for block in said if isinstance(block, MediaBlock)]
         self._put_off(media, "Media of the assistant's message:")
 
-    def _results(self, results: Iterable[ToolResultBlock], message: Msg) -> None:
+    def _results(self, results: Iterable[ToolResultBlock]) -> None:
         for result in results:
             media = [block for block in result.output if isinstance(block, MediaBlock)]
             text = result.text or (MEDIA_FOLLOW if media else "")
-            self._append(message, _answer(result, text))
+            self.turns.append(_answer(result, text))
             self._put_off(media, f"Media of the result of {result.name} ({result.id}):")
 
     def _put_off(self, media: Sequence[MediaBlock], title: str) -> None:
         if media:
             self._promoted += [TextBlock(title), *media]
 
-    def _append(self, message: Msg, turn: Turn) -> None:
-        name = message.name.strip()
-        speaker = None if turn.result is not None or name in (message.role.value, "") else name
-        self.turns.append(replace(turn, name=speaker, metadata=message.metadata))
+    def _spoken(self, message: Msg, content: tuple[Said, ...]) -> tuple[Said, ...]:
+        name = self._names.of(message)
+        if name is None or not content:
+            return content
+        first = content[0]
+        if isinstance(first, TextBlock):
+            return (TextBlock(f"{name}: {first.text}"), *content[1:])
+        return (TextBlock(f"{name}:"), *content)
 
 
 def _answer(result: ToolResultBlock, text: str) -> Turn:

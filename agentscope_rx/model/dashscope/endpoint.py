@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
-from urllib.parse import urlunsplit
+from urllib.parse import SplitResult
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.model.address import checked_key, http_address, with_query
+from agentscope_rx.model.address import base_parts, is_host, secret, url_with
 
 DASHSCOPE_URL: Final = "https://dashscope.aliyuncs.com/api/v1"
 """Beijing: the default."""
@@ -54,10 +54,9 @@ def kind_of(model: str, *, media: bool) -> Kind:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A DashScope server. `base` ends before the path of a service."""
+    """A DashScope server; the path of `base` ends before that of a service."""
 
-    base: str
-    query: str = ""
+    base: SplitResult
     api_key: str | None = field(default=None, repr=False)
     workspace: str | None = None
 
@@ -84,23 +83,23 @@ class Endpoint:
                     f"base_url {base!r} wants the id of a workspace: pass workspace=..., or set DASHSCOPE_WORKSPACE."
                 )
             base = base.replace("{workspace_id}", workspace)
-        parts = http_address(base, DASHSCOPE_URL)
+        parts = base_parts(base, DASHSCOPE_URL)
         if "/compatible-mode/" in f"{parts.path}/":
             raise ConfigurationError(
                 f"{base!r} speaks Chat Completions: use OpenAIChatModel(base_url=...) for it, or here the base URL "
                 f"of the native API, such as {DASHSCOPE_URL!r}."
             )
-        key = checked_key(os.environ.get("DASHSCOPE_API_KEY") if api_key is None else api_key)
-        if key is None and (parts.hostname or "").endswith(".aliyuncs.com"):
+        key = secret(api_key, "DASHSCOPE_API_KEY")
+        if key is None and is_host(parts, "aliyuncs.com"):
             raise ConfigurationError(
                 "No API key for DashScope. Pass api_key=..., or set the environment variable DASHSCOPE_API_KEY."
             )
-        path = parts.path.partition("/services/")[0].rstrip("/") or "/api/v1"
-        return cls(urlunsplit((parts.scheme, parts.netloc, path, "", "")), parts.query, key, workspace)
+        path = f"{parts.path}/".partition("/services/")[0].rstrip("/") or "/api/v1"
+        return cls(parts._replace(path=path), key, workspace)
 
     def url(self, kind: Kind, query: Mapping[str, str]) -> str:
         """Where a request of this kind goes, with these query parameters over those of the base URL."""
-        return with_query(f"{self.base}{_PATHS[kind]}" + (f"?{self.query}" if self.query else ""), query)
+        return url_with(self.base, f"{self.base.path}{_PATHS[kind]}", query)
 
     def headers(self, given: Mapping[str, str], *, stream: bool, uploads: bool) -> dict[str, str]:
         """The headers, these over all others. `uploads`: the content has `oss://` addresses, to be looked up there."""

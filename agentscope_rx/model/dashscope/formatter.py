@@ -15,9 +15,9 @@
 | VideoBlock | `{video, fps, max_frames, min_pixels, max_pixels, total_pixels}` |
 | FileBlock  | none: `InvalidInputError`                                        |
 
-A source goes out as its web address, its `oss://` address, or a base64 data URL. There is no field for speakers' names:
-see `turns.named`. `cache_control` in a message's metadata (True, or what the API takes) marks the end of a prefix to
-be cached: it goes to the message's last part, which makes parts of a text, too.
+A source goes out as its web address, its `oss://` address, or a base64 data URL. `cache_control` in a message's metadata
+(True, or what the API takes) marks the end of a prefix to be cached: it goes to the message's last part, which makes
+parts of a text, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model.dashscope.endpoint import Kind
 from agentscope_rx.model.media import MediaBlock, local_path
-from agentscope_rx.model.turns import Said, Turn, named
+from agentscope_rx.model.turns import Said, Turn
 from agentscope_rx.model.wire import encode_json
 
 WireMessage = dict[str, object]
@@ -64,7 +64,7 @@ def has_uploads(turns: Sequence[Turn]) -> bool:
 
 def format_turns(turns: Sequence[Turn], kind: Kind, *, reasoning: bool = False) -> list[WireMessage]:
     """The wire's messages for this endpoint, in order; `reasoning` sends earlier thinking back."""
-    return [_message(turn, kind, reasoning) for turn in named(turns)]
+    return [_message(turn, kind, reasoning) for turn in turns]
 
 
 def _message(turn: Turn, kind: Kind, reasoning: bool) -> WireMessage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelError
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.dashscope.endpoint import Endpoint, EndpointChoice, kind_of
@@ -67,6 +67,14 @@ class DashScopeChatModel(HttpChatModel):
 
     def wants_stream(self, options: GenerateOptions) -> bool:
         return self._settings.enable_thinking is True or super().wants_stream(options)
+
+    def advice(self, error: ModelError) -> str | None:
+        if isinstance(error, BadRequestError) and "url error" in str(error):
+            return (
+                "(This model has the other endpoint. Give endpoint='multimodal' or endpoint='text'; "
+                f"now it is endpoint={self._kind!r}.)"
+            )
+        return None
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         stream = self.wants_stream(options)

@@ -37,6 +37,7 @@ class DashScopeParser:
     """Reads one answer. The usage's time counts from the making of the parser."""
 
     __slots__ = (
+        "_about",
         "_calls",
         "_clock",
         "_content",
@@ -56,6 +57,7 @@ class DashScopeParser:
         self._text = Pieces()
         self._thinking = Pieces()
         self._calls = Calls()
+        self._about: dict[str, object] = {}
         self._finish: FinishReason | None = None
         self._id: str | None = None
         self._content = False
@@ -119,10 +121,11 @@ class DashScopeParser:
             self._finish = _REASONS.get(raw, FinishReason.OTHER)
         self._content = self._content or bool(content)
         self._id = self._id or text_in(fields, "request_id") or None
-        about = _about(output, choice, message or {})
+        about = self._new_about(output, choice, message or {})
         if not (content or raw or about or finished):
             # an id and a running account alone are no increment: an attempt that has said nothing may be made again
             return ()
+        about |= _cache_written(fields)
         return (ChatResponse(content, self._usage(fields), self._finish if raw else None, raw, self._id, about),)
 
     def _blocks(self, message: JsonObject) -> Iterable[ChunkBlock]:
@@ -137,6 +140,13 @@ class DashScopeParser:
         else:
             yield from _words(self._text.take(text_in(message, "content") or ""))
         yield from self._calls.feed(message)
+
+    def _new_about(self, *places: JsonObject) -> dict[str, object]:
+        found = {name: place[name] for place in places for name in _TOLD if place.get(name)}
+        # snapshots of it may come with every event
+        new = {name: value for name, value in found.items() if self._about.get(name) != value}
+        self._about |= new
+        return new
 
     def _usage(self, fields: JsonObject) -> ChatUsage | None:
         used = object_in(fields, "usage")
@@ -166,8 +176,10 @@ def _reason(fields: JsonObject) -> str | None:
     return None if reason in (None, "", "null") else reason
 
 
-def _about(*places: JsonObject) -> dict[str, object]:
-    return {name: place[name] for place in places for name in _TOLD if place.get(name)}
+def _cache_written(fields: JsonObject) -> dict[str, object]:
+    read = object_in(object_in(fields, "usage") or {}, "prompt_tokens_details") or {}
+    written = integer(read, "cache_creation_input_tokens")
+    return {"cache_creation_tokens": written} if written else {}
 
 
 def _media(fields: JsonObject) -> Iterable[ChunkBlock]:

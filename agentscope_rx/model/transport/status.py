@@ -35,13 +35,14 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _SPENT = re.compile(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
+_TOLD_STATUS = re.compile(r"<([45]\d\d)>")
 _STATUS_OF = (
-    (re.compile(r"rate.?limit|too.?many.?requests|quota|429", re.IGNORECASE), 429),
+    (re.compile(r"rate.?limit|too.?many.?requests|quota|throttl|429", re.IGNORECASE), 429),
     (re.compile(r"overload|unavailable|capacity|insufficient_system_resource", re.IGNORECASE), 503),
     (re.compile(r"invalid.?api.?key|authenticat|unauthorized", re.IGNORECASE), 401),
-    (re.compile(r"permission|forbidden", re.IGNORECASE), 403),
-    (re.compile(r"not.?found", re.IGNORECASE), 404),
-    (re.compile(r"invalid|bad.?request|context_length|content_filter|unsupported", re.IGNORECASE), 400),
+    (re.compile(r"permission|forbidden|access.?denied|arrear", re.IGNORECASE), 403),
+    (re.compile(r"not.?(found|exist)", re.IGNORECASE), 404),
+    (re.compile(r"invalid|bad.?request|context_length|content_filter|inspection|unsupported", re.IGNORECASE), 400),
 )
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
 
@@ -52,6 +53,7 @@ class Complaint(NamedTuple):
     message: str
     code: str | None
     status: int | None
+    request_id: str | None = None
 
 
 def http_error(status: int, body: str, headers: Mapping[str, str] | None = None) -> ModelHTTPError:
@@ -91,7 +93,10 @@ def complaint(answer: object) -> Complaint | None:
             return None
         message = json.dumps(inner, ensure_ascii=False, default=str)[:500]
     code = _first(fields, "code", "type", "status") or _first(outer, "code", "type")
-    return Complaint(message, code, _status(fields) or _status(outer))
+    # DashScope's messages begin with the status of the server behind the server: "<400> InternalError.Algo..."
+    told = _TOLD_STATUS.match(message)
+    status = _status(fields) or _status(outer) or (int(told[1]) if told else None)
+    return Complaint(message, code, status, _first(outer, "request_id") or _first(fields, "request_id"))
 
 
 def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[str, str]) -> ModelHTTPError:
@@ -101,7 +106,7 @@ def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[
         status=status,
         code=said.code,
         body=body[:BODY_SHOWN],
-        request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), None),
+        request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), said.request_id),
         retry_after=retry_after(headers),
     )
     error.retryable = _retryable(error, said, headers)
@@ -173,7 +178,14 @@ def _guess(said: Complaint) -> int:
 
 
 def _json(body: str) -> object:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return None
+    for text in (body, _event_data(body)):
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _event_data(body: str) -> str:
+    """The data of an event: some servers put an error into one, whatever they call the content."""
+    return "".join(line[5:] for line in body.splitlines() if line.startswith("data:"))
