@@ -2,6 +2,7 @@
 
     AgentScopeError
     +-- ConfigurationError (ValueError)     an argument that cannot work; raised where it was given
+    |   +-- UnsupportedOptionError          an option that a provider has nothing for; `option` names it
     |   +-- ToolDefinitionError             a callable that no schema can be made from
     |   +-- DuplicateToolError              two tools of one name
     |   +-- MissingExtraError               an optional package that is not installed
@@ -65,6 +66,7 @@ from agentscope_rx.errors.base import (
     RunInsideLoopError,
     SetupError,
     ToolDefinitionError,
+    UnsupportedOptionError,
 )
 from agentscope_rx.errors.model import (
     AuthenticationError,
@@ -159,6 +161,7 @@ __all__ = [
     "ToolDefinitionError",
     "ToolError",
     "ToolSuspend",
+    "UnsupportedOptionError",
     "UsageLimitError",
     "UserInputError",
     "WorkspaceError",

@@ -25,6 +25,14 @@ class ConfigurationError(AgentScopeError, ValueError):
     """An argument that cannot work; the message says what to change."""
 
 
+class UnsupportedOptionError(ConfigurationError):
+    """A provider has nothing for an option; `option` names it, the message says what to do instead."""
+
+    def __init__(self, message: str, *, option: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 class ToolDefinitionError(ConfigurationError):
     """A callable cannot become a tool; `tool` names it."""
 

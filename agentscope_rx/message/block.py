@@ -21,7 +21,7 @@ from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message.frozen import EMPTY, encodable, freeze
-from agentscope_rx.message.source import SOURCE_TYPES, Source
+from agentscope_rx.message.source import SOURCE_TYPES, FramesSource, Source, VideoSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class AudioBlock:
 class VideoBlock:
     """Moving pictures; `fps`, frame and pixel bounds are hints for models that sample."""
 
-    source: Source
+    source: VideoSource
     fps: float | None = None
     max_frames: int | None = None
     min_pixels: int | None = None
@@ -92,7 +92,8 @@ class VideoBlock:
     type: Literal["video"] = "video"
 
     def __post_init__(self) -> None:
-        _check_source(self, self.source)
+        if not isinstance(self.source, FramesSource):
+            _check_source(self, self.source)
 
 
 @dataclass(frozen=True, slots=True)

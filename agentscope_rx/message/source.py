@@ -1,4 +1,4 @@
-"""Where the bytes of an image, audio or video come from: a URL or base64 data."""
+"""Where the bytes of an image, audio, video or file come from: a URL or base64 data; a video's, its frames, too."""
 
 from __future__ import annotations
 
@@ -59,3 +59,19 @@ class Base64Source:
 SOURCE_TYPES = (URLSource, Base64Source)
 
 Source = Annotated[URLSource | Base64Source, Discriminator("type")]
+
+
+@dataclass(frozen=True, slots=True)
+class FramesSource:
+    """A video as pictures, in their order; `VideoBlock.fps` says how many were taken in a second."""
+
+    frames: tuple[Source, ...]
+    type: Literal["frames"] = "frames"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frames", tuple(self.frames))
+        if not self.frames or not all(isinstance(frame, SOURCE_TYPES) for frame in self.frames):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"FramesSource needs the sources of its pictures, not {self.frames!r:.80}.")
+
+
+VideoSource = Annotated[URLSource | Base64Source | FramesSource, Discriminator("type")]

@@ -20,9 +20,11 @@ from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice
 
 if TYPE_CHECKING:
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
+    from agentscope_rx.model.ollama.model import OllamaChatModel
 
 _LAZY = {
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
+    "OllamaChatModel": "agentscope_rx.model.ollama.model",
 }
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "ExecutionConfig",
     "FinishReason",
     "GenerateOptions",
+    "OllamaChatModel",
     "OpenAIChatModel",
     "RetryNotice",
     "ToolChoice",

@@ -20,6 +20,7 @@ from agentscope_rx.message import (
     Base64Source,
     ContentBlock,
     FileBlock,
+    FramesSource,
     ImageBlock,
     Msg,
     Source,
@@ -61,6 +62,11 @@ def data_source(source: Source) -> Source:
     return Base64Source.of(unquote_to_bytes(data), media_type or "text/plain")
 
 
+def sources_of(block: MediaBlock) -> tuple[Source, ...]:
+    """Where the block's bytes come from: one source, or those of a video's frames."""
+    return block.source.frames if isinstance(block.source, FramesSource) else (block.source,)
+
+
 def has_files(messages: Sequence[Msg]) -> bool:
     """Whether any block of the messages, or of a tool result in them, is a local file."""
     return any(_is_file(block) for message in messages for block in message.content)
@@ -77,7 +83,7 @@ def read_files(messages: Sequence[Msg]) -> list[Msg]:
 def _is_file(block: ContentBlock) -> bool:
     if isinstance(block, ToolResultBlock):
         return any(_is_file(part) for part in block.output)
-    return isinstance(block, MediaBlock) and local_path(block.source) is not None
+    return isinstance(block, MediaBlock) and any(local_path(source) is not None for source in sources_of(block))
 
 
 def _read(block: B) -> B:
@@ -85,19 +91,28 @@ def _read(block: B) -> B:
         return replace(block, output=tuple(_read(part) for part in block.output))
     if not isinstance(block, MediaBlock):
         return block
+    if isinstance(block.source, FramesSource):
+        frames = tuple(_source(frame, "image") for frame in block.source.frames)
+        return replace(block, source=FramesSource(frames))
     path = local_path(block.source)
     if path is None:
         return block
+    source = _source(block.source, block.type)
+    if isinstance(block, FileBlock):
+        return replace(block, source=source, name=block.name or path.name)
+    return replace(block, source=source)
+
+
+def _source(source: Source, kind: str) -> Source:
+    path = local_path(source)
+    if path is None:
+        return source
     guessed = mimetypes.guess_type(path.name)[0] or ""
-    fits = guessed if isinstance(block, FileBlock) or guessed.startswith(f"{block.type}/") else ""
-    media_type = fits or _DEFAULT_TYPE[block.type]
+    fits = guessed if kind == "file" or guessed.startswith(f"{kind}/") else ""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InvalidInputError(f"{path} has {size} bytes; at most {MAX_FILE_BYTES} can be sent.")
-        source = Base64Source.of_file(path, media_type)
-        if isinstance(block, FileBlock):
-            return replace(block, source=source, name=block.name or path.name)
-        return replace(block, source=source)
+        return Base64Source.of_file(path, fits or _DEFAULT_TYPE[kind])
     except OSError as error:
-        raise InvalidInputError(f"The {block.type} file {path} cannot be read: {error}") from error
+        raise InvalidInputError(f"The {kind} file {path} cannot be read: {error}") from error

@@ -9,6 +9,7 @@ from agentscope_rx.message import (
     Base64Source,
     ChatUsage,
     FileBlock,
+    FramesSource,
     GenerateReason,
     ImageBlock,
     Msg,
@@ -36,11 +37,12 @@ json_values = st.recursive(
 objects = st.dictionaries(words, json_values, max_size=4)
 
 sources = st.builds(URLSource, ids) | st.builds(Base64Source.of, st.binary(min_size=1, max_size=9), ids)
+frames = st.builds(FramesSource, st.lists(sources, min_size=1, max_size=3).map(tuple))
 texts = st.builds(TextBlock, words)
 thinkings = st.builds(ThinkingBlock, words, st.none() | words, objects)
 images = st.builds(ImageBlock, sources, st.none() | counts, st.none() | counts)
 audios = st.builds(AudioBlock, sources)
-videos = st.builds(VideoBlock, sources, st.none() | numbers, st.none() | counts)
+videos = st.builds(VideoBlock, sources | frames, st.none() | numbers, st.none() | counts)
 files = st.builds(FileBlock, sources, st.none() | words)
 tool_uses = st.builds(ToolUseBlock, ids, words, objects, st.none() | words, st.none() | words, objects)
 outputs = texts | images | audios | videos | files

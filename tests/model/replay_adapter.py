@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from agentscope_rx.message import ChatUsage, Msg, TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.model import ChatModel, DashScopeChatModel, ExecutionConfig, GenerateOptions, OpenAIChatModel
+from agentscope_rx.model import (
+    ChatModel,
+    DashScopeChatModel,
+    ExecutionConfig,
+    GenerateOptions,
+    OllamaChatModel,
+    OpenAIChatModel,
+)
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.transport import HttpConfig, Transport
 
@@ -52,7 +59,11 @@ def _dashscope(model: str, base_url: str, streaming: bool, request: Any) -> Chat
     )
 
 
-_MODELS = {"openai": _openai, "dashscope": _dashscope}
+def _ollama(model: str, base_url: str, streaming: bool, request: object) -> ChatModel:
+    return OllamaChatModel(model, base_url=base_url, stream=streaming, **COMMON)
+
+
+_MODELS = {"openai": _openai, "dashscope": _dashscope, "ollama": _ollama}
 
 
 def _usage(usage: ChatUsage | None) -> dict[str, int] | None:

@@ -18,7 +18,7 @@ from agentscope_rx.agent.output.traces import without_calls, without_traces
 from agentscope_rx.agent.react.decide import Decision
 from agentscope_rx.agent.react.model_round import voids
 from agentscope_rx.agent.run import Done, Run
-from agentscope_rx.errors import BadRequestError, StructuredOutputError
+from agentscope_rx.errors import BadRequestError, StructuredOutputError, UnsupportedOptionError
 from agentscope_rx.event import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent
 from agentscope_rx.message import GenerateReason, Msg, TextBlock
 from agentscope_rx.reactive import (
@@ -74,12 +74,15 @@ def asked_again(
     agent: ReActAgent, run: Run, asking: Asking, shown: Flow[Event], answered: Callable[[], Stage]
 ) -> tuple[Flow[Event], Callable[[], Stage]]:
     """The round, and what follows it: once more if it forces the response tool and the provider takes no forced
-    choice."""
+    choice, be it the server that says so or the model that knows."""
     if not asking.forced:
         return shown, answered
 
     def refused(error: Exception) -> Flow[Event]:
-        told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
+        if isinstance(error, UnsupportedOptionError):
+            told = error.option == "tool_choice"
+        else:
+            told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
         asking.refused = told
         return empty() if told else fail(error)
 

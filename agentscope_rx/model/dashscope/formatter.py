@@ -15,9 +15,9 @@
 | VideoBlock | `{video, fps, max_frames, min_pixels, max_pixels, total_pixels}` |
 | FileBlock  | none: `InvalidInputError`                                        |
 
-A source goes out as its web address, its `oss://` address, or a base64 data URL. `cache_control` in a message's metadata
-(True, or what the API takes) marks the end of a prefix to be cached: it goes to the message's last part, which makes
-parts of a text, too.
+A source goes out as its web address, its `oss://` address, or a base64 data URL; frames as a list of these.
+`cache_control` in a message's metadata (True, or what the API takes) marks the end of a prefix to be cached: it goes to
+the message's last part, which makes parts of a text, too.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     FileBlock,
+    FramesSource,
     ImageBlock,
     Source,
     TextBlock,
@@ -38,7 +39,7 @@ from agentscope_rx.message import (
     VideoBlock,
 )
 from agentscope_rx.model.dashscope.endpoint import Kind
-from agentscope_rx.model.media import MediaBlock, local_path
+from agentscope_rx.model.media import MediaBlock, local_path, sources_of
 from agentscope_rx.model.turns import Said, Turn
 from agentscope_rx.model.wire import encode_json
 
@@ -59,7 +60,8 @@ def has_media(turns: Sequence[Turn]) -> bool:
 
 def has_uploads(turns: Sequence[Turn]) -> bool:
     """Whether any of the media is a file that was uploaded to the vendor's own storage."""
-    return any(_url(block).startswith("oss://") for turn in turns for block in turn.media)
+    sources = (source for turn in turns for block in turn.media for source in sources_of(block))
+    return any(isinstance(source, URLSource) and source.url.startswith("oss://") for source in sources)
 
 
 def format_turns(turns: Sequence[Turn], kind: Kind, *, reasoning: bool = False) -> list[WireMessage]:
@@ -106,7 +108,7 @@ def _media_part(block: MediaBlock) -> WirePart:
         case AudioBlock():
             return {"audio": _address(block.source)}
         case VideoBlock():
-            return {"video": _address(block.source), **_hints(block, _VIDEO)}
+            return {"video": _video(block.source), **_hints(block, _VIDEO)}
         case FileBlock():
             raise InvalidInputError(
                 "DashScope takes no files in messages. Give the file's text, or its pages as images; for qwen-long "
@@ -118,16 +120,16 @@ def _hints(block: ImageBlock | VideoBlock, names: Sequence[str]) -> WirePart:
     return {name: value for name in names if (value := getattr(block, name)) is not None}
 
 
+def _video(source: Source | FramesSource) -> object:
+    return [_address(frame) for frame in source.frames] if isinstance(source, FramesSource) else _address(source)
+
+
 def _address(source: Source) -> str:
     if isinstance(source, Base64Source):
         return f"data:{source.media_type};base64,{source.data}"
     if local_path(source) is not None:
         raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
     return source.url
-
-
-def _url(block: MediaBlock) -> str:
-    return block.source.url if isinstance(block.source, URLSource) else ""
 
 
 def _call(block: ToolUseBlock) -> WireMessage:

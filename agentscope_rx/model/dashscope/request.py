@@ -9,8 +9,8 @@
 | response_format                                 | as it is; a json_schema with `strict: None` as `openai.strict`    |
 |                                                 | makes it                                                          |
 | tool_choice auto, none, one tool                | as Chat Completions spells them                                   |
-| tool_choice required                            | of a single tool: that tool; of several: `ConfigurationError`     |
-| frequency_penalty, max_completion_tokens,       | `ConfigurationError`: there is no field for them                  |
+| tool_choice required                            | of a single tool: that tool; of several: `UnsupportedOptionError` |
+| frequency_penalty, max_completion_tokens,       | `UnsupportedOptionError`: there is no field for them              |
 | reasoning_effort                                |                                                                   |
 | enable_thinking, enable_search, search_options  | as they are: the model's                                          |
 | additional_body_params                          | last, over everything; a value of None takes a field out          |
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.model.openai.strict import format_shape
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
@@ -78,10 +78,10 @@ def format_parameters(
 
 
 def check_options(options: GenerateOptions, settings: Settings) -> None:
-    """`ConfigurationError` for an option that there is no field for, or that contradicts the settings."""
+    """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for a contradiction."""
     for name, instead in _INSTEAD.items():
         if getattr(options, name) is not None:
-            raise ConfigurationError(f"DashScope has no {name}. Use {instead}.")
+            raise UnsupportedOptionError(f"DashScope has no {name}. Use {instead}.", option=name)
     if options.thinking_budget is not None and settings.enable_thinking is False:
         raise ConfigurationError("thinking_budget is for thinking: enable_thinking=False contradicts it.")
     if settings.search_options and settings.enable_search is not True:
@@ -116,9 +116,10 @@ def _choice(choice: ToolChoice, tools: Sequence[ToolSchema]) -> object:
         return choice.mode
     names = [tool.name for tool in tools]
     if choice.mode == "required" and len(names) > 1:
-        raise ConfigurationError(
+        raise UnsupportedOptionError(
             "DashScope has no tool_choice 'required' among several tools: name one with ToolChoice.specific(...), "
-            "give one tool, or try additional_body_params={'tool_choice': 'required'} if your model takes it."
+            "give one tool, or try additional_body_params={'tool_choice': 'required'} if your model takes it.",
+            option="tool_choice",
         )
     wanted = names[0] if choice.mode == "required" else choice.tool
     if wanted not in names:

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, ImageBlock, Source, VideoBlock
+from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, FramesSource, ImageBlock, Source, VideoBlock
 from agentscope_rx.model.media import MediaBlock, local_path
 
 _AUDIO_FORMATS = {
@@ -37,6 +37,8 @@ def media_part(block: MediaBlock, *, official: bool) -> dict[str, object]:
                     "OpenAI takes no video. Send some of its frames as ImageBlocks, or use a compatible server that "
                     "takes video_url (base_url=...)."
                 )
+            if isinstance(block.source, FramesSource):
+                raise InvalidInputError("Chat Completions takes a video whole: send its frames as ImageBlocks instead.")
             return {"type": "video_url", "video_url": {"url": _url(block.source)}}
         case FileBlock():
             return {"type": "file", "file": {"filename": block.name or "file", "file_data": _data(block.source)}}
