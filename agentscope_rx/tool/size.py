@@ -20,7 +20,7 @@ from typing import Protocol, cast
 from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message import Base64Source, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.message import Base64Source, FramesSource, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 
 CHARS = 100_000
 """About 25,000 tokens: more than a model makes good use of, and far from what fills its context for good."""
@@ -191,7 +191,8 @@ def weight(block: OutputBlock) -> int:
     if isinstance(block, TextBlock):
         return 0
     source = block.source
-    return len(source.data if isinstance(source, Base64Source) else source.url)
+    sources = source.frames if isinstance(source, FramesSource) else (source,)
+    return sum(len(each.data if isinstance(each, Base64Source) else each.url) for each in sources)
 
 
 def _head_end(text: str, most: int) -> int:
