@@ -1,6 +1,7 @@
 """A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators."""
 
 from agentscope_rx.reactive.and_then import and_then
+from agentscope_rx.reactive.at_home import at_home, keep
 from agentscope_rx.reactive.bridge import FlowIterator
 from agentscope_rx.reactive.catch import catch
 from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
@@ -60,6 +61,7 @@ __all__ = [
     "WorkerStatistics",
     "admitted",
     "and_then",
+    "at_home",
     "catch",
     "concat",
     "concat_map",
@@ -78,6 +80,7 @@ __all__ = [
     "iterate_on_worker",
     "jittered",
     "just",
+    "keep",
     "map_flow",
     "merge_ordered",
     "never",

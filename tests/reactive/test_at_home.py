@@ -1,0 +1,138 @@
+"""`at_home` and `keep`: on the library's loop, from wherever."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+
+import pytest
+from reactivex import operators as ops
+
+from agentscope_rx.reactive import at_home, fail, from_async_iterable, from_call, from_iterable, just, keep
+from agentscope_rx.reactive.runtime import library_loop
+from agentscope_rx.testing import collect_dropped
+
+who: ContextVar[str] = ContextVar("who", default="nobody")
+
+
+async def where() -> tuple[bool, str]:
+    return asyncio.get_running_loop() is library_loop(), who.get()
+
+
+class TestAtHome:
+    def test_there_in_the_subscribers_context_and_back(self) -> None:
+        async def main() -> None:
+            who.set("ann")
+            here = asyncio.get_running_loop()
+            seen: list[bool] = []
+            source = at_home(from_call(where)).pipe(
+                ops.do_action(lambda _: seen.append(asyncio.get_running_loop() is here))
+            )
+            assert await source == (True, "ann")
+            assert seen == [True]
+
+        asyncio.run(main())
+        assert at_home(from_call(where)).run() == (True, "nobody")
+
+    def test_signals_in_order(self) -> None:
+        async def main() -> None:
+            assert await at_home(from_iterable(range(1000))).pipe(ops.to_list()) == list(range(1000))
+            assert [value async for value in at_home(just(1, 2, 3))] == [1, 2, 3]
+            with pytest.raises(ValueError, match="no"):
+                await at_home(fail(ValueError("no")))
+
+        asyncio.run(main())
+
+    def test_disposal_waits_for_what_is_cleaned_up_over_there(self) -> None:
+        ended: list[str] = []
+
+        async def items() -> AsyncIterator[int]:
+            try:
+                yield 1
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0.01)
+                ended.append("cleaned up")
+
+        async def main() -> None:
+            async with at_home(from_async_iterable(items)) as values:
+                assert await anext(values) == 1
+            assert ended == ["cleaned up"]
+
+        asyncio.run(main())
+
+    def test_disposed_before_it_gets_there(self) -> None:
+        begun: list[int] = []
+
+        async def main() -> None:
+            subscription = at_home(from_call(where)).subscribe(begun.append)
+            subscription.dispose()
+            await at_home(from_call(where))
+
+        asyncio.run(main())
+        assert not begun
+
+    def test_an_error_behind_a_disposal_is_dropped(self) -> None:
+        gone = threading.Event()
+
+        async def stubborn() -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                gone.set()
+                raise ValueError("too late") from None
+
+        async def main() -> None:
+            task = at_home(from_call(stubborn)).as_task()
+            await at_home(from_call(where))
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        with collect_dropped() as dropped:
+            asyncio.run(main())
+            assert gone.wait(10)
+            at_home(from_call(where)).run()
+        assert [str(error) for error in dropped] == ["too late"]
+
+
+class TestKeep:
+    def test_it_outlives_who_has_begun_it(self) -> None:
+        seen: list[object] = []
+        done = threading.Event()
+        begun: list[asyncio.Event] = []
+
+        async def live() -> None:
+            begun.append(asyncio.Event())
+            await begun[0].wait()
+            seen.append(await where())
+            done.set()
+
+        async def main() -> None:
+            who.set("ann")
+            keep(from_call(live), "a test")
+            await at_home(from_call(where))
+
+        asyncio.run(main())
+        library_loop().call_soon_threadsafe(begun[0].set)
+        assert done.wait(10) and seen == [(True, "nobody")]
+
+    def test_disposed_and_failed(self) -> None:
+        left = threading.Event()
+
+        async def live() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.set()
+
+        kept = keep(from_call(live), "a test")
+        at_home(from_call(where)).run()
+        kept.dispose()
+        assert left.wait(10)
+        with collect_dropped() as dropped:
+            keep(fail(ValueError("no")), "a test")
+            at_home(from_call(where)).run()
+        assert [str(error) for error in dropped] == ["no"] and dropped.where == ["a test"]
