@@ -49,6 +49,9 @@
         +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
         +-- WorkspaceError                  a path that leads out of the workspace, or to nothing of use in it
         +-- CommandDeniedError              a command that is not allowed
+        +-- McpError                        an MCP server refused a request; `server` names it
+            +-- McpConnectionError          it cannot be reached, or the connection ended
+            +-- McpClosedError              its client has been closed
 
 `retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
 """
@@ -110,6 +113,9 @@ from agentscope_rx.errors.tool import (
     ApprovalError,
     CommandDeniedError,
     ContextError,
+    McpClosedError,
+    McpConnectionError,
+    McpError,
     ToolError,
     ToolSuspend,
     WorkspaceError,
@@ -134,6 +140,9 @@ __all__ = [
     "EndOfInputError",
     "HookError",
     "InvalidInputError",
+    "McpClosedError",
+    "McpConnectionError",
+    "McpError",
     "MissingExtraError",
     "ModelConnectionError",
     "ModelError",

@@ -67,3 +67,36 @@ class ToolSuspend(ToolError):
             self.metadata: dict[str, object] = json.loads(json.dumps(metadata, allow_nan=False)) if metadata else {}
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidInputError(f"What ToolSuspend(...) carries must be JSON: {error}") from error
+
+
+class McpError(ToolError):
+    """An MCP server refused a request, or answered with what cannot be used; `server` names it.
+
+    `code` is that of the protocol's error, if it was one.
+    """
+
+    def __init__(self, message: str, *, server: str, code: int | None = None, retryable: bool = False) -> None:
+        super().__init__(message, retryable=retryable)
+        self.server = server
+        self.code = code
+
+
+class McpConnectionError(McpError):
+    """An MCP server could not be reached, or the connection ended; the next call connects again.
+
+    `forgotten`: the server had forgotten the session, and so has done nothing.
+    """
+
+    def __init__(self, message: str, *, server: str, forgotten: bool = False) -> None:
+        super().__init__(message, server=server, retryable=True)
+        self.forgotten = forgotten
+
+
+class McpClosedError(McpError):
+    """The client of an MCP server has been closed: it makes no further calls."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(
+            f"The client of MCP server {server!r} has been closed. Make a new McpClient to connect again.",
+            server=server,
+        )

@@ -15,8 +15,7 @@ from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolSu
 from agentscope_rx.message.frozen import FrozenDict, freeze
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow, fail
-from agentscope_rx.tool.arguments import InvalidArgumentsError
-from agentscope_rx.tool.json_schema import SchemaCheck
+from agentscope_rx.tool.json_schema import SchemaCheck, fitting
 from agentscope_rx.tool.tool import NO_PARAMETERS, Tool, check_mark, check_name
 
 
@@ -54,15 +53,7 @@ class ExternalTool(Tool):
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments if they fit the schema, or `InvalidArgumentsError` with every problem."""
-        problems = self._check.problems(arguments)
-        nulls: set[object] = {each.place[0] for each in problems if len(each.place) == 1 and each.given is None}
-        if nulls:
-            # only one that is required is still missed
-            arguments = {name: value for name, value in arguments.items() if name not in nulls}
-            problems = self._check.problems(arguments)
-        if problems:
-            raise InvalidArgumentsError(self.name, [problem.text for problem in problems])
-        return arguments
+        return fitting(self._check, self.name, arguments)
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """Signals: a `ToolSuspend`. Cancels: nothing."""

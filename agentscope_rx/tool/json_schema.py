@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.frozen import thaw
-from agentscope_rx.tool.arguments import missing, unknown
+from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -52,6 +52,19 @@ class SchemaCheck:
         plain = thaw(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else value
         found = sorted(self._validator.iter_errors(plain), key=_place)  # pyright: ignore[reportArgumentType]
         return [problem for error in found for problem in _told(error)]
+
+
+def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
+    """The arguments if they fit, or `InvalidArgumentsError`. A null at the top that is wrong counts as not given."""
+    problems = check.problems(arguments)
+    nulls: set[object] = {each.place[0] for each in problems if len(each.place) == 1 and each.given is None}
+    if nulls:
+        # only one that is required is still missed
+        arguments = {name: value for name, value in arguments.items() if name not in nulls}
+        problems = check.problems(arguments)
+    if problems:
+        raise InvalidArgumentsError(tool, [problem.text for problem in problems])
+    return arguments
 
 
 def _place(error: ValidationError) -> list[str]:

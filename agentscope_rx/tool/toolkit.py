@@ -6,7 +6,7 @@ A call's config is, field by field: the tool's own, over the given one, over the
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Self, cast, get_args, overload
@@ -29,6 +29,7 @@ from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
 from agentscope_rx.tool.registering import Registering
 from agentscope_rx.tool.round import OnFailure, Round, together
 from agentscope_rx.tool.size import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
+from agentscope_rx.tool.servers import ToolServers
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import wraps
 
@@ -37,7 +38,7 @@ MAX_KEPT = 64
 """Lists of schemas, one for each set of active groups, that are kept until the tools change."""
 
 
-class Toolkit(Registering):
+class Toolkit(Registering, ToolServers):
     """A registry of tools by name, and the way to call them.
 
     `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
@@ -82,6 +83,7 @@ class Toolkit(Registering):
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._base: Toolkit | None = None
         self._entries: dict[str, Entry] = {}
+        self._registrations = []
         self._changes = 0
         self._schemas: tuple[int, dict[tuple[str, ...], tuple[ToolSchema, ...]]] = (-1, {})
         self._no_groups()
@@ -139,6 +141,25 @@ class Toolkit(Registering):
         self._changes += 1
         return entry.tool
 
+    def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Toolkit], Sequence[Tool]]) -> tuple[Tool, ...]:
+        """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
+        other = self.copy()
+        before = [name for name in self._entries if name in old]
+        for name, tool in old.items():
+            other.remove(name, only=tool)
+        left = list(other._entries)
+        added = tuple(register(other))
+        names = list(self._entries)
+        at = sum(name in left for name in names[: names.index(before[0])]) if before else len(left)
+        new = [name for name in other._entries if name not in left]
+        self._members.update(other._members)
+        # one assignment: toolkits are shared between threads
+        self._entries = {name: other._entries[name] for name in [*left[:at], *new, *left[at:]]}
+        for name in set(before) - set(self._entries):
+            self._members.pop(name, None)
+        self._changes += 1
+        return added
+
     def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
         entry = self._entry(name)
@@ -186,6 +207,7 @@ class Toolkit(Registering):
         other._schemas = (-1, {})
         other._groups = dict(self._groups)
         other._members = dict(self._members)
+        other._registrations = [each.of(other) for each in self._registrations]
         return other
 
     def overlay(self, *tools: object) -> Self:

@@ -23,6 +23,8 @@ WANTED = [
     # results of tools, their progress, and where their objects come from
     *("W58", "W64", "W65", "W80"),
     *(f"case {n}" for n in (*range(94, 99), 101, 102, 115, 116, 117, 118)),
+    # MCP
+    *(f"case {n}" for n in range(119, 123)),
     *(f"T{n}" for n in range(1, 13)),
     *(f"R{n}" for n in range(1, 28)),
     *(f"D{n}" for n in range(1, 15)),

@@ -1,0 +1,202 @@
+"""A toolkit as an MCP server: its schemas, its calls with their progress, its errors.
+
+| here                                      | for the client                                                       |
+|-------------------------------------------|----------------------------------------------------------------------|
+| the tools that are available              | `tools/list`, in the toolkit's order                                 |
+| a chunk of a call                         | a progress notification, if it asked for them                        |
+| text, image, audio; video                 | the same; an embedded resource; of a URL a link                      |
+| a result that is an error, or waits       | `isError`, with the text                                             |
+| a call that needs approval                | is asked for it, if it can be; else `isError`                        |
+| cancellation, or the connection's end     | the call is disposed                                                 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.server import Server, ServerRequestContext
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolRequestParams,
+    CallToolResult,
+    ContentBlock,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ResourceLink,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as Listed
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import ApprovalError
+from agentscope_rx.message import (
+    AudioBlock,
+    ImageBlock,
+    OutputBlock,
+    TextBlock,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+    URLSource,
+)
+from agentscope_rx.message.frozen import thaw
+from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.event import ToolChunk
+from agentscope_rx.tool.mcp.tool import McpAnnotations
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from agentscope_rx.tool.toolkit import Toolkit
+
+Context = ServerRequestContext[Any, Any]
+
+_ASK = "approve"
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {_ASK: {"type": "boolean", "title": "Let it run", "default": False}},
+    "required": [_ASK],
+}
+_PREFIX = "Error: "
+
+
+def mcp_server(
+    toolkit: Toolkit, *, name: str = "toolkit", instructions: str | None = None, context: RuntimeContext | None = None
+) -> Server[Any]:
+    """A server object of the SDK over this toolkit, to be run in any way that the SDK knows.
+
+    Each call gets `context`, if given: there is no agent that could bring one.
+    """
+    served = _Served(toolkit, context)
+    return Server(name, instructions=instructions, on_list_tools=served.list_tools, on_call_tool=served.call_tool)
+
+
+def mcp_app(
+    toolkit: Toolkit,
+    *,
+    name: str = "toolkit",
+    path: str = "/mcp",
+    host: str = "127.0.0.1",
+    instructions: str | None = None,
+    context: RuntimeContext | None = None,
+) -> Starlette:
+    """An ASGI application that serves this toolkit by streamable HTTP at `path`.
+
+    For `host` on this machine requests that name another one are refused (DNS rebinding). Its lifespan has to run.
+    """
+    server = mcp_server(toolkit, name=name, instructions=instructions, context=context)
+    return server.streamable_http_app(streamable_http_path=path, host=host)
+
+
+class _Served:
+    """The handlers of one server."""
+
+    def __init__(self, toolkit: Toolkit, runtime: RuntimeContext | None) -> None:
+        self._toolkit = toolkit
+        self._runtime = runtime
+
+    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """All that are available, on one page."""
+        return ListToolsResult(tools=[self._listed(schema) for schema in self._toolkit.schemas()])
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        """One call; approval is asked for first."""
+        call = ToolUseBlock(f"mcp-{context.request_id}", params.name, params.arguments or {})
+        try:
+            if self._toolkit.needs_approval(call):
+                refused = await _approval(context, params, call)
+                if refused is not None:
+                    return refused
+        except ApprovalError as error:
+            return _error(str(error))
+        own = ToolContext(call, runtime=self._runtime, toolkit=self._toolkit)
+        done = 0
+        async with self._toolkit.call(call, context=own) as events:
+            async for event in events:
+                if isinstance(event, ToolResultBlock):
+                    return _result(event)
+                if isinstance(event, ToolChunk):
+                    done += 1
+                    text = "\n".join(block.text for block in event.output if isinstance(block, TextBlock))
+                    await context.session.report_progress(done, message=text or None)
+        raise AssertionError("a call ends with its result")
+
+    def _listed(self, schema: ToolSchema) -> Listed:
+        hints = getattr(self._toolkit.get(schema.name), "hints", None)
+        return Listed(
+            name=schema.name,
+            description=schema.description or None,
+            input_schema=thaw(schema.parameters),
+            annotations=_annotations(hints) if isinstance(hints, McpAnnotations) else None,
+        )
+
+
+async def _approval(
+    context: Context, params: CallToolRequestParams, call: ToolUseBlock
+) -> CallToolResult | InputRequiredResult | None:
+    """None if the client lets the call run; else what to answer."""
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.elicitation is None:
+        return _error(f"Tool {call.name!r} needs a person's approval, and this client has no way to ask for it.")
+    message = f"Tool {call.name!r} needs approval. Its arguments: {dict(call.input)!r:.500}"
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        answer = (params.input_responses or {}).get(_ASK)
+        if not isinstance(answer, ElicitResult):
+            asked = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=_SCHEMA))
+            return InputRequiredResult(input_requests={_ASK: asked})
+    else:
+        answer = await context.session.elicit_form(message, _SCHEMA, related_request_id=context.request_id)
+    if answer.action == "accept" and answer.content is not None and answer.content.get(_ASK) is True:
+        return None
+    return _error(f"The call of tool {call.name!r} was not approved and has not run.")
+
+
+def _result(result: ToolResultBlock) -> CallToolResult:
+    content = [_content(block) for block in result.output]
+    structured = result.metadata.get("structured")
+    if result.kind is ToolResultKind.SUSPENDED:
+        return _error(f"This call waits for somebody, and cannot be finished here: {result.text}")
+    if result.is_error and isinstance(content[0], TextContent):
+        # the client's side has its own word for it
+        content[0] = TextContent(text=content[0].text.removeprefix(_PREFIX))
+    plain = thaw(cast("Mapping[str, object]", structured)) if isinstance(structured, Mapping) else None
+    return CallToolResult(content=content, structured_content=plain, is_error=result.is_error)
+
+
+def _error(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def _content(block: OutputBlock) -> ContentBlock:
+    if isinstance(block, TextBlock):
+        return TextContent(text=block.text)
+    source = block.source
+    if isinstance(source, URLSource):
+        return ResourceLink(name=f"{block.type}", uri=source.url)
+    if isinstance(block, ImageBlock):
+        return ImageContent(data=source.data, mime_type=source.media_type)
+    if isinstance(block, AudioBlock):
+        return AudioContent(data=source.data, mime_type=source.media_type)
+    resource = BlobResourceContents(uri="data:video", blob=source.data, mime_type=source.media_type)
+    return EmbeddedResource(resource=resource)
+
+
+def _annotations(hints: McpAnnotations) -> ToolAnnotations:
+    return ToolAnnotations(
+        title=hints.title,
+        read_only_hint=hints.read_only,
+        destructive_hint=hints.destructive,
+        idempotent_hint=hints.idempotent,
+        open_world_hint=hints.open_world,
+    )

@@ -1,0 +1,204 @@
+"""`Child`: a server's process as a transport of the SDK, which also knows how the process ended.
+
+    open     start, in a process group of its own
+    end      close its input, wait, ask the group to end, wait, kill the group
+
+The SDK has a stdio transport; it says nothing of the process, and a call that dies with its server should say how.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+GRACE_SECONDS = 2.0
+"""How long a server may take to end by itself once its input is closed, and then once it is told to."""
+LAST_LINES = 10
+LAST_CHARACTERS = 800
+
+_KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+
+_Read = MemoryObjectReceiveStream[SessionMessage | Exception]
+_Write = MemoryObjectSendStream[SessionMessage]
+
+_running: set[Child] = set()
+
+
+class Child:
+    """One process, for one connection. For the library's loop."""
+
+    def __init__(self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> None:
+        self._command = (command, *args)
+        self._env = {**get_default_environment(), **env}
+        self._cwd = cwd
+        self._process: asyncio.subprocess.Process | None = None
+        self._said: deque[str] = deque(maxlen=LAST_LINES)
+        self._told = asyncio.Event()
+        self._open = self._streams()
+        self._owner = os.getpid()
+
+    async def __aenter__(self) -> tuple[_Read, _Write]:
+        return await self._open.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._open.__aexit__(kind, error, trace)
+
+    async def wait(self) -> None:
+        """Return when the process has ended, or says no more."""
+        await self._told.wait()
+
+    def words(self) -> str:
+        """How the process ended, and the last that it wrote to its standard error."""
+        status = None if self._process is None else self._process.returncode
+        how = ""
+        if status is not None:
+            how = (
+                f"Its process was ended by {_signal_name(-status)}." if status < 0 else f"Its exit status is {status}."
+            )
+        said = "\n".join(self._said).strip()[-LAST_CHARACTERS:]
+        return f"{how} It said last:\n{said}".strip() if said else how
+
+    def kill(self) -> None:
+        """End the process and what it has started, at once."""
+        if self._process is not None and self._owner == os.getpid():
+            _signal(self._process, _KILL)
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[tuple[_Read, _Write]]:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._env,
+            cwd=self._cwd,
+            start_new_session=True,
+        )
+        _running.add(self)
+        heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, written = anyio.create_memory_object_stream[SessionMessage](0)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._hear, process, heard)
+            tasks.start_soon(self._hear_errors, process)
+            tasks.start_soon(self._tell, process, written, heard)
+            try:
+                yield read, write
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _end(process)
+                tasks.cancel_scope.cancel()
+                _running.discard(self)
+                for stream in (read, write, heard, written):
+                    stream.close()
+
+    async def _hear(
+        self, process: asyncio.subprocess.Process, heard: MemoryObjectSendStream[SessionMessage | Exception]
+    ) -> None:
+        assert process.stdout is not None
+        with heard:
+            async for line in _lines(process.stdout):
+                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    await heard.send(_message(line))
+            # the exit status is worth a moment: it says why
+            with anyio.move_on_after(GRACE_SECONDS):
+                await process.wait()
+            self._told.set()
+
+    async def _hear_errors(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        async for line in _lines(process.stderr):
+            self._said.append(line.decode(errors="replace").rstrip())
+
+    async def _tell(
+        self,
+        process: asyncio.subprocess.Process,
+        written: MemoryObjectReceiveStream[SessionMessage],
+        heard: MemoryObjectSendStream[SessionMessage | Exception],
+    ) -> None:
+        assert process.stdin is not None
+        with written:
+            async for message in written:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                try:
+                    process.stdin.write(text.encode() + b"\n")
+                    await process.stdin.drain()
+                except OSError:
+                    # what it has said meanwhile is read to the end
+                    return
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """Its lines, of whatever length."""
+    parts: list[bytes] = []
+    while piece := await stream.read(65536):
+        *lines, rest = piece.split(b"\n")
+        for line in lines:
+            yield b"".join([*parts, line])
+            parts.clear()
+        parts.append(rest)
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError as error:
+        return error
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    if not await _exited(process):
+        _signal(process, signal.SIGTERM)
+        await _exited(process)
+    # what it has started and left behind goes as well
+    _signal(process, _KILL)
+    await _exited(process)
+
+
+async def _exited(process: asyncio.subprocess.Process) -> bool:
+    # not `process.wait()`: that waits for its pipes, too, which a child of it may hold
+    with anyio.move_on_after(GRACE_SECONDS):
+        while process.returncode is None:  # noqa: ASYNC110 - nothing tells
+            await anyio.sleep(0.005)
+    return process.returncode is not None
+
+
+def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """To the process and all of its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        if sys.platform == "win32":
+            process.terminate()
+        else:
+            os.killpg(process.pid, number)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _kill_all() -> None:
+    for child in tuple(_running):
+        child.kill()
+
+
+atexit.register(_kill_all)
