@@ -49,6 +49,14 @@ EXPECTED = {
         "reply: Florist and bakery have their money; the casino has not.",
         "  rejected: Error: not without a second signature",
     ],
+    "mcp_tools.py": [
+        "tools: garden_water, garden_repot",
+        "  (watering the fern)",
+        "  (watering the ivy)",
+        "reply: Fern and ivy are watered.",
+        "tool_suspended: Tool 'repot' needs approval. Its arguments: {'plant': 'fern'}",
+        "reply: The fern has more room now.",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
