@@ -23,28 +23,29 @@ from tests.mcp.parts import FILE, STDIO, begun, call, far, http_process, near, u
 def alive(pid: int) -> bool:
     """Whether there is such a process, and it is no zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat")
+        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def children() -> set[int]:
-    """The processes that this one has started."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True)
-    return {int(pid) for pid in found.stdout.split() if alive(int(pid))}
+def servers() -> set[int]:
+    """The processes of servers that are held here."""
+    return {child._process.pid for child in stdio._running if child._process is not None}
 
 
 class TestStdio:
     def test_from_a_plain_script(self) -> None:
         """Case 122: register, call, close, each by a run() of its own; nothing is left."""
-        before = children()
         toolkit = Toolkit()
         toolkit.register_mcp(STDIO, name="demo").run()
-        assert len(children() - before) == 1
+        (pid,) = servers()
+        assert alive(pid)
         assert call(toolkit, "add", a=1, b=2).text == "3"
         assert call(toolkit, "files_read_all").text == "all"
         toolkit.close().run()
-        assert not children() - before
+        assert not servers() and not alive(pid)
         assert "has been closed" in call(toolkit, "add", a=1, b=2).text
 
     def test_killed_in_the_middle(self) -> None:
@@ -107,15 +108,15 @@ class TestStdio:
     def test_a_server_that_does_not_want_to_end(self) -> None:
         stubborn = "import signal, runpy, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
         code = f"{stubborn} sys.argv = ['x']; runpy.run_path({FILE!r}, run_name='__main__'); time.sleep(3600)"
-        before = children()
         toolkit = Toolkit()
         toolkit.register_mcp(McpStdio(sys.executable, ["-c", code], env=STDIO.env), name="demo").run()
+        (pid,) = servers()
         grace, stdio.GRACE_SECONDS = stdio.GRACE_SECONDS, 0.1
         try:
             toolkit.close().run()
         finally:
             stdio.GRACE_SECONDS = grace
-        assert not children() - before
+        assert not alive(pid)
 
     def test_nothing_is_left_when_the_program_ends(self, tmp_path: Path) -> None:
         script = f"""

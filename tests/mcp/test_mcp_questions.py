@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from agentscope_rx import GenerateReason, Msg, ReActAgent, Toolkit
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event import PostActingEvent
 from agentscope_rx.message import ToolResultBlock, ToolResultKind
+from agentscope_rx.reactive.runtime import library_loop
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.testing.scripted_model import call as called
 from agentscope_rx.tool.mcp import Elicitation, McpClient, McpInMemory
@@ -97,8 +99,9 @@ class TestSuspension:
         with asking(mode, question_timeout=0.05) as (toolkit, client):
             waiting = call(toolkit, "ask")
             open_call = next(iter(client._suspended.values()))
-            while not open_call.done.fired:
-                asyncio.run(asyncio.sleep(0))
+            over = threading.Event()
+            library_loop().call_soon_threadsafe(open_call.done.listen, over.set)
+            assert over.wait(10)
             # too late for that one: the call is made again
             client.answer(waiting, {"yes": True})
             assert call(toolkit, "ask").text == "accept {'yes': True}"

@@ -366,7 +366,7 @@ class TestCancellation:
             assert call(toolkit, "was_cancelled").text == "yes"
 
     def test_a_deadline(self) -> None:
-        toolkit = Toolkit(execution_config=ExecutionConfig(idle_timeout=0.2))
+        toolkit = Toolkit(execution_config=ExecutionConfig(idle_timeout=0.5))
         with near(toolkit=toolkit):
             result = call(toolkit, "slow")
             assert result.kind is ToolResultKind.TIMEOUT
