@@ -51,6 +51,10 @@ class Reply:
             text = item if isinstance(item, str) else json.dumps(item)
             self.send_bytes(f"data: {text}\n\n".encode())
 
+    def lines(self, *data: object) -> None:
+        """One line of JSON each."""
+        self.send_bytes("".join(json.dumps(item) + "\n" for item in data).encode())
+
     def send_bytes(self, data: bytes) -> None:
         """One chunk."""
         self.writer.write(b"%x\r\n%s\r\n" % (len(data), data))

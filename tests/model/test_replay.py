@@ -31,10 +31,13 @@ def driver() -> ModuleType:
     return module
 
 
+@pytest.mark.parametrize("api", ["openai", "dashscope", "ollama"])
 @pytest.mark.parametrize("what", [["--modes", "all"], ["--modes", "bom,cr"], ["--faults"]])
-def test_every_recording_is_read(driver: ModuleType, what: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_recording_is_read(
+    driver: ModuleType, what: list[str], api: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     threads = set(threading.enumerate())
-    failed = driver.main(["--adapter", ADAPTER, "--api", "openai", "--jobs", "4", *what])
+    failed = driver.main(["--adapter", ADAPTER, "--api", api, "--jobs", "4", *what])
     for thread in set(threading.enumerate()) - threads:
         thread.join(10)
     gc.collect()
