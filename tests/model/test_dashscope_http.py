@@ -1,4 +1,4 @@
-"""`DashScopeChatModel` against a real server: what is sent, what comes back, what is left open, and every kind of end."""
+"""`DashScopeChatModel` against a real server: what is sent, what comes back, what is left open, every kind of end."""
 
 from __future__ import annotations
 
