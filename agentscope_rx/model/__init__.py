@@ -19,10 +19,12 @@ from agentscope_rx.model.options import (
 from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta
 
 if TYPE_CHECKING:
+    from agentscope_rx.model.anthropic.model import AnthropicChatModel
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
 
 _LAZY = {
+    "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
     "OllamaChatModel": "agentscope_rx.model.ollama.model",
 }
@@ -31,6 +33,7 @@ __all__ = [
     "MODEL_DEFAULTS",
     "TOOL_DEFAULTS",
     "UNSET",
+    "AnthropicChatModel",
     "ChatModel",
     "ChatResponse",
     "DashScopeChatModel",

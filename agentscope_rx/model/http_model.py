@@ -44,7 +44,8 @@ class AnswerParser(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and how its answer is read: streamed up to and with the event whose data is `until`, or whole.
+    """One request, and how its answer is read: streamed up to and with the event whose data or name is `until`, or
+    whole.
 
     `parser` makes the reader of one answer; the clock, in seconds, is for the time in its usage.
     """

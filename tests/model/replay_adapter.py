@@ -6,6 +6,7 @@ from typing import Any
 
 from agentscope_rx.message import ChatUsage, Msg, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model import (
+    AnthropicChatModel,
     ChatModel,
     DashScopeChatModel,
     ExecutionConfig,
@@ -63,7 +64,11 @@ def _ollama(model: str, base_url: str, streaming: bool, request: object) -> Chat
     return OllamaChatModel(model, base_url=base_url, stream=streaming, **COMMON)
 
 
-_MODELS = {"openai": _openai, "dashscope": _dashscope, "ollama": _ollama}
+def _anthropic(model: str, base_url: str, streaming: bool, request: object) -> ChatModel:
+    return AnthropicChatModel(model, api_key="recorded", base_url=base_url, stream=streaming, **COMMON)
+
+
+_MODELS = {"openai": _openai, "anthropic": _anthropic, "dashscope": _dashscope, "ollama": _ollama}
 
 
 def _usage(usage: ChatUsage | None) -> dict[str, int] | None:

@@ -74,7 +74,7 @@ class Transport:
         self.config = config or HttpConfig()
 
     def stream(self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse") -> Flow[ServerEvent]:
-        """The events of the answer as they come, up to and with the one whose data is `until`.
+        """The events of the answer as they come, up to and with the one whose data or name is `until`.
 
         An answer that ends without it completes too: whether it is whole is the parser's to say.
 
@@ -100,7 +100,7 @@ class Transport:
         async with self._open(request, accept) as response, aclosing(read(response)) as events:
             async for event in events:
                 yield event
-                if until is not None and event.data.strip() == until:
+                if until is not None and (event.event == until or event.data.strip() == until):
                     await _drain(events)
                     return
 
