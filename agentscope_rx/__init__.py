@@ -13,6 +13,7 @@ helpers for tests in `agentscope_rx.testing`.
 
 from agentscope_rx.agent import (
     Agent,
+    AgentTool,
     GracefulShutdown,
     InterruptSource,
     Price,
@@ -88,6 +89,7 @@ __all__ = [
     "AgentBusyError",
     "AgentScopeError",
     "AgentShuttingDownError",
+    "AgentTool",
     "Approve",
     "AudioBlock",
     "Base64Source",

@@ -9,10 +9,12 @@ from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.run import InterruptSource, Run, RunStats
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
+from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
 from agentscope_rx.agent.tracer import Tracer
 
 __all__ = [
     "Agent",
+    "AgentTool",
     "ApprovalRule",
     "Conversation",
     "GracefulShutdown",

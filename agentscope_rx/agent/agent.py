@@ -10,8 +10,8 @@ free afterwards: for completion and failure before the terminal signal, after a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, reply_in, stamped
@@ -29,11 +29,15 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
-from agentscope_rx.memory import Memory
+from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.message import Msg, ToolUseBlock
+from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, expand, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.session import Session
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, Forward
 
 T = TypeVar("T")
 
@@ -148,6 +152,8 @@ class Agent(ClassHooks, ABC):
 
         def connect(sink: Sink[T], scope: Scope) -> None:
             run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
+            if run.conversation.bond is not None:
+                run.conversation.bond.tie(run)
             if request is not None:
                 self.ask(run, request)
             attach(edge(enveloped(self, run, given), run), sink, run.scope)
@@ -294,11 +300,38 @@ class Agent(ClassHooks, ABC):
         """
         where = memory if memory is not None else self.memory
         conversation = self._conversations.of(where)
-        return where.get().pipe(map_flow(conversation.pending_in))
+        return where.get().pipe(map_flow(conversation.waits_in))
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
         """What is kept between the calls in this memory (or the agent's own): pending calls, approvals."""
         return self._conversations.of(memory if memory is not None else self.memory)
+
+    def as_tool(
+        self,
+        name: str | None = None,
+        description: str | None = None,
+        *,
+        forward: Forward = "events",
+        memory: Callable[[], Memory] = InMemoryMemory,
+        max_conversations: int = 100,
+        interrupt_grace: float | None = 30.0,
+        execution_config: ExecutionConfig | None = None,
+        requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
+    ) -> AgentTool:
+        """This agent as a tool of another one, named `call_<its name>` unless given; see `AgentTool`."""
+        from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
+
+        return AgentTool(
+            self,
+            name=name,
+            description=description,
+            forward=forward,
+            memory=memory,
+            max_conversations=max_conversations,
+            interrupt_grace=interrupt_grace,
+            execution_config=execution_config,
+            requires_approval=requires_approval,
+        )
 
     def _chosen(self, memory: Memory | None) -> Sequence[Conversation]:
         return self._conversations.all if memory is None else (self._conversations.of(memory),)

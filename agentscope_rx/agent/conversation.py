@@ -18,12 +18,14 @@ from weakref import ref
 
 from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.sub_agent.children import Children
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
 from agentscope_rx.session import Unchanging
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.saved import Binding
+    from agentscope_rx.agent.sub_agent.bond import Bond
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Conversation:
         "active_groups",
         "answers",
         "binding",
+        "bond",
+        "children",
         "cut_off",
         "gate",
         "gates",
@@ -71,8 +75,17 @@ class Conversation:
         """Where it is saved at the end of each run, if anywhere."""
         self.active_groups: tuple[str, ...] | None = None
         """The groups of tools that a run has left active, if one has changed them."""
+        self.children: Children | None = None
+        """The conversations that sub-agents have had within this one, if there were any."""
+        self.bond: Bond | None = None
+        """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
+
+    @property
+    def name(self) -> str:
+        """The name of the agent whose it is."""
+        return self._name
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -134,6 +147,12 @@ class Conversation:
             if call.id not in elsewhere and (known is None or call.id in known)
         )
 
+    def waits_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
+        """The calls of the history that somebody may answer: in the place of one whose sub-agent waits, those of that
+        sub-agent."""
+        pending = self.pending_in(history)
+        return pending if self.children is None else self.children.leaves(pending)
+
     def resumed(self, given: tuple[Msg, ...]) -> bool:
         """Whether the input repeats that of the run that was cut off: it is remembered already."""
         cut_off = self.cut_off
@@ -151,6 +170,10 @@ class Conversation:
         self._written = (history, items)
         return items
 
+    def read(self, history: Sequence[Msg], items: list[Unchanging]) -> None:
+        """The messages have been made of these items: they are not to be written out again."""
+        self._written = (history, items)
+
     def end(self, run: Run) -> None:
         """Keep what the run leaves pending; one that was refused leaves everything as it was."""
         if not run.admitted:
@@ -162,6 +185,8 @@ class Conversation:
         self.pending = left.union(*(other.open for other in others)) if others else left
         if self.answers:
             self.answers = {id: answer for id, answer in self.answers.items() if id in left}
+        if self.children is not None:
+            self.children.keep(self.pending)
 
 
 def _said(message: Msg) -> tuple[object, ...]:

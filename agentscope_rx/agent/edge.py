@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import cast
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.event import Event, PostCallEvent, StreamOptions
@@ -12,6 +13,10 @@ from agentscope_rx.message import Msg
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import clock_of
+from agentscope_rx.tool import ToolNested
+
+_NESTED: type[object] = ToolNested
+"""What comes among a run's events as it is: the event of a run inside of it."""
 
 
 def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
@@ -33,6 +38,9 @@ class _Stamp:
 
     def on_next(self, event: Event) -> None:
         run = self._run
+        if type(event) is _NESTED:
+            self._nested(run, cast("ToolNested", event).event)
+            return
         untold = run.untold
         # (one at a time, in this order: what is written is told before anything else is written)
         if untold and type(untold[-1]) is type(event):
@@ -47,10 +55,23 @@ class _Stamp:
         run.last_event = self._clock()
         self._sink.on_next(event)
 
+    def _nested(self, run: Run, told: object) -> None:
+        """An event of a sub-agent: numbered in this stream, and still the sub-agent's."""
+        event = cast("Event", told)
+        if self._options is not None:
+            shown = self._options.shown_nested(event, event.depth - len(run.source.path) // 2)
+            if shown is None:
+                return
+            event = shown
+        event = stamp(event, event.source, run.seq, time.time())
+        run.seq += 1
+        run.last_event = self._clock()
+        self._sink.on_next(event)
+
 
 def reply_in(event: Event) -> Iterator[Msg]:
     """The reply, if this is the event that brings it."""
-    if isinstance(event, PostCallEvent):
+    if isinstance(event, PostCallEvent) and event.depth == 0:
         yield event.message
 
 

@@ -17,6 +17,7 @@ from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.input import Given, check_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
+from agentscope_rx.agent.sub_agent.children import without_results
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
 from agentscope_rx.event import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.message import Msg, ToolResultKind
@@ -59,7 +60,8 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     gate = conversation.gate if agent.check_running else Gate(agent.name)
 
     def acquire() -> Flow[Run]:
-        if agent.shutdown is not None and agent.shutdown.refuses:
+        # (a sub-agent's run is part of one that may still finish)
+        if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
             return fail(AgentShuttingDownError(agent.name))
         conversation.gates.add(gate)
         entered = gate.acquire(run)
@@ -86,14 +88,40 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
 
 def held(agent: Agent, memory: Memory, use: Callable[[Conversation], Flow[T]]) -> Flow[T]:
     """Do something with a conversation while no run is in it; waits, refuses and repairs as a call does."""
+    return _holding(agent, memory, lambda run: use(run.conversation))
 
+
+def closed(agent: Agent, memory: Memory, kind: ToolResultKind, text: str | None) -> Flow[None]:
+    """Give the calls that are pending in this memory a result of this kind.
+
+    Signals: completion; as `held`.
+    Cancels: as `held`.
+    """
+
+    def close(run: Run) -> Flow[None]:
+        def shut(history: Sequence[Msg]) -> Flow[None]:
+            run.open = {call.id: call for call in run.conversation.pending_in(history, run)}
+            run.begun.update(run.open)
+            run.admitted = True
+            return run.close_open(kind, text).pipe(and_then(end))
+
+        def end() -> Flow[None]:
+            run.conversation.end(run)
+            return empty()
+
+        return run.history().pipe(concat_map(shut))
+
+    return _holding(agent, memory, close)
+
+
+def _holding(agent: Agent, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flow[T]:
     def connect(sink: Sink[T], scope: Scope) -> None:
         run = agent.new_run(memory, scope, None, None)
         conversation = run.conversation
         gate = conversation.gate
 
         def begin(_: Run) -> Flow[T]:
-            return _whole(agent, conversation, gate, lambda: use(conversation))
+            return _whole(agent, conversation, gate, lambda: use(run))
 
         def release(_: Run, ending: Ending) -> None:
             gate.release(run)
@@ -177,8 +205,12 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
             settled = agent.admit(run, event, history)
             run.admitted = True
             run.conversation.cut_off = None
+            if run.handed_down:
+                run.input = without_results(event.input, run.handed_down)
             shown = event.replace(passes_by=True) if run.passes_by else event
-            return concat(just(shown), settled, run.remember(event.input, heard=True).pipe(and_then(empty)))
+            if run.input is not event.input:
+                shown = shown.replace(input=run.input)
+            return concat(just(shown), settled, run.remember(run.input, heard=True).pipe(and_then(empty)))
 
         return run.history().pipe(concat_map(settle))
 

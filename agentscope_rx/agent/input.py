@@ -90,9 +90,16 @@ def _check_placeholders(results: Iterable[ToolResultBlock]) -> None:
 
 
 def check_answers(
-    pending: Sequence[ToolUseBlock], messages: Sequence[Msg], answers: Sequence[ApprovalAnswer], said: Collection[str]
+    pending: Sequence[ToolUseBlock],
+    messages: Sequence[Msg],
+    answers: Sequence[ApprovalAnswer],
+    said: Collection[str],
+    *,
+    among: Sequence[ToolUseBlock] | None = None,
 ) -> None:
     """Refuse answers to pending calls that do not fit, before anything is remembered.
+
+    `among` are the calls in memory, if some of `pending` are those of sub-agents that such calls wait for.
 
     `InvalidInputError` for a call that is answered twice, by its own placeholder, or is not pending; and for other
     content in the caller's messages (`said`: their ids) while calls are still to be run: the model must see their
@@ -113,7 +120,8 @@ def check_answers(
             f"Tool results or answers for {unknown}, which are not pending. Pending calls: {expected}."
             + ("" if expected else " (Each call is answered once; what was passed by is closed.)")
         )
-    rest = [id for id in expected if all(id != result.id for result in results)]
+    open = expected if among is None else [call.id for call in among]
+    rest = [id for id in open if all(id != result.id for result in results)]
     if rest and any(len(each.tool_results) < len(each.content) for each in messages if each.id in said):
         raise InvalidInputError(
             f"The calls {rest} have no results yet, which the model must see before any other content: give results "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.sub_agent.child_tool import abandoned
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore
 from agentscope_rx.event import Event, EventSource, MemoryEvent, PostActingEvent
@@ -110,6 +111,7 @@ class Run:
         "given",
         "goto_count",
         "groups",
+        "handed_down",
         "id",
         "in_flight",
         "input",
@@ -123,6 +125,7 @@ class Run:
         "model_calls",
         "name",
         "open",
+        "parent",
         "passes_by",
         "pending",
         "said",
@@ -163,6 +166,8 @@ class Run:
         self.groups: tuple[str, ...] = ()
         """The groups of tools that were active at the beginning."""
         self.source = EventSource(self.id, name, (self.id,), context)
+        self.parent: Run | None = None
+        """The run that this one is inside of, if it is a sub-agent's: what this one costs, that one costs, too."""
         self.checkpointed = False
         self.given: tuple[Msg, ...] = ()
         """The input as the caller gave it."""
@@ -186,6 +191,8 @@ class Run:
         """The ids of the messages that the caller gave, before hooks."""
         self.passes_by = False
         """Whether the input leaves the pending calls behind: they are closed before it."""
+        self.handed_down: frozenset[str] = frozenset()
+        """The ids of the results in the input that are for calls of sub-agents, and remembered by those."""
         self.begun: set[str] = set()
         """The ids of the open calls that have been begun, in this run or, for all one knows, in one before it."""
         self.in_flight: dict[str, ToolUseBlock] = {}
@@ -234,6 +241,45 @@ class Run:
         else:
             self.scope.call_from_thread(fire)
 
+    def within(self, parent: Run, call_id: str) -> None:
+        """This run belongs to a call of that one."""
+        self.parent = parent
+        self.source = EventSource(self.id, self.name, (*parent.source.path, call_id, self.id), self.context)
+
+    def limit_before_model(self) -> tuple[str, float] | None:
+        """The limit, of this run or of one that it is inside of, that keeps the model from being asked once more."""
+        run: Run | None = self
+        while run is not None:
+            if run.limits is not None:
+                reached = run.limits.before_model(run.model_calls, run.usage, run.cost)
+                if reached is not None:
+                    return reached
+            run = run.parent
+        return None
+
+    def limit_before_tools(self, batch: int) -> tuple[str, float] | None:
+        """The limit, of this run or of one that it is inside of, that keeps this many calls more from being run."""
+        run: Run | None = self
+        while run is not None:
+            if run.limits is not None:
+                reached = run.limits.before_tools(run.tool_calls, batch)
+                if reached is not None:
+                    return reached
+            run = run.parent
+        return None
+
+    def charge(self, *, model: str = "", model_calls: int = 0, usage: ChatUsage | None = None, tools: int = 0) -> None:
+        """Count what a sub-agent's run has used: here, and in the runs that this one is inside of."""
+        run: Run | None = self
+        while run is not None:
+            run.model_calls += model_calls
+            run.tool_calls += tools
+            if usage is not None:
+                run.usage = run.usage + usage
+                if run.limits is not None:
+                    run.cost += run.limits.price(model, usage)
+            run = run.parent
+
     def cut_short(self, *, ending: bool) -> bool:
         """Whether an interruption decides what is next. A deadline does not if the run is `ending` well by itself."""
         return self.interrupt.fired and not (ending and self.cut is Cut.DEADLINE)
@@ -279,6 +325,8 @@ class Run:
                 if type(block) is ToolResultBlock:
                     self.open.pop(block.id, None)
                     self.begun.discard(block.id)
+                    if self.conversation.children is not None:
+                        self.conversation.children.settled(block.id)
 
     def remember(self, messages: Sequence[Msg], event: Event | None = None, *, heard: bool = False) -> Flow[None]:
         """Write to memory, whole even if the run is disposed meanwhile; keeps the account of open calls, and `event`,
@@ -337,7 +385,12 @@ class Run:
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
         message = Msg.tool(self.closing(call, kind, text), self.name)
         event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)
-        return self.remember((message,), event).pipe(and_then(lambda: just(event)))
+        closed = self.remember((message,), event).pipe(and_then(lambda: just(event)))
+        children = self.conversation.children
+        if children is None or (child := children.of_call(call.id)) is None:
+            return closed
+        # its sub-agent's own calls wait for nothing any more either
+        return abandoned(child, self.toolkit, kind, text).pipe(and_then(lambda: closed))
 
     def closing(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None = None) -> ToolResultBlock:
         """The error result of a call that gets no other; it says so if the call has not even begun."""

@@ -2,33 +2,43 @@
 
     session entry   kind    content
     "memory"        list    the messages, one item each: a save appends what is new
-    "state"         value   {"version": 1, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
-                             "cut_off": [messages] | null, "groups": [names] | null}
+    "state"         value   {"version": 2, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
+                             "cut_off": [messages] | null, "groups": [names] | null,
+                             "children": [...]}
+    "child:0"       list    the messages of the sub-agent's conversation in slot 0
+    "child:0/1"     list    those of the conversation that it has in its slot 1
 
 `pending` null: not known, the history says it. `cut_off`: the input of a run that a shutdown has cut off. `groups`: the
-groups of tools that are active; null (or, in version 1, nothing): those of the agent's toolkit. A state of a newer
-version is refused, never half read.
+groups of tools that are active; null (or, in version 1, nothing): those of the agent's toolkit. `children` (not in
+version 1): the conversations of sub-agents, each with its slot, the call that has taken it, what that waits for
+and a state like this one. A slot is used again once its conversation is forgotten: the state says which lists count. A
+state of a newer version is refused, never half read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NotRequired, cast
+from typing import TYPE_CHECKING, NotRequired, cast
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from agentscope_rx.agent.conversation import ApprovalRule, Conversation
+from agentscope_rx.agent.sub_agent.children import Child, Children
 from agentscope_rx.errors import SavedStateError
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import ApprovalAnswer, Msg
-from agentscope_rx.reactive import Flow, and_then, concat_map, just, map_flow, shielded
-from agentscope_rx.session import Saved, Session
+from agentscope_rx.message import ApprovalAnswer, Msg, ToolResultBlock
+from agentscope_rx.reactive import Flow, and_then, concat, concat_map, defer, empty, just, map_flow, shielded
+from agentscope_rx.session import Saved, Session, Unchanging
+
+if TYPE_CHECKING:
+    from agentscope_rx.agent.agent import Agent
 
 VERSION = 2
 STATE = "state"
 MEMORY = "memory"
+CHILD = "child:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +77,43 @@ class _State(TypedDict):
     rules: list[_Rule]
     cut_off: list[Msg] | None
     groups: NotRequired[list[str] | None]
+    children: NotRequired[list[_Child]]
+
+
+class _Child(TypedDict):
+    id: str
+    tool: str
+    slot: int
+    call: str | None
+    begun: bool
+    reply: Msg | None
+    answers: list[ApprovalAnswer]
+    results: list[ToolResultBlock]
+    state: _State
 
 
 _STATE = TypeAdapter(_State)
+
+
+@dataclass(frozen=True, slots=True)
+class _Messages:
+    """A history as it was read, with the items that it was made of."""
+
+    messages: tuple[Msg, ...]
+    items: list[Unchanging]
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """A sub-agent's conversation as it was read, before anybody has asked for it; `lists` by the place beneath it."""
+
+    key: str
+    state: _State
+    lists: Mapping[str, _Messages]
+
+
+Items = dict[str, list[Unchanging]]
+"""Histories as items, by their place: "" is the conversation's own, "0/1" that in slot 1 of that in slot 0."""
 
 
 def save(
@@ -80,14 +124,64 @@ def save(
     Signals: one None when it is kept; a `SessionError`.
     Cancels: nothing that has begun.
     """
-    values = {STATE: _state_of(conversation, name)} if persistence.pending else {}
-    if not persistence.memory:
-        return shielded(binding.session.save_all(binding.key, values))
 
-    def write(history: Sequence[Msg]) -> Flow[None]:
-        return binding.session.save_all(binding.key, values, {MEMORY: conversation.written(history)})
+    def write(found: tuple[_State, Items]) -> Flow[None]:
+        state, items = found
+        values = {STATE: _STATE.dump_python(state, mode="json")} if persistence.pending else {}
+        lists = {_entry(place): each for place, each in items.items()} if persistence.memory else {}
+        return binding.session.save_all(binding.key, values, lists)
 
-    return shielded(memory.get().pipe(concat_map(write)))
+    # a sub-agent's memory without its state, or the other way round, would be no conversation
+    deep = persistence.memory and persistence.pending
+    return shielded(_written(conversation, name, memory, deep=deep).pipe(concat_map(write)))
+
+
+def _entry(place: str) -> str:
+    return f"{CHILD}{place}" if place else MEMORY
+
+
+def _written(conversation: Conversation, name: str, memory: Memory, *, deep: bool) -> Flow[tuple[_State, Items]]:
+    """The conversation's state and histories, with those of its sub-agents."""
+    children = conversation.children.all if deep and conversation.children is not None else ()
+
+    def with_own(history: Sequence[Msg]) -> Flow[tuple[_State, Items]]:
+        items = {"": conversation.written(history)}
+        state = _state_of(conversation, name)
+        each = (_child_written(child, state, items) for child in children)
+        return concat(*each).pipe(and_then(lambda: just((state, items))))
+
+    return memory.get().pipe(concat_map(with_own))
+
+
+def _child_written(child: Child, state: _State, items: Items) -> Flow[None]:
+    """Add the child to its parent's state and items."""
+
+    def add(found: tuple[_State, Items]) -> Flow[None]:
+        own, beneath = found
+        state.setdefault("children", []).append(
+            {
+                "id": child.id,
+                "tool": child.tool,
+                "slot": child.slot,
+                "call": child.call_id,
+                "begun": child.begun,
+                "reply": child.reply,
+                "answers": list(child.answers.values()),
+                "results": list(child.results.values()),
+                "state": own,
+            }
+        )
+        for place, each in beneath.items():
+            items[f"{child.slot}/{place}" if place else f"{child.slot}"] = each
+        return empty()
+
+    if child.frozen is not None:
+        return add((child.frozen.state, {place: each.items for place, each in child.frozen.lists.items()}))
+    conversation, memory = child.conversation, child.memory
+    if conversation is None or memory is None:
+        # taken by a call that has not come to begin it
+        return empty()
+    return _written(conversation, conversation.name, memory, deep=True).pipe(concat_map(add))
 
 
 def load(
@@ -105,19 +199,75 @@ def load(
         found = (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
         if not found:
             return just(False)
-        state = _read_state(binding.key, name, saved.values.get(STATE)) if persistence.pending else None
-        put = _restored_state(conversation, state)
+        key = binding.key
+        state = _read_state(key, name, saved.values.get(STATE)) if persistence.pending else None
+        places = _places(state) if state is not None and persistence.memory else []
+        missing = [place for place in places if _entry(place) not in saved.lists]
+        if missing and places != read:
+            # who they are is known only now; all is read again, so that all of it is of one save
+            read[:] = places
+            return both()
+        if missing:
+            raise SavedStateError(key, f"entry {_entry(missing[0])!r} is missing, which entry {STATE!r} tells of.")
+        lists = {place: _read_messages(key, _entry(place), saved.lists[_entry(place)]) for place in places}
+        put = _restored_state(conversation, state, key, lists)
         if not (persistence.memory and MEMORY in saved.lists):
             put()
             return just(True)
-        messages = _read_messages(binding.key, saved.lists[MEMORY])
-        replaced = memory.clear().pipe(and_then(lambda: memory.add(messages)))
+        own = _read_messages(key, MEMORY, saved.lists[MEMORY])
+        replaced = memory.clear().pipe(and_then(lambda: memory.add(own.messages)))
         return shielded(replaced.pipe(map_flow(lambda done: put()))).pipe(and_then(lambda: just(True)))
 
-    return binding.session.load_all(binding.key, [MEMORY, STATE]).pipe(concat_map(restore))
+    def both() -> Flow[bool]:
+        names = [MEMORY, STATE, *(_entry(place) for place in read)]
+        return binding.session.load_all(binding.key, names).pipe(concat_map(restore))
+
+    def begin() -> Flow[bool]:
+        read.clear()
+        return both()
+
+    read: list[str] = []
+    return defer(begin)
 
 
-def _state_of(conversation: Conversation, name: str) -> dict[str, object]:
+def _places(state: _State) -> list[str]:
+    """Where the histories of sub-agents are, in all levels."""
+    found: list[str] = []
+    for child in state.get("children", ()):
+        slot = f"{child['slot']}"
+        found += [slot, *(f"{slot}/{place}" for place in _places(child["state"]))]
+    return found
+
+
+def thawed(child: Child, agent: Agent, make: Callable[[], Memory]) -> Flow[Memory]:
+    """The memory of a sub-agent's conversation: it goes on with what was read of it.
+
+    Signals: the memory; `SavedStateError` if that is another agent's.
+    Cancels: nothing that has begun.
+    """
+    if child.memory is not None:
+        return just(child.memory)
+    memory = make()
+    frozen = child.frozen
+    conversation = agent.conversation(memory)
+    if frozen is None:
+        child.memory, child.conversation = memory, conversation
+        return just(memory)
+    _check_agent(frozen.key, agent.name, frozen.state)
+    own = frozen.lists[""]
+    beneath = {place: each for place, each in frozen.lists.items() if place}
+    put = _restored_state(conversation, frozen.state, frozen.key, beneath)
+
+    def done() -> Flow[Memory]:
+        put()
+        conversation.read(own.messages, own.items)
+        child.memory, child.conversation, child.frozen = memory, conversation, None
+        return just(memory)
+
+    return shielded(memory.add(own.messages).pipe(and_then(done)))
+
+
+def _state_of(conversation: Conversation, name: str) -> _State:
     rules: list[_Rule] = [
         {
             "tool": rule.tool,
@@ -127,7 +277,7 @@ def _state_of(conversation: Conversation, name: str) -> dict[str, object]:
         }
         for rule in conversation.rules
     ]
-    state: _State = {
+    return {
         "version": VERSION,
         "agent": name,
         "pending": None if conversation.pending is None else sorted(conversation.pending),
@@ -136,7 +286,6 @@ def _state_of(conversation: Conversation, name: str) -> dict[str, object]:
         "cut_off": None if conversation.cut_off is None else list(conversation.cut_off),
         "groups": None if conversation.active_groups is None else list(conversation.active_groups),
     }
-    return cast("dict[str, object]", _STATE.dump_python(state, mode="json"))
 
 
 def _read_state(key: str, name: str, value: object) -> _State | None:
@@ -151,14 +300,23 @@ def _read_state(key: str, name: str, value: object) -> _State | None:
         state = _STATE.validate_python(value)
     except ValidationError as error:
         raise SavedStateError(key, f"entry {STATE!r} is not the state of a conversation: {error}") from error
-    if state["agent"] != name:
-        # its calls and results bear the other's name: nothing pending would be found again
-        raise SavedStateError(key, f"it was saved by an agent named {state['agent']!r}, and this one is {name!r}.")
+    _check_agent(key, name, state)
     return state
 
 
-def _restored_state(conversation: Conversation, state: _State | None) -> Callable[[], None]:
+def _check_agent(key: str, name: str, state: _State) -> None:
+    if state["agent"] != name:
+        # its calls and results bear the other's name: nothing pending would be found again
+        raise SavedStateError(key, f"it was saved by an agent named {state['agent']!r}, and this one is {name!r}.")
+
+
+def _restored_state(
+    conversation: Conversation, state: _State | None, key: str, lists: Mapping[str, _Messages]
+) -> Callable[[], None]:
+    children = [] if state is None else [_frozen(key, saved, lists) for saved in state.get("children", ()) if lists]
+
     def put() -> None:
+        conversation.children = Children(children) if children else None
         pending = None if state is None else state["pending"]
         conversation.pending = None if pending is None else frozenset(pending)
         conversation.answers = {} if state is None else {answer.call_id: answer for answer in state["answers"]}
@@ -171,11 +329,28 @@ def _restored_state(conversation: Conversation, state: _State | None) -> Callabl
     return put
 
 
-def _read_messages(key: str, items: Sequence[object]) -> list[Msg]:
+def _frozen(key: str, saved: _Child, lists: Mapping[str, _Messages]) -> Child:
+    child = Child(saved["id"], saved["tool"], saved["slot"])
+    child.call_id = saved["call"]
+    child.begun = saved["begun"]
+    child.reply = saved["reply"]
+    child.answers = {answer.call_id: answer for answer in saved["answers"]}
+    child.results = {result.id: result for result in saved["results"]}
+    slot = f"{child.slot}"
+    own = {place.removeprefix(slot).removeprefix("/"): each for place, each in lists.items() if _in(place, slot)}
+    child.frozen = Frozen(key, saved["state"], own)
+    return child
+
+
+def _in(place: str, slot: str) -> bool:
+    return place == slot or place.startswith(f"{slot}/")
+
+
+def _read_messages(key: str, name: str, items: Sequence[object]) -> _Messages:
     messages: list[Msg] = []
     for index, item in enumerate(items):
         try:
             messages.append(Msg.from_dict(cast("Mapping[str, object]", item)))
         except ValueError as error:
-            raise SavedStateError(key, f"item {index} of entry {MEMORY!r}: {error}") from error
-    return messages
+            raise SavedStateError(key, f"item {index} of entry {name!r}: {error}") from error
+    return _Messages(tuple(messages), [Unchanging(item) for item in items])

@@ -46,6 +46,7 @@
     |   +-- SessionLockedError              another process did not let go of the session in time
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
+        +-- SubAgentError                   a sub-agent's run failed
         +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
         +-- WorkspaceError                  a path that leads out of the workspace, or to nothing of use in it
         +-- CommandDeniedError              a command that is not allowed
@@ -116,6 +117,7 @@ from agentscope_rx.errors.tool import (
     McpClosedError,
     McpConnectionError,
     McpError,
+    SubAgentError,
     ToolError,
     ToolSuspend,
     WorkspaceError,
@@ -167,6 +169,7 @@ __all__ = [
     "SessionValueError",
     "SetupError",
     "StructuredOutputError",
+    "SubAgentError",
     "ToolDefinitionError",
     "ToolError",
     "ToolSuspend",

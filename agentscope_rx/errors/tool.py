@@ -54,6 +54,20 @@ class CommandDeniedError(ToolError):
         self.command = command
 
 
+class SubAgentError(ToolError):
+    """A sub-agent's run failed: `error` is what with, `agent` who, `conversation_id` whose memory holds what it did."""
+
+    def __init__(self, agent: str, conversation_id: str, error: Exception) -> None:
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        super().__init__(
+            f"Agent {agent!r} failed (conversation_id: {conversation_id}): {what}",
+            retryable=bool(getattr(error, "retryable", False)),
+        )
+        self.agent = agent
+        self.conversation_id = conversation_id
+        self.error = error
+
+
 class ToolSuspend(ToolError):
     """Raise it in a tool to leave its call to somebody outside the run; the call waits for their result.
 

@@ -73,6 +73,11 @@ class Event:
         return self.source.path
 
     @property
+    def depth(self) -> int:
+        """How many runs this one is inside of: 0 for a run that somebody has called, 1 for its sub-agents' runs, ..."""
+        return len(self.source.path) // 2
+
+    @property
     def context(self) -> RuntimeContext:
         """What the caller gave this call to work with; a new, empty one for an event that was read back."""
         context = self.source.context

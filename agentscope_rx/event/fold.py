@@ -1,5 +1,7 @@
 """`fold`: what the events of a run amount to. Post events are authoritative, chunks are a preview.
 
+Of a stream with sub-agents' events the outermost run counts; the events of a sub-agent's run alone give its outcome.
+
 The law: for a recorded run, `fold(events).message` is what `call()` gives, and `fold(events).history` is what the run
 added to memory.
 """
@@ -38,7 +40,7 @@ def fold(events: Iterable[Event]) -> Folded:
     passed_by: set[str] = set()
     closed_before = 0
     reply: Msg | None = None
-    for event in events:
+    for event in _outermost(events):
         if isinstance(event, PreCallEvent):
             history.extend(event.input)
             if event.passes_by:
@@ -64,6 +66,14 @@ def fold(events: Iterable[Event]) -> Folded:
             reply = event.message
             _put(history, reply)
     return Folded(reply, tuple(history))
+
+
+def _outermost(events: Iterable[Event]) -> Iterable[Event]:
+    every = tuple(events)
+    if not every:
+        return every
+    run_id = min(every, key=lambda event: event.depth).run_id
+    return (event for event in every if event.run_id == run_id)
 
 
 def _put(history: list[Msg], message: Msg) -> None:

@@ -1,4 +1,4 @@
-"""`StreamOptions`: which kinds of events a stream shows, and chunks as increments or accumulated."""
+"""`StreamOptions`: which kinds of events a stream shows, how deep, and chunks as increments or accumulated."""
 
 from __future__ import annotations
 
@@ -16,13 +16,19 @@ class StreamOptions:
     """What to show of a run. The last event (PostCallEvent, ErrorEvent) is always shown.
 
     `kinds`: only events of these classes (subclasses included); None is all. `incremental=False`: chunks carry their
-    whole block so far, in `snapshot`, instead of the new piece in `delta`.
+    whole block so far, in `snapshot`, instead of the new piece in `delta`. `nested`: whether events of sub-agents are
+    shown, too (their last ones only if `kinds` says so); a number bounds how deep.
     """
 
     kinds: Sequence[type[Event]] | type[Event] | None = None
     incremental: bool = True
+    nested: bool | int = True
 
     def __post_init__(self) -> None:
+        if not isinstance(self.nested, int) or self.nested < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"StreamOptions.nested must be True, False or how deep to show sub-agents, not {self.nested!r}."
+            )
         if self.kinds is None:
             return
         # one class alone is what is meant by itself
@@ -39,6 +45,14 @@ class StreamOptions:
         if not self.incremental and isinstance(event, ChunkEvent):
             return replace(event, snapshot=event.accumulated, delta=None)
         return event
+
+    def shown_nested(self, event: Event, depth: int) -> Event | None:
+        """The same for an event of a sub-agent, `depth` runs further inside than the one that is looked at."""
+        if self.nested is not True and depth > self.nested:
+            return None
+        if self.kinds is not None and not isinstance(event, self._classes()):
+            return None
+        return self.shown(event)
 
     def _classes(self) -> tuple[type[Event], ...]:
         return cast("tuple[type[Event], ...]", self.kinds)

@@ -48,6 +48,18 @@ class GenerateReason(StrEnum):
     LIMIT_REACHED = "limit_reached"
 
 
+SUB_AGENT = "sub_agent"
+"""The key in a placeholder's metadata under which it says where in sub-agents its call is."""
+WAITS_FOR = "waits_for"
+"""The key there of a call that only waits for calls inside of it, which it names."""
+
+
+def waits_inside(placeholder: ToolResultBlock) -> bool:
+    """Whether the call of this placeholder only waits for calls of a sub-agent."""
+    place = placeholder.metadata.get(SUB_AGENT)
+    return isinstance(place, Mapping) and WAITS_FOR in place
+
+
 _LEAVES_CALLS_PENDING = frozenset(
     {GenerateReason.REASONING_STOP_REQUESTED, GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED}
 )
@@ -154,8 +166,12 @@ class Msg:
         """The calls that wait for the caller, if this is the reply of a run that stopped, was suspended or asks.
 
         `call()` runs them, results in the input answer them, `Approve` and `Reject` decide those that need approval.
+        Of a call whose sub-agent waits, the calls inside are listed: they are to be answered, not the call itself.
         """
-        return self.tool_calls if self.generate_reason in _LEAVES_CALLS_PENDING else ()
+        if self.generate_reason not in _LEAVES_CALLS_PENDING:
+            return ()
+        inside = {result.id for result in self.tool_results if waits_inside(result)}
+        return tuple(call for call in self.tool_calls if call.id not in inside)
 
     def blocks(self, kind: type[B]) -> tuple[B, ...]:
         """All blocks of one class, in order."""

@@ -4,7 +4,7 @@ from agentscope_rx.reactive import Rate
 from agentscope_rx.tool.approval import ApprovalPolicy
 from agentscope_rx.tool.arguments import InvalidArgumentsError
 from agentscope_rx.tool.context import ToolContext
-from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tool.evictor import FolderEvictor
 from agentscope_rx.tool.external import ExternalTool
 from agentscope_rx.tool.inject import Inject
@@ -29,6 +29,7 @@ __all__ = [
     "ToolChunk",
     "ToolContext",
     "ToolEvent",
+    "ToolNested",
     "ToolRetry",
     "Toolkit",
     "WrapperTool",

@@ -43,7 +43,7 @@ from agentscope_rx.reactive.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.emitting import BEAT, emitting
-from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolRetry
+from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tool.failure import ToolTimeoutError, failure, malformed, suspended
 from agentscope_rx.tool.pieces import Joined
 from agentscope_rx.tool.postprocess import postprocessed
@@ -235,7 +235,7 @@ class _Running:
 
     def on_next(self, value: object) -> None:
         kind = type(value)
-        if kind is ToolChunk or kind is ToolRetry or kind is ToolBegun:
+        if kind is ToolChunk or kind is ToolRetry or kind is ToolBegun or kind is ToolNested:
             if kind is ToolRetry:
                 self._held, self._last = _Nothing, None
                 self._joined = None if self._joined is None else Joined(self._limit)

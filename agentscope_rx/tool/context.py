@@ -51,7 +51,7 @@ class ToolContext:
     `interrupted`, given as a function, is asked each time. `stores` are asked in order for what `runtime` has not got.
     """
 
-    __slots__ = ("_interrupted", "_link", "agent", "call", "path", "run_id", "runtime", "stores", "toolkit")
+    __slots__ = ("_interrupted", "_link", "agent", "call", "host", "path", "run_id", "runtime", "stores", "toolkit")
 
     runtime: RuntimeContext
     call: ToolUseBlock
@@ -61,6 +61,8 @@ class ToolContext:
     toolkit: Toolkit | None
     """The toolkit, or the run's view of it, that the tool is called through."""
     stores: tuple[ContextStore, ...]
+    host: object
+    """The run itself, for the engine's own tools; None without one."""
     _interrupted: Callable[[], bool]
     _link: Link | None
 
@@ -76,6 +78,7 @@ class ToolContext:
         stores: tuple[ContextStore, ...] = (),
         interrupted: Callable[[], bool] = _never,
         link: Link | None = None,
+        host: object = None,
     ) -> None:
         put = object.__setattr__
         put(self, "call", call)
@@ -87,6 +90,7 @@ class ToolContext:
         put(self, "stores", stores)
         put(self, "_interrupted", interrupted)
         put(self, "_link", link)
+        put(self, "host", host)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
         """The caller's object of this type under `key`: from `runtime`, else from the first store that has it; or None.
@@ -174,6 +178,7 @@ class ToolContext:
             stores=self.stores + stores,
             interrupted=self._interrupted,
             link=link,
+            host=self.host,
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

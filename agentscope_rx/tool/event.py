@@ -34,5 +34,13 @@ class ToolRetry:
     discarded: bool
 
 
-ToolEvent = ToolBegun | ToolChunk | ToolRetry | ToolResultBlock
+@dataclass(frozen=True, slots=True)
+class ToolNested:
+    """Something that a run inside the call says: an event of a sub-agent."""
+
+    call: ToolUseBlock
+    event: object
+
+
+ToolEvent = ToolBegun | ToolChunk | ToolRetry | ToolNested | ToolResultBlock
 """What a call signals: that it begins if it might have waited, progress, and last its one result."""

@@ -36,7 +36,7 @@ from agentscope_rx.reactive import (
     tail,
     through,
 )
-from agentscope_rx.tool import ToolChunk, ToolContext, ToolEvent, ToolRetry
+from agentscope_rx.tool import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tool.round import Round
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     Cancels: the calls in progress; those not begun never begin.
     """
     batch = batch_of(agent, run, calls)
-    limit = None if run.limits is None else run.limits.before_tools(run.tool_calls, _counted(run, batch))
+    limit = None if run.limits is None and run.parent is None else run.limit_before_tools(_counted(run, batch))
     decision = before_acting(interrupted=run.interrupted, limited=limit is not None)
     if decision is Decision.INTERRUPT:
         return just(tail(lambda: agent.end_interrupted(run)))
@@ -150,6 +150,9 @@ def _lane(
         elif isinstance(value, ToolChunk):
             chunk = ToolResultBlock(call.id, call.name, value.output)
             yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=chunk)
+        elif isinstance(value, ToolNested):
+            # as it is: an event of another run, which the edge knows how to show
+            yield cast("Event", value)
         elif isinstance(value, ToolRetry):
             yield _retry_event(value, run)
         else:
@@ -226,7 +229,10 @@ def _note_begin(run: Run, batch: Batch, entry: Entry) -> None:
     call = entry.call
     entry.began = run.clock()
     entry.queued = entry.began - batch.asked
-    run.tool_calls += _counts(run, call)
+    counts = _counts(run, call)
+    run.tool_calls += counts
+    if run.parent is not None:
+        run.parent.charge(tools=counts)
     run.begun.add(call.id)
     run.in_flight[call.id] = call
     run.waiting.pop(call.id, None)
@@ -260,6 +266,7 @@ def _context(agent: ReActAgent, run: Run, call: ToolUseBlock) -> ToolContext:
         toolkit=run.toolkit,
         stores=() if run.context_store is None else (run.context_store,),
         interrupted=lambda: run.interrupted,
+        host=run,
     )
 
 

@@ -7,6 +7,8 @@
 | needs approval (its tool's mark, the toolkit's policy) | waits                                        |
 | not answered, while the caller has answered others     | waits                                        |
 | behind one that waits, in a toolkit with calls in turn | waits                                        |
+| asks a sub-agent that has begun                        | runs, from where that has come to, unless    |
+|                                                        | the caller has answered others only          |
 | anything else                                          | runs                                         |
 
 The reply of a run whose calls wait pairs each with a placeholder result, of kind `approval_required` or `suspended`;
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.react.structured import asking_of
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.sub_agent.waiting import placeholder_of
 from agentscope_rx.event import Event, MemoryEvent
 from agentscope_rx.message import (
     Approve,
@@ -36,6 +39,7 @@ from agentscope_rx.reactive import Flow, concat_map, empty
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
+    from agentscope_rx.agent.sub_agent.children import Children
 
 NEEDS_APPROVAL = "This call waits for approval."
 HELD = "This call has not begun: it waits for those before it, or for an answer."
@@ -103,10 +107,21 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batc
     batch = Batch([Entry(call) for call in calls], in_turn=not run.toolkit.parallel)
     conversation = run.conversation
     some_answered = bool(conversation.answers) and any(call.id in conversation.answers for call in calls)
+    children = conversation.children
+    if children is not None:
+        some_answered = _inside_answered(children, calls) or any(
+            call.id in conversation.answers and children.of_call(call.id) is None for call in calls
+        )
     for entry in batch.entries:
         call = entry.call
         if batch.held(entry):
             entry.wait(ToolResultKind.SUSPENDED, HELD)
+            continue
+        if children is not None and (child := children.of_call(call.id)) is not None:
+            # begun, and approved if need be: its sub-agent goes on
+            entry.approved = True
+            if some_answered and not child.answered:
+                entry.wait(ToolResultKind.SUSPENDED, HELD)
             continue
         answer = conversation.decided(call)
         if isinstance(answer, Reject):
@@ -120,6 +135,10 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batc
         elif some_answered:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
     return batch
+
+
+def _inside_answered(children: Children, calls: Sequence[ToolUseBlock]) -> bool:
+    return any((child := children.of_call(call.id)) is not None and child.answered for call in calls)
 
 
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
@@ -167,7 +186,21 @@ def waiting_reply(run: Run, waiting: Sequence[Entry]) -> Msg:
     if asking is not None:
         # a response does not wait for a later run
         waiting = [entry for entry in waiting if entry.call.id not in asking.calls]
-    pairs = [block for entry in waiting if entry.waits is not None for block in (entry.call, entry.waits)]
-    asks = any(entry.waits is not None and entry.waits.kind is ToolResultKind.APPROVAL_REQUIRED for entry in waiting)
+    pairs: list[ToolUseBlock | ToolResultBlock] = []
+    for entry in waiting:
+        pairs += _shown(run, entry)
+    kinds = {block.kind for block in pairs if isinstance(block, ToolResultBlock)}
+    asks = ToolResultKind.APPROVAL_REQUIRED in kinds
     reason = GenerateReason.APPROVAL_REQUIRED if asks else GenerateReason.TOOL_SUSPENDED
     return run.final(Msg.assistant(pairs, run.name), reason)
+
+
+def _shown(run: Run, entry: Entry) -> list[ToolUseBlock | ToolResultBlock]:
+    """The call with its placeholder; if it waits for calls of a sub-agent, these as well."""
+    assert entry.waits is not None
+    children = run.conversation.children
+    child = None if children is None else children.of_call(entry.call.id)
+    if children is None or child is None or child.reply is None:
+        return [entry.call, entry.waits]
+    inner = [block for pair in children.pairs(entry.call) for block in (pair.call, pair.placeholder)]
+    return [entry.call, placeholder_of(entry.call, child.reply, child.results), *inner]

@@ -90,6 +90,8 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Ms
         run.usage = run.usage + gather.usage
         if run.limits is not None:
             run.cost += run.limits.price(agent.model.model_name, gather.usage)
+    if run.parent is not None:
+        run.parent.charge(model=agent.model.model_name, model_calls=1, usage=gather.usage)
     content = gather.blocks(complete=not run.interrupted)
     if all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content):
         if not run.interrupted:

@@ -29,6 +29,7 @@ from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Cut, Run
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore, check_store, view_of
@@ -213,30 +214,56 @@ class ReActAgent(Agent):
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
         """Settle the calls that an earlier run left open: the input answers them, or leaves them to be run (no input),
         or passes them by: then they get results that say so, before the input is remembered."""
-        if run.limits is not None:
-            run.limits.price(self.model.model_name, ChatUsage())
+        self._check_prices(run)
         conversation = run.conversation
         pending = conversation.pending_in(history, run)
-        check_answers(pending, event.input, event.answers, run.said)
+        children = conversation.children
+        inside = {} if children is None else children.inside(pending)
+        leaves = pending if children is None else children.leaves(pending)
+        check_answers(leaves, event.input, event.answers, run.said, among=pending)
         for answer in event.answers:
             if isinstance(answer, Approve) and answer.input is not None:
-                self._check_edit(run, next(call for call in pending if call.id == answer.call_id), answer.input)
+                call = next(call for call in leaves if call.id == answer.call_id)
+                tools = inside[call.id][1].tools if call.id in inside else ()
+                self._check_edit(run, call, answer.input, tools)
         answered = event.answers or any(message.tool_results for message in event.input)
         # the caller's own words pass them by; what a hook brings to each call does not
         passed_by = bool(pending and run.said and not answered)
         if passed_by and self.pending_policy == "error":
-            raise PendingCallsError(self.name, tuple(call.id for call in pending))
+            raise PendingCallsError(self.name, tuple(call.id for call in leaves))
         run.passes_by = passed_by
         run.open = {call.id: call for call in pending}
         run.begun.update(run.open)
-        conversation.answer(event.answers, run.open)
+        conversation.answer((answer for answer in event.answers if answer.call_id not in inside), run.open)
+        if children is not None and inside:
+            run.handed_down = children.hand_down(inside, event.answers, event.input)
         if not passed_by:
             return empty()
         return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
 
-    def _check_edit(self, run: Run, call: ToolUseBlock, input: Mapping[str, object]) -> None:
-        """Refuse arguments of the caller's that the tool does not take: they are not for the model to correct."""
-        tool = run.toolkit.get(call.name)
+    def _check_prices(self, run: Run) -> None:
+        """Refuse a model that a limit on costs cannot price, of this run or of one that it is inside of."""
+        bounded: Run | None = run
+        while bounded is not None:
+            if bounded.limits is not None:
+                bounded.limits.price(self.model.model_name, ChatUsage())
+            bounded = bounded.parent
+
+    def _check_edit(
+        self, run: Run, call: ToolUseBlock, input: Mapping[str, object], within: Sequence[str] = ()
+    ) -> None:
+        """Refuse arguments of the caller's that the tool does not take: they are not for the model to correct.
+
+        `within` are the tools of the sub-agents whose call it is, outermost first.
+        """
+        toolkit = run.toolkit
+        for name in within:
+            sub_agent = child_tool(toolkit, name)
+            agent = None if sub_agent is None else sub_agent.agent
+            if not isinstance(agent, ReActAgent):
+                return
+            toolkit = agent.toolkit
+        tool = toolkit.get(call.name)
         if tool is None:
             return
         try:

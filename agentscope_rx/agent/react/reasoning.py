@@ -86,7 +86,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
 
 
 def _limit(run: Run) -> tuple[str, float] | None:
-    return None if run.limits is None else run.limits.before_model(run.model_calls, run.usage, run.cost)
+    return None if run.limits is None and run.parent is None else run.limit_before_model()
 
 
 def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
