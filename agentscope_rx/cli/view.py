@@ -34,15 +34,16 @@ class JsonLines:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self._last: Event | None = None
+        self._source = EventSource()
 
     def show(self, events: Observable[Event]) -> Flow[Event]:
         """Signals: those of the source, each event after it was written. Cancels: the source."""
 
         def failed(error: Exception) -> Flow[Event]:
             last = self._last
-            if not isinstance(last, ErrorEvent):
+            if not (isinstance(last, ErrorEvent) and last.depth == 0):
                 # ended from outside, by a deadline: the reader of the lines is told all the same
-                source, seq = (last.source, last.seq + 1) if last else (EventSource(), 0)
+                source, seq = (self._source, last.seq + 1) if last else (self._source, 0)
                 self._write(ErrorEvent.of(error).replace(source=source, seq=seq, timestamp=time.time()))
             return fail(error)
 
@@ -54,6 +55,8 @@ class JsonLines:
 
     def _write(self, event: Event) -> Event:
         self._last = event
+        if event.depth == 0:
+            self._source = event.source
         line = event.to_json()
         if encodable(line, self._file) != line:
             # JSON has escapes of its own for what the file's encoding does not have
@@ -73,7 +76,7 @@ class Reply:
         """Signals: those of the source, the last one after the reply was written. Cancels: the source."""
 
         def seen(event: Event) -> Event:
-            if isinstance(event, PostCallEvent):
+            if isinstance(event, PostCallEvent) and event.depth == 0:
                 self._file.write(encodable(f"{event.message.text}\n", self._file))
                 self._file.flush()
             return event

@@ -7,6 +7,7 @@
 | a tool call             | `-> read_file(path="README.md")`                               |
 | its progress            | `.. 200 files searched`                                        |
 | its result              | `<- # agentscope-rx` and a few more lines                      |
+| a sub-agent's run       | the same, with its name before each line: `Researcher: -> ...` |
 | several calls at once   | the same with `[1]`, `[2]`, ... behind the sign                |
 | another attempt         | `!! attempt 1 failed, the next in 2.0 s: HTTP 429: slow down`  |
 | the end                 | `-- 2 turns, 1 tool call, 812 tokens in, 40 out, 3.2 s`        |
@@ -76,6 +77,10 @@ class _RunState:
     said: dict[str, str | None] = field(default_factory=dict[str, str | None])
     """The messages of which text was shown; their whole text, once it is known."""
     so_far: str = ""
+    asked: set[str] = field(default_factory=set[str])
+    """The calls that sub-agents' runs were seen of."""
+    inside: str = ""
+    """What a sub-agent's lines begin with."""
 
     def tag(self, call_id: str) -> str:
         """The number of a call in its batch, if there is more than one."""
@@ -109,6 +114,8 @@ class Transcript:
         run = self._runs.get(event.run_id)
         if run is None:
             run = self._runs[event.run_id] = _RunState(event.agent, event.timestamp, event.timestamp)
+            if event.depth:
+                self._begun_inside(event, run)
         run.ended = event.timestamp
         match event:
             case OutputChunkEvent():
@@ -124,7 +131,8 @@ class Transcript:
                 head = f"-> {run.tag(event.tool_use.id)}{clean(event.tool_use.name)}({arguments(event.tool_use)})"
                 yield from self._lines(Style.CALL, self._label(run), head)
             case ActingChunkEvent():
-                if not event.is_last:
+                # what a sub-agent says is shown as its own
+                if not event.is_last and event.tool_use.id not in run.asked:
                     head = f"{self._label(run)}.. {run.tag(event.tool_use.id)}"
                     yield from self._lines(Style.PROGRESS, head, result_text(event.chunk, self._result_lines), head)
             case PostActingEvent():
@@ -142,6 +150,15 @@ class Transcript:
                 yield from self._summary(event.run_id, "failed")
             case _:
                 pass
+
+    def _begun_inside(self, event: Event, run: _RunState) -> None:
+        """A sub-agent's run begins; its path ends with the run that has called it, the call and itself."""
+        caller, call_id = self._runs.get(event.path[-3]), event.path[-2]
+        tag = ""
+        if caller is not None:
+            caller.asked.add(call_id)
+            tag = f" {caller.tag(call_id)}".rstrip()
+        run.inside = f"{clean(event.agent)}{tag}: "
 
     def failed(self, error: Exception) -> Iterator[Piece]:
         """What is to be written for the error that ended a stream, if no event has told it."""
@@ -236,7 +253,9 @@ class Transcript:
 
     def _label(self, run: _RunState) -> str:
         """Who speaks, while several runs are shown at once."""
-        return f"{clean(run.agent)}: " if len(self._runs) > 1 else ""
+        if run.inside:
+            return run.inside
+        return f"{clean(run.agent)}: " if sum(not each.inside for each in self._runs.values()) > 1 else ""
 
     def _switch(self, voice: object) -> Iterator[Piece]:
         if self._voice != voice:

@@ -74,18 +74,24 @@ def last_frame(error: Exception, before: Frame) -> Frame:
 
 
 class _Encoder:
-    __slots__ = ("_last",)
+    __slots__ = ("_last", "_source", "_told")
 
     def __init__(self) -> None:
         self._last: Frame | None = None
+        self._source: EventSource | None = None
+        self._told = False
 
     def encode(self, event: Event) -> Frame:
         self._last = Frame.of(event)
+        if event.depth == 0:
+            self._source = event.source
+            self._told = type(event) is ErrorEvent
         return self._last
 
     def failed(self, error: Exception) -> Flow[Frame]:
         if self._last is None:
             return fail(error)
-        if self._last.type == ErrorEvent.type:
+        if self._told:
             return empty()
-        return just(last_frame(error, self._last))
+        # (the last event may have been a sub-agent's)
+        return just(last_frame(error, self._last._replace(source=self._source or self._last.source)))

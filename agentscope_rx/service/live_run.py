@@ -50,7 +50,7 @@ OnDisconnectChoice = OnDisconnect | Literal["stop", "continue"]
 class LiveRun:
     """A run that clients follow; for one loop. `agent` is who can be interrupted, if that is known."""
 
-    __slots__ = ("_capacity", "_events", "_last", "_log", "agent", "begun", "ended", "gone", "on_disconnect", "opened")
+    __slots__ = ("_capacity", "_events", "_first", "_last", "_log", "agent", "begun", "ended", "gone", "on_disconnect", "opened")
 
     def __init__(
         self,
@@ -69,6 +69,7 @@ class LiveRun:
         self._capacity = capacity or (FOLLOWED if self.on_disconnect is OnDisconnect.STOP else KEPT)
         self._events = events
         self._log: ReplayLog[Frame] | None = None
+        self._first: Frame | None = None
         self._last: Frame | None = None
         self.opened = Signal()
         self.begun = Signal()
@@ -78,7 +79,7 @@ class LiveRun:
     @property
     def id(self) -> str | None:
         """The run's own id, once its first event has come."""
-        return self._last.source.run_id if self._last is not None else None
+        return self._first.source.run_id if self._first is not None else None
 
     def follow(self, after: int | None = None) -> LogReader[Frame]:
         """Its events from the one after number `after` on, or from the first; begins the run if it has not begun.
@@ -108,10 +109,11 @@ class LiveRun:
         if self._log is None or self.ended.fired:
             return
         error = RunStoppedError(f"The run was stopped. {reason}")
-        if self._last is None:
+        if self._last is None or self._first is None:
             self._log.dispose(error=error)
         else:
-            self._log.dispose(last_frame(error, self._last))
+            # (the last one may be a sub-agent's)
+            self._log.dispose(last_frame(error, self._last._replace(source=self._first.source)))
 
     async def idle(self) -> None:
         """Return when nothing of the run is under way: it has not begun, or it has ended and was cleaned up."""
@@ -151,6 +153,8 @@ class LiveRun:
 
     def _note(self, frame: Frame) -> Frame:
         self._last = frame
+        if self._first is None:
+            self._first = frame
         self.begun.fire()
         return frame
 
