@@ -99,6 +99,7 @@ class Run:
     __slots__ = (
         "__weakref__",
         "admitted",
+        "answered",
         "begun",
         "checkpointed",
         "clock",
@@ -191,6 +192,8 @@ class Run:
         """The ids of the messages that the caller gave, before hooks."""
         self.passes_by = False
         """Whether the input leaves the pending calls behind: they are closed before it."""
+        self.answered: frozenset[str] = frozenset()
+        """The ids of the pending calls that the input has decided, those that such calls are inside of included."""
         self.handed_down: frozenset[str] = frozenset()
         """The ids of the results in the input that are for calls of sub-agents, and remembered by those."""
         self.begun: set[str] = set()

@@ -50,7 +50,19 @@ OnDisconnectChoice = OnDisconnect | Literal["stop", "continue"]
 class LiveRun:
     """A run that clients follow; for one loop. `agent` is who can be interrupted, if that is known."""
 
-    __slots__ = ("_capacity", "_events", "_first", "_last", "_log", "agent", "begun", "ended", "gone", "on_disconnect", "opened")
+    __slots__ = (
+        "_capacity",
+        "_events",
+        "_first",
+        "_last",
+        "_log",
+        "agent",
+        "begun",
+        "ended",
+        "gone",
+        "on_disconnect",
+        "opened",
+    )
 
     def __init__(
         self,

@@ -339,3 +339,19 @@ def test_a_call_that_had_not_begun_is_told_from_one_that_had():
         assert "Sunny" in texts[0] and "effect is unknown" in texts[1] and "had no effect" in texts[2]
 
     run_virtual(main())
+
+
+def test_an_answer_for_a_call_whose_turn_has_not_come_holds_nobody_up():
+    """Given before, it was taken for one of this call's answers: what stood in between never ran."""
+
+    async def main() -> None:
+        calls = [
+            call("delete", id="a", path="a"), call("weather", id="w", city="Rome"), call("delete", id="r", path="r")
+        ]  # fmt: skip
+        someone = friday(calls, "done", toolkit={"parallel": False})
+        await someone.call("go")
+        await someone.call(Approve("r"))
+        await someone.call(Approve("a"))
+        assert (await someone.call()).text == "done"
+
+    run_virtual(main())

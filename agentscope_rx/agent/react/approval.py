@@ -39,7 +39,6 @@ from agentscope_rx.reactive import Flow, concat_map, empty
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
-    from agentscope_rx.agent.sub_agent.children import Children
 
 NEEDS_APPROVAL = "This call waits for approval."
 HELD = "This call has not begun: it waits for those before it, or for an answer."
@@ -106,12 +105,9 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batc
     """The calls, sorted by the table above."""
     batch = Batch([Entry(call) for call in calls], in_turn=not run.toolkit.parallel)
     conversation = run.conversation
-    some_answered = bool(conversation.answers) and any(call.id in conversation.answers for call in calls)
+    # (in this call: what was said before to one whose turn had not come holds nobody up)
+    some_answered = bool(run.answered) and any(call.id in run.answered for call in calls)
     children = conversation.children
-    if children is not None:
-        some_answered = _inside_answered(children, calls) or any(
-            call.id in conversation.answers and children.of_call(call.id) is None for call in calls
-        )
     for entry in batch.entries:
         call = entry.call
         if batch.held(entry):
@@ -135,10 +131,6 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batc
         elif some_answered:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
     return batch
-
-
-def _inside_answered(children: Children, calls: Sequence[ToolUseBlock]) -> bool:
-    return any((child := children.of_call(call.id)) is not None and child.answered for call in calls)
 
 
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:

@@ -235,8 +235,11 @@ class ReActAgent(Agent):
         run.open = {call.id: call for call in pending}
         run.begun.update(run.open)
         conversation.answer((answer for answer in event.answers if answer.call_id not in inside), run.open)
+        run.answered = frozenset(answer.call_id for answer in event.answers)
         if children is not None and inside:
             run.handed_down = children.hand_down(inside, event.answers, event.input)
+            within = [inside[id][0].call_id for id in run.answered if id in inside]
+            run.answered = run.answered.union(id for id in within if id is not None)
         if not passed_by:
             return empty()
         return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
