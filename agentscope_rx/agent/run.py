@@ -271,6 +271,15 @@ class Run:
             run = run.parent
         return None
 
+    def whose_limit(self, which: str, limit: float) -> str:
+        """The name of the agent whose limit this is: this one's, or that of a run that this one is inside of."""
+        run: Run | None = self
+        while run is not None:
+            if run.limits is not None and getattr(run.limits, which, None) == limit:
+                return run.name
+            run = run.parent
+        return self.name
+
     def charge(self, *, model: str = "", model_calls: int = 0, usage: ChatUsage | None = None, tools: int = 0) -> None:
         """Count what a sub-agent's run has used: here, and in the runs that this one is inside of."""
         run: Run | None = self

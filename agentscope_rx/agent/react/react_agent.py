@@ -186,7 +186,7 @@ class ReActAgent(Agent):
         """End a run at one of its usage limits: by a last word, or by `UsageLimitError`."""
         if run.limits is not None and run.limits.on_limit == "summary":
             return self._last_word(run, which.replace("_", " "))
-        return fail(UsageLimitError(self.name, which, limit))
+        return fail(UsageLimitError(run.whose_limit(which, limit), which, limit))
 
     def _last_word(self, run: Run, which: str) -> Stage:
         """One question more at a limit: for the output, if one is asked for and has not come; else for a summary."""
