@@ -43,7 +43,7 @@ class FileTools:
         ] = ".",
     ) -> str:
         """List the files in a folder (directory)."""
-        entries = self._workspace.entries(path)
+        entries = self._workspace.entries(path.strip())
         if not entries:
             return f"The folder {shown(path)} is empty."
         lines = [f"{entry.path}{_SUFFIX[entry.kind]}" for entry in entries[:MAX_ENTRIES]]
@@ -64,7 +64,7 @@ class FileTools:
     ) -> str:
         """Read a file: what it says, its text, its contents."""
         # the range is part of the path, as search_files writes it: a small model fills in any argument it is offered
-        data, first, last = self._ranged(path)
+        data, first, last = self._ranged(path.strip())
         lines = decoded(data, path)[0].splitlines()
         if not lines:
             return f"The file {shown(path)} is empty."
@@ -96,7 +96,7 @@ class FileTools:
     ) -> object:
         """Search all files for a word or phrase: find where it is used, which file mentions it."""
         # a generator, but not announced as one: its last value is the result alone, the values before it are progress
-        return self._search(pattern, path)
+        return self._search(pattern, path.strip())
 
     def _search(self, pattern: str, path: str) -> Generator[str]:
         wanted = pattern.strip().casefold()

@@ -42,7 +42,7 @@ def parts_of(path: str, *, portable: bool = True, root: str | None = None) -> tu
         raise _absolute(path, root)
     if _control(path, portable):
         raise _refused(path, "name", "has a control character in it and cannot be opened. Give the plain name")
-    parts = tuple(part for part in path.strip(" ").replace(os.sep, "/").split("/") if part not in ("", "."))
+    parts = tuple(part for part in path.replace(os.sep, "/").split("/") if part not in ("", "."))
     split = re.split(r"[/\\]", path) if portable else parts
     if any(part.strip() == ".." for part in split):
         raise _refused(path, "parent", "has '..' in it. Nothing outside the working directory can be reached")
@@ -85,7 +85,7 @@ def _check(path: str, part: str, portable: bool) -> None:
         hint = "Write '/' between folders" if found[0] == "\\" else "Use another name"
         raise _refused(path, "name", f"has {found[0]!r} in it, which not every system takes as part of a name. {hint}")
     if part != part.strip() or part.endswith("."):
-        raise _refused(path, "name", f"has the name {part!r} in it, whose end some systems drop. Use another name")
+        raise _refused(path, "name", f"has the name {part!r} in it, the end of which some systems drop. Leave it out")
     if _SHORT_NAME.fullmatch(part):
         raise _refused(path, "name", f"has the name {part!r} in it, which is another file's name on some systems")
 

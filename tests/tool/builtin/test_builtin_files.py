@@ -447,6 +447,23 @@ def test_a_search_that_is_left_ends_its_process(tmp_path: Path):
     search.close()
 
 
+@pytest.mark.parametrize("portable", [True, False])
+def test_names_that_look_like_others_are_themselves(tmp_path: Path, portable: bool):
+    """A folder named ' ' is not the root: a walk into it ends."""
+    for folder in (" ", "x ", "x", " ..", "~", "..."):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "in.txt").write_text(f"in {folder!r}")
+        (tmp_path / folder / "in.txt ").write_text("not in.txt")
+    tools = FileTools(Workspace(tmp_path, portable=portable))
+    found = tools.glob("**").split("\n")
+    assert len(found) == len(set(found))
+    assert {path for path in found if path.startswith("x")} >= {"x/in.txt", "x/in.txt "}
+    lines = grepped(tools, "in").split("\n")
+    assert "x/in.txt:1: in 'x'" in lines
+    assert ("x /in.txt:1: in 'x '" in lines) is not portable
+    assert all("not in.txt" in line for line in lines if line.startswith("x/in.txt :"))
+
+
 def test_large_and_deep_trees(tmp_path: Path):
     for n in range(10_000):
         (tmp_path / f"{n:05}.txt").touch()
