@@ -21,11 +21,13 @@ from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice
 if TYPE_CHECKING:
     from agentscope_rx.model.anthropic.model import AnthropicChatModel
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
+    from agentscope_rx.model.gemini.model import GeminiChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
+    "GeminiChatModel": "agentscope_rx.model.gemini.model",
     "OllamaChatModel": "agentscope_rx.model.ollama.model",
 }
 
@@ -39,6 +41,7 @@ __all__ = [
     "DashScopeChatModel",
     "ExecutionConfig",
     "FinishReason",
+    "GeminiChatModel",
     "GenerateOptions",
     "OllamaChatModel",
     "OpenAIChatModel",

@@ -187,19 +187,19 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
         return {}, f"not valid JSON: {error}"
     if value is None:
         return {}, None
-    if raw.count("{") + raw.count("[") > MAX_DEPTH and _deeper(value, MAX_DEPTH):
+    if raw.count("{") + raw.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
         return {}, f"nested more than {MAX_DEPTH} levels deep"
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
     return cast("dict[str, object]", value), None
 
 
-def _deeper(value: object, levels: int) -> bool:
+def deeper(value: object, levels: int) -> bool:
     """Whether containers are nested more than so many levels deep; looks no further than that."""
     if not isinstance(value, (dict, list)):
         return False
     inner = cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)
-    return levels == 0 or any(_deeper(item, levels - 1) for item in inner)
+    return levels == 0 or any(deeper(item, levels - 1) for item in inner)
 
 
 def _no_constant(name: str) -> NoReturn:

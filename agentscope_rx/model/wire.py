@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
+from agentscope_rx.model.growing import MAX_DEPTH, deeper
 
 JsonObject = Mapping[str, object]
 
@@ -66,6 +67,26 @@ def integer(fields: JsonObject, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     raise malformed(f"{name!r} must be a whole number", value)
+
+
+def proof_in(fields: JsonObject, name: str) -> str | None:
+    """The signature under `name`, which goes back letter by letter; None if there is none."""
+    value = text_in(fields, name)
+    if value and not value.isascii():
+        raise malformed(f"{name!r} must be ASCII", value)
+    return value or None
+
+
+def writable(value: object) -> object:
+    """The JSON value, if it can be written again: no NaN, no half characters, not too deep; else `ProtocolError`."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise malformed(f"a part cannot be kept ({error})", str(type(value))) from error
+    if text.count("{") + text.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
+        raise malformed(f"a part is nested more than {MAX_DEPTH} levels deep", text)
+    whole = _joined(text)
+    return value if whole is text else json.loads(whole)
 
 
 def encode_json(value: object) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentscope_rx.errors import ContentFilterError
 from agentscope_rx.message import ChatUsage, Msg, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model import (
     AnthropicChatModel,
     ChatModel,
     DashScopeChatModel,
     ExecutionConfig,
+    GeminiChatModel,
     GenerateOptions,
     OllamaChatModel,
     OpenAIChatModel,
@@ -29,10 +31,14 @@ async def adapter(
 ) -> dict[str, object]:
     chat = _MODELS[api](model or "recorded", base_url, streaming, request_json)
     gather = Gather()
-    async with chat.stream([Msg.user("Hello")]) as chunks:
-        async for chunk in chunks:
-            for _ in gather.feed(chunk):
-                pass
+    try:
+        async with chat.stream([Msg.user("Hello")]) as chunks:
+            async for chunk in chunks:
+                gather.feed(chunk)
+    except ContentFilterError:
+        # withheld, and counted all the same: what it cost and why has been told before
+        if gather.finish_reason is None:
+            raise
     blocks = gather.blocks()
     return {
         "text": "".join(block.text for block in blocks if isinstance(block, TextBlock)),
@@ -68,7 +74,11 @@ def _anthropic(model: str, base_url: str, streaming: bool, request: object) -> C
     return AnthropicChatModel(model, api_key="recorded", base_url=base_url, stream=streaming, **COMMON)
 
 
-_MODELS = {"openai": _openai, "anthropic": _anthropic, "dashscope": _dashscope, "ollama": _ollama}
+def _gemini(model: str, base_url: str, streaming: bool, request: object) -> ChatModel:
+    return GeminiChatModel(model, api_key="recorded", base_url=f"{base_url}/v1beta", stream=streaming, **COMMON)
+
+
+_MODELS = {"openai": _openai, "gemini": _gemini, "anthropic": _anthropic, "dashscope": _dashscope, "ollama": _ollama}
 
 
 def _usage(usage: ChatUsage | None) -> dict[str, int] | None:

@@ -31,10 +31,10 @@ def driver() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("api", ["openai", "dashscope", "ollama"])
+@pytest.mark.parametrize("api", ["openai", "anthropic", "dashscope", "gemini", "ollama"])
 @pytest.mark.parametrize("what", [["--modes", "all"], ["--modes", "bom,cr"], ["--faults"]])
 def test_every_recording_is_read(
-    driver: ModuleType, what: list[str], api: str, capsys: pytest.CaptureFixture[str]
+    driver: ModuleType, api: str, what: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     threads = set(threading.enumerate())
     failed = driver.main(["--adapter", ADAPTER, "--api", api, "--jobs", "4", *what])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from typing import cast
 
 from agentscope_rx.message import TextBlock, ThinkingBlock
 from agentscope_rx.model.anthropic.formatter import CALL_FIELDS
 from agentscope_rx.model.anthropic.thinking import OWN, VENDOR, redacted
 from agentscope_rx.model.response import ChunkBlock, ToolUseDelta
-from agentscope_rx.model.wire import JsonObject, Pieces, decode_json, malformed, object_in, text_in
+from agentscope_rx.model.wire import JsonObject, Pieces, decode_json, malformed, object_in, proof_in, text_in, writable
 
 
 class OpenBlock(ABC):
@@ -85,7 +86,7 @@ class _Thinking(OpenBlock):
         return self.delta(self._first)
 
     def delta(self, delta: JsonObject) -> Iterator[ChunkBlock]:
-        self._signature += text_in(delta, "signature") or ""
+        self._signature += proof_in(delta, "signature") or ""
         text = self._pieces.take(text_in(delta, "thinking") or "")
         if text:
             yield ThinkingBlock(text)
@@ -102,7 +103,7 @@ class _Redacted(OpenBlock):
     __slots__ = ("_data",)
 
     def __init__(self, block: JsonObject) -> None:
-        self._data = text_in(block, "data") or ""
+        self._data = proof_in(block, "data") or ""
 
     def start(self) -> Iterator[ChunkBlock]:
         if self._data:
@@ -130,7 +131,7 @@ class _Call(OpenBlock):
         if isinstance(direct, dict) and direct.get("type") == "direct":  # pyright: ignore[reportUnknownMemberType]
             # what every call is that says nothing
             del extra["caller"]
-        metadata = {"vendor": VENDOR, **extra} if extra else {}
+        metadata = {"vendor": VENDOR, **cast("JsonObject", writable(extra))} if extra else {}
         yield ToolUseDelta(self._index, text_in(self._block, "id") or None, name, metadata=metadata)
 
     def delta(self, delta: JsonObject) -> Iterator[ChunkBlock]:
@@ -167,5 +168,6 @@ class _Kept(OpenBlock):
     def whole(self) -> JsonObject:
         text = "".join(self._pieces)
         if not text.strip():
-            return self._block
-        return {**self._block, "input": object_in({"input": decode_json(text)}, "input")}
+            return cast("JsonObject", writable(self._block))
+        whole = {**self._block, "input": object_in({"input": decode_json(text)}, "input")}
+        return cast("JsonObject", writable(whole))

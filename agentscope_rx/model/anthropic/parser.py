@@ -51,7 +51,19 @@ Increments = tuple[ChatResponse, ...]
 class MessageParser:
     """Reads one answer. `clock` gives seconds; the usage's time counts from the making of the parser."""
 
-    __slots__ = ("_clock", "_content", "_counts", "_finish", "_id", "_kept", "_open", "_said", "_started", "_whole")
+    __slots__ = (
+        "_clock",
+        "_content",
+        "_counts",
+        "_finish",
+        "_id",
+        "_kept",
+        "_open",
+        "_said",
+        "_started",
+        "_whole",
+        "_why",
+    )
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -64,6 +76,7 @@ class MessageParser:
         self._content = False
         self._said = False
         self._whole = False
+        self._why = ""
 
     def read(self, event: ServerEvent) -> Increments:
         """The increments of one server-sent event: none or one."""
@@ -120,7 +133,10 @@ class MessageParser:
         if not (self._finish or self._whole):
             raise ModelConnectionError("The stream ended before the answer was whole.")
         blocks = [block for index in list(self._open) for block in self._closed(index)]
-        return self._increment((*blocks, *self._rest()))
+        content = (*blocks, *self._rest())
+        if self._finish is FinishReason.CONTENT_FILTER and not (self._content or content):
+            raise ContentFilterError(f"The provider's content filter withheld the whole answer: {self._why}")
+        return self._increment(content)
 
     def _begin(self, message: JsonObject) -> None:
         self._id = text_in(message, "id") or None
@@ -169,9 +185,7 @@ class MessageParser:
         self._finish = _REASONS.get(reason, FinishReason.OTHER)
         details = object_in(delta, "stop_details") or {}
         rest = self._rest()
-        if self._finish is FinishReason.CONTENT_FILTER and not (self._content or rest):
-            why = text_in(details, "explanation") or "no explanation"
-            raise ContentFilterError(f"The provider's content filter withheld the whole answer: {why}")
+        self._why = text_in(details, "explanation") or "no explanation"
         about: dict[str, object] = {name: delta[name] for name in ("stop_sequence", "container") if delta.get(name)}
         if self._finish is FinishReason.CONTENT_FILTER:
             about |= {"refusal": True, "stop_details": details}

@@ -31,7 +31,7 @@ _TRANSIENT = TRANSIENT | {409}
 _OVERFLOW = re.compile(
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|maximum context length|context window"
     r"|context length|available context size|too many tokens|prompt is too long|input is too long"
-    r"|reduce the length|range of input length",
+    r"|reduce the length|range of input length|exceed context limit|input token count",
     re.IGNORECASE,
 )
 _SPENT = re.compile(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
@@ -44,6 +44,7 @@ _STATUS_OF = (
     (re.compile(r"not.?(found|exist)", re.IGNORECASE), 404),
     (re.compile(r"invalid|bad.?request|context_length|content_filter|inspection|unsupported", re.IGNORECASE), 400),
 )
+_SECONDS = re.compile(r"\d+(\.\d+)?s")
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
 
 
@@ -54,6 +55,7 @@ class Complaint(NamedTuple):
     code: str | None
     status: int | None
     request_id: str | None = None
+    retry_after: float | None = None
 
 
 def http_error(status: int, body: str, headers: Mapping[str, str] | None = None) -> ModelHTTPError:
@@ -96,7 +98,18 @@ def complaint(answer: object) -> Complaint | None:
     # DashScope's messages begin with the status of the server behind the server: "<400> InternalError.Algo..."
     told = _TOLD_STATUS.match(message)
     status = _status(fields) or _status(outer) or (int(told[1]) if told else None)
-    return Complaint(message, code, status, _first(outer, "request_id") or _first(fields, "request_id"))
+    request_id = _first(outer, "request_id") or _first(fields, "request_id")
+    return Complaint(message, code, status, request_id, _delay(fields))
+
+
+def _delay(fields: Mapping[str, object]) -> float | None:
+    """Seconds to wait that the body asks for, as Google's RetryInfo does; None if it does not."""
+    details = fields.get("details")
+    for detail in cast("list[object]", details) if isinstance(details, list) else []:
+        asked = cast("Mapping[str, object]", detail).get("retryDelay") if isinstance(detail, Mapping) else None
+        if isinstance(asked, str) and _SECONDS.fullmatch(asked):
+            return float(asked[:-1])
+    return None
 
 
 def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[str, str]) -> ModelHTTPError:
@@ -107,7 +120,7 @@ def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[
         code=said.code,
         body=body[:BODY_SHOWN],
         request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), said.request_id),
-        retry_after=retry_after(headers),
+        retry_after=said.retry_after if (asked := retry_after(headers)) is None else asked,
     )
     error.retryable = _retryable(error, said, headers)
     return error

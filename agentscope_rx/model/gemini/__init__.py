@@ -1,0 +1,1 @@
+"""Gemini: the Developer API and Vertex AI."""
