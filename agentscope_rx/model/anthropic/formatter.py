@@ -31,7 +31,7 @@ from agentscope_rx.message import (
     ToolUseBlock,
     results_first,
 )
-from agentscope_rx.model.anthropic.parts import WirePart, media_part, text_part
+from agentscope_rx.model.anthropic.parts import WirePart, media_parts, text_part
 from agentscope_rx.model.anthropic.thinking import VENDOR, wire_thinking
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
@@ -132,7 +132,7 @@ class _Writer:
                 if name:
                     parts.append(text_part(f"{name}:"))
                     name = None
-                parts.append(media_part(block))
+                parts += media_parts(block)
             elif not isinstance(block, ThinkingBlock):
                 raise InvalidInputError(f"A {message.role.value} message cannot hold a {block.type} block.")
         return parts
@@ -156,7 +156,7 @@ class _Writer:
         media = [block for block in said if isinstance(block, MediaBlock)]
         if media:
             self._promoted.append(text_part("Media of the assistant's message:"))
-            self._promoted += [media_part(block) for block in media]
+            self._promoted += [part for block in media for part in media_parts(block)]
 
     def _results(self, message: Msg, results: Iterable[ToolResultBlock]) -> None:
         for result in results:
@@ -246,11 +246,13 @@ def _own_fields(call: ToolUseBlock, *names: str) -> Mapping[str, object]:
 
 
 def _output(output: Iterable[ContentBlock]) -> list[WirePart]:
-    return [
-        text_part(block.text) if isinstance(block, TextBlock) else media_part(cast("MediaBlock", block))
-        for block in output
-        if not isinstance(block, TextBlock) or block.text.strip()
-    ]
+    parts: list[WirePart] = []
+    for block in output:
+        if isinstance(block, MediaBlock):
+            parts += media_parts(block)
+        elif isinstance(block, TextBlock) and block.text.strip():
+            parts.append(text_part(block.text))
+    return parts
 
 
 def _mark(parts: Sequence[WirePart], message: Msg) -> None:

@@ -4,13 +4,14 @@
 |------------------------|------------|------------------------------------------------------------------------|
 | ImageBlock             | `image`    | JPEG, PNG, GIF or WebP as base64 or `data:` URL; a web address         |
 | FileBlock              | `document` | a PDF as base64, `data:` URL or web address; text of any kind, as text |
+| VideoBlock of frames   | `image`s   | as images                                                              |
 | AudioBlock, VideoBlock | none       | `InvalidInputError`: Claude reads neither                              |
 """
 
 from __future__ import annotations
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, ImageBlock, Source, VideoBlock
+from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, FramesSource, ImageBlock, Source, VideoBlock
 from agentscope_rx.model.media import MediaBlock, data_source, local_path
 
 WirePart = dict[str, object]
@@ -25,18 +26,20 @@ def text_part(text: str) -> WirePart:
     return {"type": "text", "text": text}
 
 
-def media_part(block: MediaBlock) -> WirePart:
-    """The part for a block; `InvalidInputError` says what to do about one that the API does not take."""
+def media_parts(block: MediaBlock) -> list[WirePart]:
+    """The parts for a block; `InvalidInputError` says what to do about one that the API does not take."""
     match block:
-        case ImageBlock():
-            return {"type": "image", "source": _image(data_source(block.source))}
+        case ImageBlock(source=source):
+            return [{"type": "image", "source": _image(data_source(source))}]
         case FileBlock():
             part: WirePart = {"type": "document", "source": _document(data_source(block.source))}
-            return part | {"title": block.name} if block.name else part
+            return [part | {"title": block.name} if block.name else part]
+        case VideoBlock(source=FramesSource(frames=frames)):
+            return [{"type": "image", "source": _image(data_source(frame))} for frame in frames]
         case AudioBlock():
             raise InvalidInputError("Claude takes no audio. Send a transcript as text.")
         case VideoBlock():
-            raise InvalidInputError("Claude takes no video. Send some of its frames as ImageBlocks.")
+            raise InvalidInputError("Claude takes no video. Send some of its frames: VideoBlock(FramesSource([...])).")
 
 
 def _image(source: Source) -> WirePart:

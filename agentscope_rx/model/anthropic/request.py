@@ -10,7 +10,7 @@
 | response_format                   | `output_config.format`, the schema as `shape` makes it                   |
 | tool_choice                       | auto, none, any (required), tool (one tool)                              |
 | parallel_tool_calls=False         | `disable_parallel_tool_use`                                              |
-| seed, penalties                   | `ConfigurationError`: the API has none                                   |
+| seed, penalties                   | `UnsupportedOptionError`: the API has none                               |
 | additional_body_params            | last, over everything; a value of None takes a field out                 |
 
 The API does not think when a tool call is forced: then `thinking` is left out. With thinking it takes no temperature
@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, UnsupportedOptionError
 from agentscope_rx.message import Msg
 from agentscope_rx.model.anthropic.formatter import EPHEMERAL, Conversation, format_messages, last_markable
 from agentscope_rx.model.anthropic.shape import format_shape, output_schema
@@ -98,15 +98,16 @@ def version_for(options: GenerateOptions, settings: Settings) -> str:
 
 
 def check_options(options: GenerateOptions, settings: Settings) -> None:
-    """`ConfigurationError` for options that the API has no field for, or does not take together."""
+    """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for one that cannot be."""
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(options, name) is not None:
-            raise ConfigurationError(f"Anthropic has no {name}; leave it out.")
+            raise UnsupportedOptionError(f"Anthropic has no {name}; leave it out.", option=name)
     given = [name for name in _SAMPLING if getattr(options, name) is not None]
     if given and settings.version is not None and settings.version > SAMPLED_VERSION:
-        raise ConfigurationError(
+        raise UnsupportedOptionError(
             f"Version {settings.version} of Anthropic's API has no {given[0]}. Leave it out, or use "
-            f"version={SAMPLED_VERSION!r} with a model that still takes it."
+            f"version={SAMPLED_VERSION!r} with a model that still takes it.",
+            option=given[0],
         )
     effort = options.reasoning_effort
     if effort is not None and effort not in (*_EFFORTS, "none"):

@@ -1,10 +1,10 @@
 """Where requests go: a base URL, or a project, and a model -> the URL and headers of generateContent.
 
-| given                         | requests go to                                                                    |
-|-------------------------------|-----------------------------------------------------------------------------------|
-| nothing                       | generativelanguage.googleapis.com/v1beta/models/M:streamGenerateContent?alt=sse   |
-| `base_url`                    | the same below that address; the version is appended if the address ends in none  |
-| `project`, perhaps `location` | LOCATION-aiplatform.googleapis.com/v1beta1/projects/P/locations/L/publishers/...  |
+| given                         | requests go to                                                                   |
+|-------------------------------|----------------------------------------------------------------------------------|
+| nothing                       | generativelanguage.googleapis.com/v1beta/models/M:streamGenerateContent?alt=sse  |
+| `base_url`                    | the same below that address; the version is appended if the address ends in none |
+| `project`, perhaps `location` | LOCATION-aiplatform.googleapis.com/v1beta1/projects/P/locations/L/publishers/... |
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from agentscope_rx.message import (
     ToolUseBlock,
     results_first,
 )
-from agentscope_rx.model.gemini.parts import WirePart, media_parts, response_part
+from agentscope_rx.model.gemini.parts import WirePart, media_parts, response_parts
 from agentscope_rx.model.gemini.thinking import SIGNATURE, VENDOR, is_own, spans_of, wire_text, wire_thinking
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
@@ -181,11 +181,11 @@ class _Writer:
         left: list[MediaBlock] = []
         for block in result.output:
             if isinstance(block, MediaBlock):
-                part = None if self._old else response_part(block)
-                if part is None:
+                held = None if self._old else response_parts(block)
+                if held is None:
                     left.append(block)
                 else:
-                    parts.append(part)
+                    parts += held
         if parts:
             response["parts"] = parts
         return {"functionResponse": response}, left

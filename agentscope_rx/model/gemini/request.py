@@ -1,16 +1,16 @@
 """The body of a request: what `GenerateOptions` and tools become. Pure.
 
-| option                            | on the wire                                                                     |
-|-----------------------------------|---------------------------------------------------------------------------------|
-| temperature, top_p, top_k, seed   | as they are, in `generationConfig`                                              |
-| stop, penalties                   | `stopSequences`, `presencePenalty`, `frequencyPenalty`                          |
-| max_tokens, max_completion_tokens | `maxOutputTokens`                                                               |
-| thinking_budget                   | `thinkingBudget` (Gemini 2.5): 0 is none, -1 as the model sees fit              |
-| reasoning_effort                  | `thinkingLevel` (Gemini 3): minimal to xhigh; "none" is a budget of 0           |
-| response_format                   | `responseMimeType`, and `responseJsonSchema` with a schema                      |
-| tool_choice                       | AUTO, NONE, ANY (required), ANY of one name; VALIDATED if a tool is strict      |
-| parallel_tool_calls=False         | `ConfigurationError`: Gemini cannot be told                                     |
-| additional_body_params            | over everything; `generationConfig`, `toolConfig` by field; None takes it out   |
+| option                            | on the wire                                                                   |
+|-----------------------------------|-------------------------------------------------------------------------------|
+| temperature, top_p, top_k, seed   | as they are, in `generationConfig`                                            |
+| stop, penalties                   | `stopSequences`, `presencePenalty`, `frequencyPenalty`                        |
+| max_tokens, max_completion_tokens | `maxOutputTokens`                                                             |
+| thinking_budget                   | `thinkingBudget` (Gemini 2.5): 0 is none, -1 as the model sees fit            |
+| reasoning_effort                  | `thinkingLevel` (Gemini 3): minimal to xhigh; "none" is a budget of 0         |
+| response_format                   | `responseMimeType`, and `responseJsonSchema` with a schema                    |
+| tool_choice                       | AUTO, NONE, ANY (required), ANY of one name; VALIDATED if a tool is strict    |
+| parallel_tool_calls=False         | `UnsupportedOptionError`: Gemini cannot be told                               |
+| additional_body_params            | over everything; `generationConfig`, `toolConfig` by field; None takes it out |
 
 A tool's parameters go out as the JSON schema that they are (`parametersJsonSchema`).
 """
@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.message import Msg
 from agentscope_rx.model.gemini.formatter import format_messages, is_old
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
@@ -73,9 +73,12 @@ def format_request(
 
 
 def check_options(options: GenerateOptions) -> None:
-    """`ConfigurationError` for options that the API has no field for, or does not take together."""
+    """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for one that cannot be."""
     if options.parallel_tool_calls is False:
-        raise ConfigurationError("Gemini cannot be told to make one call at a time; leave parallel_tool_calls out.")
+        raise UnsupportedOptionError(
+            "Gemini cannot be told to make one call at a time; leave parallel_tool_calls out.",
+            option="parallel_tool_calls",
+        )
     effort = options.reasoning_effort
     if effort is not None and effort not in (*_LEVELS, "none"):
         raise ConfigurationError(f"reasoning_effort is one of none, {', '.join(_LEVELS)}, not {effort!r}.")
