@@ -98,7 +98,7 @@ def version_for(options: GenerateOptions, settings: Settings) -> str:
 
 
 def check_options(options: GenerateOptions, settings: Settings) -> None:
-    """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for one that cannot be."""
+    """`UnsupportedOptionError` for what there is no field for, `ConfigurationError` for what cannot be."""
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(options, name) is not None:
             raise UnsupportedOptionError(f"Anthropic has no {name}; leave it out.", option=name)

@@ -73,7 +73,7 @@ def format_request(
 
 
 def check_options(options: GenerateOptions) -> None:
-    """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for one that cannot be."""
+    """`UnsupportedOptionError` for what there is no field for, `ConfigurationError` for what cannot be."""
     if options.parallel_tool_calls is False:
         raise UnsupportedOptionError(
             "Gemini cannot be told to make one call at a time; leave parallel_tool_calls out.",
