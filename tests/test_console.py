@@ -396,3 +396,22 @@ def test_a_subscriber_whose_file_is_gone_disposes_the_run() -> None:
         asyncio.run(go())
 
     assert [type(error) for error in dropped] == [BrokenPipeError]
+
+
+def test_a_sub_agents_lines_say_whose_they_are() -> None:
+    """With its name, and the number of its call if there are several; its words are not shown a second time."""
+
+    def boss() -> ReActAgent:
+        helper = ReActAgent("Helper", ScriptedModel(["It is ", "so."], repeat=True))
+        ask = call("call_helper", message="?")
+        both = [call("call_helper", message="1"), call("call_helper", message="2")]
+        return ReActAgent("Boss", ScriptedModel(["I ", "ask.", ask], both, "Done."), tools=[helper.as_tool()])
+
+    def shown(options: StreamOptions | None = None) -> list[str]:
+        file = io.StringIO()
+        print_run(boss().stream("go", options), Console(file))
+        return file.getvalue().splitlines()
+
+    said = [line for line in shown() if "It is" in line and not line.startswith(" ")]
+    assert sorted(said) == ["Helper [1]: It is so.", "Helper [2]: It is so.", "Helper: It is so."]
+    assert [line for line in shown(StreamOptions(nested=False)) if line.startswith("..")][:2] == [".. It is ", ".. so."]

@@ -57,6 +57,13 @@ EXPECTED = {
         "tool_suspended: Tool 'repot' needs approval. Its arguments: {'plant': 'fern'}",
         "reply: The fern has more room now.",
     ],
+    "sub_agents.py": [
+        "   9   Researcher post_reasoning",
+        "  18 Editor post_call",
+        "approve open_letter(3)? yes, says Ann",
+        "   6   Researcher pre_call",
+        "Editor: ['It opened in May 1911.']",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",

@@ -25,6 +25,8 @@ WANTED = [
     *(f"case {n}" for n in (*range(94, 99), 101, 102, 115, 116, 117, 118)),
     # MCP
     *(f"case {n}" for n in range(119, 123)),
+    # sub-agents
+    *("W67", *(f"case {n}" for n in range(123, 127))),
     *(f"T{n}" for n in range(1, 13)),
     *(f"R{n}" for n in range(1, 28)),
     *(f"D{n}" for n in range(1, 15)),
@@ -35,7 +37,6 @@ WANTED = [
 NOT_HERE = {
     **dict.fromkeys(["W46", "case 136", "case 137", "case 160"], "long-term memory and RAG"),
     **dict.fromkeys(["case 49", "case 50", "case 51", "case 52"], "the JSONL trace exporter"),
-    "R23": "sub-agents",
     "D6": "compression of memory",
     "D11": "the message hub",
     "D12": "background tools",

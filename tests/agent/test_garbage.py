@@ -65,6 +65,10 @@ def flaky() -> object:
     return unreliable
 
 
+def helper() -> ReActAgent:
+    return ReActAgent("Helper", ScriptedModel(call("counted"), "told", repeat=True), tools=[counted])
+
+
 SOON = ExecutionConfig(timeout=10, max_attempts=3, initial_backoff=0.001, max_backoff=0.001, retry_on=lambda e: True)
 
 AGENTS: dict[str, Callable[[], ReActAgent]] = {
@@ -81,6 +85,9 @@ AGENTS: dict[str, Callable[[], ReActAgent]] = {
     "model retries": lambda: agent(
         ScriptedModel(*([ModelConnectionError("busy")] * 2), call("weather", city="Rome"), "done"),
         model_execution_config=SOON,
+    ),
+    "sub-agents": lambda: agent(
+        ScriptedModel(*([call("call_helper", message="go")] * TURNS), "done"), tools=[helper().as_tool()]
     ),
     "summary": lambda: agent(ScriptedModel(*([call("weather", city="Rome")] * TURNS), "done"), max_iters=TURNS),
 }

@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from agentscope_rx import tool
+from agentscope_rx import ReActAgent, tool
 from agentscope_rx.event import ErrorEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
 from agentscope_rx.message import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
 from agentscope_rx.service import Runs, ServiceStoppingError, create_app
@@ -275,3 +275,28 @@ def test_a_missing_extra_is_named():
     assert told.startswith(
         "service 'starlette' is not installed. Install it with: pip install 'agentscope-rx[service]'"
     )
+
+
+def test_what_waits_inside_of_a_sub_agent_is_answered_over_http():
+    """R27: the ids of the reply are those of the answers; the run's id is that of the outermost."""
+    done: list[str] = []
+
+    @tool(requires_approval=True)
+    def delete(path: str) -> str:
+        """Deletes."""
+        done.append(path)
+        return f"deleted {path}"
+
+    child = ReActAgent("Researcher", ScriptedModel(call("delete", path="a"), "Deleted."), tools=[delete])
+    boss = agent(ScriptedModel(call("call_researcher", message="go"), "Done."), tools=[child.as_tool()])
+    with served(create_app(boss, on_disconnect="continue")) as server, server.client() as client:
+        events = ask(client, "go")
+        assert {event.depth for event in events} == {0, 1}
+        run_id = events[0].run_id
+        (waiting,) = events[-1].message.pending_calls
+        with sse(client, "GET", f"/runs/{run_id}/events?last_event_id={events[-2].seq}") as source:
+            assert events_of(source)[-1].run_id == run_id
+        answers = [{"type": "approve", "call_id": waiting.id, "input": {"path": "b"}}]
+        with sse(client, "POST", "/run", json={"answers": answers}) as source:
+            assert events_of(source)[-1].message.text == "Done."
+    assert done == ["b"]

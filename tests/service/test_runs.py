@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, InvalidInputError
 from agentscope_rx.event import ErrorEvent, PostCallEvent, event_from_json
 from agentscope_rx.message import GenerateReason
@@ -376,3 +377,25 @@ def test_misuse_is_said():
     with pytest.raises(ConfigurationError, match="at least 1"):
         LiveRun(never(), capacity=0)
     assert LiveRun(never(), on_disconnect="continue").on_disconnect is OnDisconnect.CONTINUE
+
+
+def test_a_run_is_known_by_the_outermost_agents_events():
+    """A sub-agent's are among them; a run that is stopped in the middle of one is still told of as its own."""
+
+    async def main() -> None:
+        helper = ReActAgent("Helper", ScriptedModel(["One ", HANG]))
+        boss = agent(ScriptedModel(call("call_helper", message="go")), tools=[helper.as_tool()])
+        async with Runs() as runs:
+            run = runs.add(boss.stream("hi"), on_disconnect="continue", agent=boss)
+            reader = run.follow()
+            await asyncio.sleep(1)
+            id = run.id
+            assert runs.find(id) is run and boss.runs[0].id == id
+            await run.stop()
+            frames = await rest(reader)
+            assert any(frame.source.run_id != id for frame in frames)
+            last = event(frames[-1])
+            assert isinstance(last, ErrorEvent) and (last.run_id, last.depth) == (id, 0)
+        assert_whole(boss)
+
+    run_virtual(main())

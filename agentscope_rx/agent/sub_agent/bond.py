@@ -60,5 +60,5 @@ class Bond:
     def end(self) -> None:
         """The run is over."""
         self._forget()
-        self._interrupted = _nothing
+        self._forget = self._interrupted = _nothing
         self.run = None

@@ -1,0 +1,182 @@
+"""Random trees of agents whose tools wait, answered in random orders, with restarts in between.
+
+The law: whatever the tree and the order, in the end every call of every level has exactly one result, each tool has run
+exactly once, and nobody was asked for what was answered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from agentscope_rx import Approve, InMemorySession, Msg, ReActAgent, Reject, Toolkit, ToolResultBlock, tool
+from agentscope_rx.message import TextBlock, ToolUseBlock
+from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.testing import ScriptedModel, run_virtual
+from tests.agent.parts import events_of, remembered
+from tests.agent.sub.parts import assert_all_whole
+from tests.support.assertions import assert_one_truth, assert_prompts_are_whole
+
+
+@dataclass(frozen=True)
+class Node:
+    """An agent: in each round it calls these; a nested node is a sub-agent."""
+
+    rounds: tuple[tuple[str | Node, ...], ...]
+    parallel: bool = True
+
+
+kinds = st.sampled_from(["quick", "risky", "outside"])
+leaves = st.builds(
+    Node, st.lists(st.lists(kinds, min_size=1, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple), st.booleans()
+)
+trees = st.recursive(
+    leaves,
+    lambda inner: st.builds(
+        Node,
+        st.lists(st.lists(kinds | inner, min_size=1, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple),
+        st.booleans(),
+    ),
+    max_leaves=4,
+)
+
+
+@dataclass
+class Tree:
+    """A tree as agents. The models outlive a restart, as models do; all else is made anew."""
+
+    root: Node
+    ran: Counter[str] = field(default_factory=Counter)
+    models: dict[str, ScriptedModel] = field(default_factory=dict)
+
+    def build(self) -> ReActAgent:
+        return self._agent(self.root, "root")
+
+    def _agent(self, node: Node, name: str) -> ReActAgent:
+        toolkit = Toolkit(self._tools(), parallel=node.parallel)
+        toolkit.register_schema(ToolSchema("outside", "Somebody else.", {"type": "object"}))
+        for number, inner in enumerate(_inner(node)):
+            toolkit.register(self._agent(inner, f"{name}_{number}").as_tool())
+        model = self.models.setdefault(name, ScriptedModel(*_script(node, name)))
+        return ReActAgent(name, model, toolkit=toolkit)
+
+    def _tools(self) -> Iterator[Any]:
+        def body(name: str) -> Callable[[str], str]:
+            def run(who: str) -> str:
+                self.ran[who] += 1
+                return f"{name} has run"
+
+            return run
+
+        quick, risky = body("quick"), body("risky")
+
+        @tool(name="quick")
+        async def quick_tool(who: str) -> str:
+            """Runs."""
+            return quick(who)
+
+        @tool(name="risky", requires_approval=True)
+        async def risky_tool(who: str) -> str:
+            """Needs a person."""
+            return risky(who)
+
+        yield from (quick_tool, risky_tool)
+
+
+def _inner(node: Node) -> list[Node]:
+    return [each for calls in node.rounds for each in calls if isinstance(each, Node)]
+
+
+def _script(node: Node, name: str) -> Iterator[list[Any]]:
+    number = 0
+    for turn, calls in enumerate(node.rounds):
+        steps: list[Any] = []
+        for place, each in enumerate(calls):
+            # ids are unique within an agent only
+            if isinstance(each, Node):
+                steps.append(ToolUseBlock(f"{turn}{place}", f"call_{name}_{number}", {"message": "go"}))
+                number += 1
+            else:
+                who = {"who": f"{name} {turn} {place}"}
+                steps.append(ToolUseBlock(f"{turn}{place}", each, {} if each == "outside" else who))
+        yield steps
+    yield ["done"]
+
+
+def _answer(call: ToolUseBlock, reject: bool) -> Any:
+    if call.name == "outside":
+        return Msg.tool(ToolResultBlock(call.id, call.name, (TextBlock("from outside"),)))
+    return Reject(call) if reject else Approve(call)
+
+
+@settings(max_examples=60)
+@given(trees, st.data())
+def test_every_tree_ends_whole(root: Node, data: st.DataObject):
+    """R5, R27, field P7."""
+    tree = Tree(root)
+    note(repr(root))
+
+    async def main() -> None:
+        session = InMemorySession()
+        top = tree.build()
+        await top.bind(session, "s")
+        given: Any = "go"
+        for _ in range(200):
+            before = list(remembered(top))
+            events = await events_of(top, given)
+            assert_one_truth(events, before, remembered(top))
+            reply = events[-1].message
+            pending = await top.pending_calls()
+            if not pending:
+                assert reply.text == "done"
+                break
+            assert {call.id for call in reply.pending_calls} == {call.id for call in pending}
+            assert len({call.id for call in reply.tool_calls}) == len(reply.tool_calls)
+            if data.draw(st.booleans(), "restart"):
+                top = tree.build()
+                assert await top.bind(session, "s")
+                assert await top.pending_calls() == pending
+            if data.draw(st.sampled_from([True, True, True, False]), "answer"):
+                chosen = data.draw(st.lists(
+                    st.sampled_from(pending), min_size=1, max_size=3, unique_by=lambda call: call.id
+                ), "which")  # fmt: skip
+                rejects = {call.id: data.draw(st.booleans(), "reject") for call in chosen}
+                given = [_answer(call, rejects[call.id]) for call in chosen if _answerable(call, top)]
+                given = given or None
+            else:
+                given = None
+        else:
+            raise AssertionError(f"still waiting for {[call.id for call in await top.pending_calls()]}")
+        assert set(tree.ran.values()) <= {1}
+        await _thawed(top)
+        await assert_all_whole(top.conversation(), remembered(top))
+        for model in tree.models.values():
+            model.assert_complete()
+            assert_prompts_are_whole(model)
+
+    run_virtual(main())
+
+
+def _answerable(call: ToolUseBlock, top: ReActAgent) -> bool:
+    """A sub-agent that has not begun waits for its turn alone, as a quick tool does."""
+    return call.name in ("risky", "outside")
+
+
+async def _thawed(top: ReActAgent) -> None:
+    """Conversations that nobody has asked for since a restart are read by asking for them."""
+    from agentscope_rx.agent.saved import thawed
+    from agentscope_rx.agent.sub_agent.child_tool import child_tool
+
+    async def all_of(agent: ReActAgent, conversation: Any) -> None:
+        for child in conversation.children.all if conversation.children is not None else ():
+            sub = child_tool(agent.toolkit, child.tool)
+            assert sub is not None
+            await thawed(child, sub.agent, sub.options.memory)  # pyright: ignore
+            await all_of(sub.agent, child.conversation)  # pyright: ignore
+
+    await all_of(top, top.conversation())
