@@ -58,10 +58,11 @@ EXPECTED = {
         "reply: The fern has more room now.",
     ],
     "sub_agents.py": [
+        "   6   Researcher pre_call",
         "   9   Researcher post_reasoning",
         "  18 Editor post_call",
         "approve open_letter(3)? yes, says Ann",
-        "   6   Researcher pre_call",
+        "   2   Researcher pre_call",
         "Editor: ['It opened in May 1911.']",
     ],
     "operators_in_hooks.py": [

@@ -179,9 +179,10 @@ class _Emitter:
 
     def dispose(self) -> None:
         if not self.ended:
+            upstream = self._upstream
             self._end()
-            if self._upstream is not None:
-                self._upstream.dispose()
+            if upstream is not None:
+                upstream.dispose()
 
     def _drain(self) -> None:
         self._scheduled = False
@@ -220,6 +221,7 @@ class _Emitter:
 
     def _end(self) -> None:
         self.ended = True
+        self._upstream = None
         self._queue.clear()
         for event in tuple(self._waiting):
             event.set()

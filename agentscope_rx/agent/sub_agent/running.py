@@ -180,6 +180,7 @@ class _Telling(Link):
         return replace(event, source=source)
 
     def on_completed(self) -> None:
+        self._upstream = None
         self._over()
         if self._reply is None:
             self.on_error(ToolError("it ended without a reply"))
@@ -187,6 +188,7 @@ class _Telling(Link):
             self._finish(self._result(self._reply))
 
     def on_error(self, error: Exception) -> None:
+        self._upstream = None
         self._over()
         parent = self._bond.parent
         if isinstance(error, SourceCancelledError):
