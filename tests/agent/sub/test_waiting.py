@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from agentscope_rx import Approve, GenerateReason, InvalidInputError, PendingCallsError, Reject, ToolResultKind, hook
+from agentscope_rx import (
+    Approve,
+    ExecutionConfig,
+    GenerateReason,
+    InvalidInputError,
+    PendingCallsError,
+    Reject,
+    ToolResultKind,
+    hook,
+)
 from agentscope_rx.event import PostReasoningEvent
 from agentscope_rx.testing import run_virtual
+from agentscope_rx.tool import ResultLimit, limited, prefixed, renamed
 from tests.agent.parts import events_of, remembered, weather
 from tests.agent.sub.parts import Done, agent, ask, assert_all_whole, child_of, given, history, researcher, use
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in
@@ -279,5 +289,38 @@ def test_a_sub_agent_that_needs_approval_itself_is_asked_about_once():
         # nothing said: it asks for the same again, and not for itself
         assert [call.id for call in (await parent.call()).pending_calls] == ["p/d"]
         assert (await parent.call(Approve("p/d"))).text == "fine" and done.deleted == ["1"]
+
+    run_virtual(main())
+
+
+def test_what_is_wrapped_around_it_changes_nothing():
+    """A sub-agent under another name, behind a wrapper, in a group: answers find their way, arguments are checked."""
+    done = Done()
+
+    async def main() -> None:
+        low = agent("Low", use("delete", "d", path="1"), "low", tools=[done.delete])
+        mid = researcher(use("my_call_low", "l", message="go"), "mid", tools=prefixed("my_", low.as_tool()))
+        tools = limited(
+            renamed(mid.as_tool(), {"call_researcher": "ask"}), ExecutionConfig(timeout=60.0), max_concurrency=1
+        )
+        top = agent("Top", use("ask", "p", message="go"), "top", tools=tools)
+        reply = await top.call("go")
+        assert [call.id for call in reply.pending_calls] == ["p/l/d"]
+        with pytest.raises(InvalidInputError, match="does not take"):
+            await top.call(Approve("p/l/d", {"no": 1}))
+        assert (await top.call(Approve("p/l/d"))).text == "top" and done.deleted == ["1"]
+
+    run_virtual(main())
+
+
+def test_a_result_that_is_too_large_and_a_placeholder_that_is_not():
+    done = Done()
+
+    async def main() -> None:
+        child = researcher(use("delete", "d", path="1"), "x" * 5000, tools=[done.delete])
+        parent = agent("Boss", ask("p"), "ok", tools=limited(child.as_tool(), max_result=ResultLimit(1000)))
+        assert [call.id for call in (await parent.call("go")).pending_calls] == ["p/d"]
+        assert (await parent.call(Approve("p/d"))).text == "ok"
+        assert len(results_in(remembered(parent))["p"][1]) < 1100
 
     run_virtual(main())
