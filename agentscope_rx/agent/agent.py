@@ -10,8 +10,10 @@ free afterwards: for completion and failure before the terminal signal, after a 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from typing_extensions import Unpack
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, reply_in, stamped
@@ -29,15 +31,14 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
-from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg, ToolUseBlock
-from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, expand, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.session import Session
 
 if TYPE_CHECKING:
-    from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, Forward
+    from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 
 T = TypeVar("T")
 
@@ -307,31 +308,12 @@ class Agent(ClassHooks, ABC):
         return self._conversations.of(memory if memory is not None else self.memory)
 
     def as_tool(
-        self,
-        name: str | None = None,
-        description: str | None = None,
-        *,
-        forward: Forward = "events",
-        memory: Callable[[], Memory] = InMemoryMemory,
-        max_conversations: int = 100,
-        interrupt_grace: float | None = 30.0,
-        execution_config: ExecutionConfig | None = None,
-        requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
+        self, name: str | None = None, description: str | None = None, **options: Unpack[AgentToolOptions]
     ) -> AgentTool:
-        """This agent as a tool of another one, named `call_<its name>` unless given; see `AgentTool`."""
+        """This agent as a tool of another one, named `call_<its name>` unless given; the options of `AgentTool`."""
         from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
 
-        return AgentTool(
-            self,
-            name=name,
-            description=description,
-            forward=forward,
-            memory=memory,
-            max_conversations=max_conversations,
-            interrupt_grace=interrupt_grace,
-            execution_config=execution_config,
-            requires_approval=requires_approval,
-        )
+        return AgentTool(self, name=name, description=description, **options)
 
     def _chosen(self, memory: Memory | None) -> Sequence[Conversation]:
         return self._conversations.all if memory is None else (self._conversations.of(memory),)

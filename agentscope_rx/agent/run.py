@@ -249,49 +249,6 @@ class Run:
         self.parent = parent
         self.source = EventSource(self.id, self.name, (*parent.source.path, call_id, self.id), self.context)
 
-    def limit_before_model(self) -> tuple[str, float] | None:
-        """The limit, of this run or of one that it is inside of, that keeps the model from being asked once more."""
-        run: Run | None = self
-        while run is not None:
-            if run.limits is not None:
-                reached = run.limits.before_model(run.model_calls, run.usage, run.cost)
-                if reached is not None:
-                    return reached
-            run = run.parent
-        return None
-
-    def limit_before_tools(self, batch: int) -> tuple[str, float] | None:
-        """The limit, of this run or of one that it is inside of, that keeps this many calls more from being run."""
-        run: Run | None = self
-        while run is not None:
-            if run.limits is not None:
-                reached = run.limits.before_tools(run.tool_calls, batch)
-                if reached is not None:
-                    return reached
-            run = run.parent
-        return None
-
-    def whose_limit(self, which: str, limit: float) -> str:
-        """The name of the agent whose limit this is: this one's, or that of a run that this one is inside of."""
-        run: Run | None = self
-        while run is not None:
-            if run.limits is not None and getattr(run.limits, which, None) == limit:
-                return run.name
-            run = run.parent
-        return self.name
-
-    def charge(self, *, model: str = "", model_calls: int = 0, usage: ChatUsage | None = None, tools: int = 0) -> None:
-        """Count what a sub-agent's run has used: here, and in the runs that this one is inside of."""
-        run: Run | None = self
-        while run is not None:
-            run.model_calls += model_calls
-            run.tool_calls += tools
-            if usage is not None:
-                run.usage = run.usage + usage
-                if run.limits is not None:
-                    run.cost += run.limits.price(model, usage)
-            run = run.parent
-
     def cut_short(self, *, ending: bool) -> bool:
         """Whether an interruption decides what is next. A deadline does not if the run is `ending` well by itself."""
         return self.interrupt.fired and not (ending and self.cut is Cut.DEADLINE)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from agentscope_rx.agent.agent import Stage
+from agentscope_rx.agent.budget import charge, limit_before_tools
 from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.model_round import voids
@@ -62,7 +63,7 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     Cancels: the calls in progress; those not begun never begin.
     """
     batch = batch_of(agent, run, calls)
-    limit = None if run.limits is None and run.parent is None else run.limit_before_tools(_counted(run, batch))
+    limit = None if run.limits is None and run.parent is None else limit_before_tools(run, _counted(run, batch))
     decision = before_acting(interrupted=run.interrupted, limited=limit is not None)
     if decision is Decision.INTERRUPT:
         return just(tail(lambda: agent.end_interrupted(run)))
@@ -232,7 +233,7 @@ def _note_begin(run: Run, batch: Batch, entry: Entry) -> None:
     counts = _counts(run, call)
     run.tool_calls += counts
     if run.parent is not None:
-        run.parent.charge(tools=counts)
+        charge(run.parent, tools=counts)
     run.begun.add(call.id)
     run.in_flight[call.id] = call
     run.waiting.pop(call.id, None)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from agentscope_rx.agent.budget import charge
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
@@ -91,7 +92,7 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Ms
         if run.limits is not None:
             run.cost += run.limits.price(agent.model.model_name, gather.usage)
     if run.parent is not None:
-        run.parent.charge(model=agent.model.model_name, model_calls=1, usage=gather.usage)
+        charge(run.parent, model=agent.model.model_name, model_calls=1, usage=gather.usage)
     content = gather.blocks(complete=not run.interrupted)
     if all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content):
         if not run.interrupted:

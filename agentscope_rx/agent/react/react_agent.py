@@ -16,6 +16,7 @@ from functools import partial
 from typing import Literal, cast
 
 from agentscope_rx.agent.agent import Agent, Stage, check_kind
+from agentscope_rx.agent.budget import check_prices, whose_limit
 from agentscope_rx.agent.input import check_answers
 from agentscope_rx.agent.last_words import LastWords, last_words
 from agentscope_rx.agent.limits import UsageLimits
@@ -43,7 +44,7 @@ from agentscope_rx.errors import (
 from agentscope_rx.event import Event, PreCallEvent
 from agentscope_rx.hook import Hook
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import Approve, ChatUsage, GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.message import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
@@ -186,7 +187,7 @@ class ReActAgent(Agent):
         """End a run at one of its usage limits: by a last word, or by `UsageLimitError`."""
         if run.limits is not None and run.limits.on_limit == "summary":
             return self._last_word(run, which.replace("_", " "))
-        return fail(UsageLimitError(run.whose_limit(which, limit), which, limit))
+        return fail(UsageLimitError(whose_limit(run, which, limit), which, limit))
 
     def _last_word(self, run: Run, which: str) -> Stage:
         """One question more at a limit: for the output, if one is asked for and has not come; else for a summary."""
@@ -214,7 +215,7 @@ class ReActAgent(Agent):
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
         """Settle the calls that an earlier run left open: the input answers them, or leaves them to be run (no input),
         or passes them by: then they get results that say so, before the input is remembered."""
-        self._check_prices(run)
+        check_prices(run, self.model.model_name)
         conversation = run.conversation
         pending = conversation.pending_in(history, run)
         children = conversation.children
@@ -243,14 +244,6 @@ class ReActAgent(Agent):
         if not passed_by:
             return empty()
         return cast("Flow[Event]", run.close_open(ToolResultKind.INTERRUPTED, NOT_RUN))
-
-    def _check_prices(self, run: Run) -> None:
-        """Refuse a model that a limit on costs cannot price, of this run or of one that it is inside of."""
-        bounded: Run | None = run
-        while bounded is not None:
-            if bounded.limits is not None:
-                bounded.limits.price(self.model.model_name, ChatUsage())
-            bounded = bounded.parent
 
     def _check_edit(
         self, run: Run, call: ToolUseBlock, input: Mapping[str, object], within: Sequence[str] = ()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.agent import Stage
+from agentscope_rx.agent.budget import limit_before_model
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_round import Gathered, model_round
 from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
@@ -86,7 +87,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
 
 
 def _limit(run: Run) -> tuple[str, float] | None:
-    return None if run.limits is None and run.parent is None else run.limit_before_model()
+    return None if run.limits is None and run.parent is None else limit_before_model(run)
 
 
 def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from agentscope_rx.agent.envelope import closed
 from agentscope_rx.agent.run import Run
@@ -57,14 +57,20 @@ _PARAMETERS = freeze(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentToolOptions:
-    """How a sub-agent is called, and what is kept of it.
+class AgentToolOptions(TypedDict, total=False):
+    """What `agent.as_tool` takes besides a name and a description; see `AgentTool`."""
 
-    `forward`: what the parent's stream shows of its runs. `memory` makes the memory of a new conversation; of each
-    parent's conversation at most `max_conversations` are kept, but for those that wait. `interrupt_grace`: how many
-    seconds an interrupted sub-agent has to end; None is no bound.
-    """
+    forward: Forward
+    memory: Callable[[], Memory]
+    max_conversations: int
+    interrupt_grace: float | None
+    execution_config: ExecutionConfig | None
+    requires_approval: bool | Callable[[Mapping[str, Any]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How a sub-agent is called, and what is kept of it: options of `AgentTool`, checked."""
 
     forward: Forward = "events"
     memory: Callable[[], Memory] = InMemoryMemory
@@ -90,8 +96,10 @@ class AgentToolOptions:
 class AgentTool(ChildTool):
     """An agent, or a function that makes it at its first call, as a tool.
 
-    Its calls have no timeout unless `execution_config` says so: the agent's own limits, and those of the run that
-    calls, bound them.
+    `forward`: what the stream of the run that calls shows of its runs. `memory` makes the memory of a new conversation;
+    of each parent's conversation at most `max_conversations` are kept, but for those that wait. `interrupt_grace`: how
+    many seconds it has to end once it is interrupted; None is no bound. Its calls have no timeout unless
+    `execution_config` says so: its own limits, and those of the run that calls, bound them.
     """
 
     parameters = _PARAMETERS
@@ -124,7 +132,7 @@ class AgentTool(ChildTool):
         who = name if self._agent is None else self._agent.name
         self.name = check_name((name or tool_name(self._agent.name if self._agent else "")).strip())
         self.description = description if description is not None else f"Call {who} to complete tasks."
-        self.options = AgentToolOptions(forward, memory, max_conversations, interrupt_grace)
+        self.options = Keeping(forward, memory, max_conversations, interrupt_grace)
         unbounded = ExecutionConfig(timeout=None)
         self.execution_config = unbounded if execution_config is None else execution_config.over(unbounded)
         self.requires_approval = check_mark(self.name, requires_approval)

@@ -90,10 +90,6 @@ class Children:
         """The child that this call has begun."""
         return self._by_call.get(call_id)
 
-    def get(self, id: str) -> Child | None:
-        """The child of this conversation id."""
-        return self._by_id.get(id)
-
     def take(self, tool: str, call_id: str, id: str | None, *, at_most: int) -> Child:
         """The child of this id, or a new one, for this call; `ToolError` tells the model why it cannot be had."""
         child = self._found(tool, id) if id is not None else self._new(tool, at_most)

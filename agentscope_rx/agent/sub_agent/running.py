@@ -46,7 +46,7 @@ from agentscope_rx.tool import ToolChunk, ToolContext, ToolNested
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.sub_agent.agent_tool import AgentToolOptions
+    from agentscope_rx.agent.sub_agent.agent_tool import Keeping
     from agentscope_rx.agent.sub_agent.children import Child, Children
     from agentscope_rx.reactive import Ending, Scope
 
@@ -60,7 +60,7 @@ def running(
     message: str,
     context: ToolContext,
     host: Run | None,
-    options: AgentToolOptions,
+    options: Keeping,
 ) -> Flow[object]:
     """The run of a taken child, from the message on or from where it has come to.
 
@@ -128,7 +128,7 @@ class _Telling(Link):
         child: Child,
         context: ToolContext,
         bond: Bond,
-        options: AgentToolOptions,
+        options: Keeping,
     ) -> None:
         self._upstream = None
         self.disposed = False

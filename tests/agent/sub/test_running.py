@@ -16,6 +16,7 @@ from agentscope_rx import (
     ToolResultKind,
     UsageLimitError,
     UsageLimits,
+    UserAgent,
     fold,
     hook,
     tool,
@@ -362,5 +363,21 @@ def test_the_call_may_say_more_than_one_word():
         await boss.call("go")
         first = (await history(child_of(boss)))[0]
         assert isinstance(first, Msg) and (first.role, first.text) == ("user", "  two\nlines ")
+
+    run_virtual(main())
+
+
+def test_a_person_may_be_asked_by_a_model():
+    """Any agent can be a tool: a `UserAgent` is one that has a person answer."""
+
+    async def main() -> None:
+        async def answer(question: object) -> str:
+            return "Blue."
+
+        person = UserAgent("Ann", input=answer)
+        boss = agent("Boss", use("call_ann", "p", message="Which colour?"), "Blue it is.", tools=[person.as_tool()])
+        events = await events_of(boss, "go")
+        assert events[-1].message.text == "Blue it is." and {event.agent for event in events} == {"Boss", "Ann"}
+        assert results_in(remembered(boss))["p"][1].endswith("Blue.")
 
     run_virtual(main())
