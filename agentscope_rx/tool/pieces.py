@@ -9,6 +9,7 @@ Where the limit cuts, no more is held than it shows: the first `chars` character
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby
 
 from agentscope_rx.message import OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.tool.result import DONE
@@ -51,7 +52,9 @@ class Joined:
         return ToolResultBlock(call.id, call.name, output or DONE, None if last is None else last.kind, metadata)
 
     def _output(self, numbers: dict[str, object]) -> tuple[OutputBlock, ...]:
-        if self._chars is not None and self._total > self._chars:
+        # texts that media stand between are read as lines of their own
+        runs = sum(1 for kind, _ in groupby(self._parts, lambda part: isinstance(part, str)) if kind)
+        if self._chars is not None and self._total + max(runs - 1, 0) > self._chars:
             head = "".join(part for part in self._parts if isinstance(part, str))
             tail = "".join(self._late)
             if len(tail) < self._chars:

@@ -28,8 +28,8 @@ from agentscope_rx.tool.limits import UNLIMITED
 from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
 from agentscope_rx.tool.registering import Registering
 from agentscope_rx.tool.round import OnFailure, Round, together
-from agentscope_rx.tool.size import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
 from agentscope_rx.tool.servers import ToolServers
+from agentscope_rx.tool.size import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import wraps
 

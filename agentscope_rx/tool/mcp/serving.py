@@ -41,6 +41,7 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ApprovalError
 from agentscope_rx.message import (
     AudioBlock,
+    FramesSource,
     ImageBlock,
     OutputBlock,
     TextBlock,
@@ -182,13 +183,15 @@ def _content(block: OutputBlock) -> ContentBlock:
     if isinstance(block, TextBlock):
         return TextContent(text=block.text)
     source = block.source
+    if isinstance(source, FramesSource):
+        return TextContent(text=f"[A video as {len(source.frames)} pictures, which this protocol has no form for.]")
     if isinstance(source, URLSource):
         return ResourceLink(name=f"{block.type}", uri=source.url)
     if isinstance(block, ImageBlock):
         return ImageContent(data=source.data, mime_type=source.media_type)
     if isinstance(block, AudioBlock):
         return AudioContent(data=source.data, mime_type=source.media_type)
-    resource = BlobResourceContents(uri="data:video", blob=source.data, mime_type=source.media_type)
+    resource = BlobResourceContents(uri=f"data:{block.type}", blob=source.data, mime_type=source.media_type)
     return EmbeddedResource(resource=resource)
 
 
