@@ -203,7 +203,8 @@ class AgentTool(ChildTool):
         return defer(begin)
 
     def close(self, child: Child, kind: ToolResultKind, text: str | None) -> Flow[None]:
-        if child.reply is None and child.frozen is None:
+        left = child.conversation is not None and child.conversation.pending
+        if child.reply is None and child.frozen is None and not left:
             # it has ended by itself: its memory is whole
             return empty()
         agent = self.agent

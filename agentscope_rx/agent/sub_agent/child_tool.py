@@ -6,7 +6,8 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from agentscope_rx.message import ToolResultKind
-from agentscope_rx.reactive import Flow, empty
+from agentscope_rx.reactive import Flow, catch, defer, empty
+from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.tool import Tool, Toolkit
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ def child_tool(toolkit: Toolkit, name: str) -> ChildTool | None:
 
 def abandoned(child: Child, toolkit: Toolkit, kind: ToolResultKind, text: str | None) -> Flow[None]:
     """The call that has taken this child is given up: so is what the child waits for. Completes when that is done."""
-    tool = child_tool(toolkit, child.tool)
-    # (without its tool nobody can say whose it is; should that come back, its own next call closes what is open)
-    return empty() if tool is None else tool.close(child, kind, text)
+
+    def close() -> Flow[None]:
+        tool = child_tool(toolkit, child.tool)
+        # (without its tool nobody can say whose it is; should that come back, its own next call closes what is open)
+        return empty() if tool is None else tool.close(child, kind, text)
+
+    def failed(error: Exception) -> Flow[None]:
+        # the parent's own end does not depend on it
+        report_dropped(error, f"closing what waits in {child.tool!r}")
+        return empty()
+
+    return defer(close).pipe(catch(failed))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentscope_rx import (
+    AgentBusyError,
     AgentShuttingDownError,
     ExecutionConfig,
     GenerateReason,
@@ -23,9 +24,9 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.event import ActingChunkEvent
-from agentscope_rx.testing import HANG, Delay, run_virtual
+from agentscope_rx.testing import HANG, Delay, collect_dropped, run_virtual
 from tests.agent.parts import events_of, remembered, slow, types
-from tests.agent.sub.parts import agent, ask, assert_all_whole, child_of, history, researcher, use
+from tests.agent.sub.parts import agent, ask, assert_all_whole, child_of, given, history, researcher, use
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in
 
 INTERRUPTED = ToolResultKind.INTERRUPTED
@@ -302,5 +303,44 @@ def test_what_waits_is_closed_when_its_parent_is_interrupted_before_it_goes_on()
         await assert_all_whole(parent.conversation(), remembered(parent))
         assert results_in(await history(child_of(parent)))["q"][0] is INTERRUPTED
         assert isinstance(remembered(parent)[-1], Msg)
+
+    run_virtual(main())
+
+
+def test_what_a_shutdown_has_left_inside_is_closed_when_it_is_passed_by():
+    async def main() -> None:
+        calls = [use("slow", "s", seconds=60), use("slow", "t", seconds=1)]
+        child = researcher(calls, "hello", tools=[slow], parallel=False, pending="error")
+        shutdown = GracefulShutdown(timeout=2)
+        parent = agent("Boss", ask("p"), "Sure.", tools=[child.as_tool()], shutdown=shutdown)
+        task = parent.call("go").as_task()
+        await asyncio.sleep(1)
+        await shutdown.begin()
+        with pytest.raises(AgentShuttingDownError):
+            await task
+        parent.shutdown = None
+        taken = child_of(parent)
+        assert [call.id for call in await child.pending_calls(memory=taken.memory)] == ["t"]
+        assert (await parent.call("never mind")).text == "Sure."
+        await assert_all_whole(parent.conversation(), remembered(parent))
+        parent.model.turns += ((ask("q", "hi", conversation_id=taken.id),), ("Bye.",))
+        assert (await parent.call("say hi")).text == "Bye."
+
+    run_virtual(main())
+
+
+def test_what_cannot_be_closed_is_reported_and_holds_up_nobody():
+    """Somebody else is in the sub-agent's conversation at that moment."""
+
+    async def main() -> None:
+        child = researcher(use("ask_person", "q"), [Delay(5), "to somebody else"], external=True)
+        parent = agent("Boss", ask("p"), "Sure.", tools=[child.as_tool()])
+        await parent.call("go")
+        theirs = child.call(given("q"), memory=child_of(parent).memory).as_task()
+        await asyncio.sleep(1)
+        with collect_dropped() as dropped:
+            assert (await parent.call("never mind")).text == "Sure."
+        assert [type(error) for error in dropped] == [AgentBusyError]
+        await theirs
 
     run_virtual(main())
