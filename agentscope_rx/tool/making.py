@@ -27,6 +27,9 @@ def as_tool(source: object) -> Tool:
     if isinstance(source, Tool):
         _check(source)
         return source
+    if callable(own := getattr(source, "as_tool", None)) and not isinstance(source, type):
+        # an agent
+        return as_tool(own())
     if callable(source) and not isinstance(source, type):
         return as_tool(FunctionTool(source))
     hint = " Register an instance of it." if isinstance(source, type) else ""

@@ -49,7 +49,7 @@ from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
-from agentscope_rx.tool import InvalidArgumentsError, Tool, Toolkit
+from agentscope_rx.tool import InvalidArgumentsError, Toolkit
 from agentscope_rx.tool.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
@@ -59,15 +59,16 @@ NOT_RUN = "The conversation went on before this call was run; it had no effect."
 class ReActAgent(Agent):
     """An agent that answers by reasoning with a model and acting with tools.
 
-    `tools` are functions, `@tool`s or `Tool` objects; or hand over a whole `toolkit` (copied). `max_iters` bounds the
-    rounds of one call. `generate_options` are asked of the model in each; `model_execution_config` and
-    `tool_execution_config` bound and repeat the single attempts; `limits` bound a call as a whole. With
-    `enable_meta_tool` the model switches groups of tools itself, by `reset_equipped_tools`. `finish="tool"`
-    offers the model a tool to answer by (`generate_response`), and takes plain text as its call. `pending` says what
-    input does that neither answers nor runs the calls that an earlier run has left open: give them results that say
-    so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets calls overlap, on one
-    memory, which is then in their order of arrival. `interrupt_grace` is how many seconds interrupted async tools have
-    for their `finally` blocks. Tools find objects in `context_store` that the call's context does not have.
+    `tools` are functions, `@tool`s, `Tool`s, agents, or objects with `@tool` methods; or hand over a whole
+    `toolkit` (copied). `max_iters` bounds the rounds of one call. `generate_options` are asked of the model in
+    each; `model_execution_config` and `tool_execution_config` bound and repeat the single attempts; `limits` bound
+    a call as a whole. With `enable_meta_tool` the model switches groups of tools itself, by `reset_equipped_tools`.
+    `finish="tool"` offers the model a tool to answer by (`generate_response`), and takes plain text as its call.
+    `pending` says what input does that neither answers nor runs the calls that an earlier run has left open: give
+    them results that say so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets
+    calls overlap, on one memory, which is then in their order of arrival. `interrupt_grace` is how many seconds
+    interrupted async tools have for their `finally` blocks. Tools find objects in `context_store` that the call's
+    context does not have.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class ReActAgent(Agent):
         model: ChatModel,
         sys_prompt: str | None = None,
         *,
-        tools: Iterable[Tool | Callable[..., object]] | None = None,
+        tools: Iterable[object] | None = None,
         toolkit: Toolkit | None = None,
         memory: Memory | None = None,
         hooks: Iterable[Hook] = (),
@@ -313,9 +314,7 @@ class ReActAgent(Agent):
         )
 
 
-def _toolkit(
-    tools: Iterable[Tool | Callable[..., object]] | None, toolkit: Toolkit | None, hooks: Sequence[Hook]
-) -> Toolkit:
+def _toolkit(tools: Iterable[object] | None, toolkit: Toolkit | None, hooks: Sequence[Hook]) -> Toolkit:
     if tools is not None and toolkit is not None:
         raise ConfigurationError(
             "Give ReActAgent either tools or a toolkit; add the tools with toolkit.register(tool)."
@@ -329,7 +328,7 @@ def _toolkit(
         raise ConfigurationError(f"tools takes a list of functions or tools, not {tools!r:.60}. Did you mean {hint}?")
     own = toolkit.copy() if toolkit is not None else Toolkit()
     for item in tools or ():
-        own.register(item)
+        own.register_all(item)
     for hook in hooks:
         for item in hook.tools():
             own.register(item)

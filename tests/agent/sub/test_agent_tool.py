@@ -48,6 +48,8 @@ def test_what_a_model_sees():
     assert (made.name, made.description) == ("call_researcher", "Call Researcher to complete tasks.")
     assert list(made.parameters["properties"]) == ["message", "conversation_id"]
     assert made.parameters["required"] == ["message"]
+    (itself,) = ReActAgent("Boss", ScriptedModel("x"), tools=[researcher()]).toolkit
+    assert itself.name == made.name
     named = researcher().as_tool("look_up", "Looks things up.")
     assert (named.name, named.description) == ("look_up", "Looks things up.")
 

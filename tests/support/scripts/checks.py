@@ -98,7 +98,7 @@ def check_memory(world: World, outcome: Outcome) -> None:
     if not pending or set(pending) == set(outcome.before.open):
         # (a run that was not admitted leaves everything as it was)
         return
-    if isinstance(outcome.error, AgentShuttingDownError):
+    if isinstance(outcome.error, AgentShuttingDownError) or (outcome.error is None and _cut_off(world, outcome)):
         return
     reply = outcome.reply
     if reply is None:
@@ -109,6 +109,11 @@ def check_memory(world: World, outcome: Outcome) -> None:
     if reply.generate_reason is not GenerateReason.ACTING_STOP_REQUESTED:
         assert reply.generate_reason in LEAVES, f"left pending by {reply.generate_reason}"
         assert [call.id for call in reply.pending_calls] == list(pending)
+
+
+def _cut_off(world: World, outcome: Outcome) -> bool:
+    """Whether a shutdown had cut the run off when its subscriber left: what is pending is for another process."""
+    return world.shutdown.refuses and outcome.after.cut_off is not None
 
 
 def check_traces(world: World, outcome: Outcome) -> None:
