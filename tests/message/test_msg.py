@@ -12,6 +12,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     ChatUsage,
+    FramesSource,
     GenerateReason,
     ImageBlock,
     Msg,
@@ -215,3 +216,15 @@ def test_usages_add_up():
     total = sum([ChatUsage(1, 2, 3, 4, 0.5), ChatUsage(10, 20, 30, 40, 1.0)], ChatUsage())
     assert total == ChatUsage(11, 22, 33, 44, 1.5)
     assert total.total_tokens == 33
+
+
+def test_a_video_may_be_its_pictures():
+    frames = FramesSource([URLSource("a.png"), Base64Source("image/png", "AA==")])  # pyright: ignore[reportArgumentType]
+    message = Msg.user(VideoBlock(frames, fps=1.0))
+    assert frames.frames == (URLSource("a.png"), Base64Source("image/png", "AA=="))
+    assert Msg.from_json(message.to_json()) == message
+    for wrong in ((), ("a.png",), (frames,)):
+        with pytest.raises(InvalidInputError, match="sources of its pictures"):
+            FramesSource(wrong)
+    with pytest.raises(InvalidInputError, match="needs a source"):
+        ImageBlock(frames)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from reactivex import operators as ops
 
+from agentscope_rx import ReActAgent, StructuredOutput
 from agentscope_rx.errors import (
     AuthenticationError,
     BadRequestError,
@@ -272,3 +274,38 @@ def test_the_pieces_of_a_call_are_one_call(serve: Serve) -> None:
     for chunk in asyncio.run(collect(model(serve(calls)).stream(ASK, tools))):
         gather.feed(chunk)
     assert gather.blocks() == (ToolUseBlock("c1", "f", {"city": "Bern"}),)
+
+
+@dataclass
+class Count:
+    n: int
+
+
+async def _call(agent: ReActAgent, text: str, **given: Any) -> Msg:
+    return await agent.call(text, **given)
+
+
+def test_a_thinking_model_is_asked_again_without_force(serve: Serve) -> None:
+    """S10: a forced tool is refused while the model thinks."""
+    told = "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to object"
+
+    async def answer(reply: Any) -> None:
+        if "tool_choice" in reply.asked.body["parameters"]:
+            reply.json(400, {"code": "InvalidParameter", "message": told, "request_id": "r"})
+            return
+        reply.start()
+        if len(reply.server.asked) == 1:
+            reply.send_bytes(event(piece("Three.", "stop")))
+            reply.end()
+            return
+        function = {"name": "generate_response", "arguments": '{"n": 3}'}
+        call = {"index": 0, "id": "c1", "type": "function", "function": function}
+        reply.send_bytes(event(piece(reasoning_content="hm")))
+        reply.send_bytes(event(piece("", "tool_calls", tool_calls=[call])))
+        reply.end()
+
+    server = serve(answer)
+    agent = ReActAgent("Friday", model(server, enable_thinking=True))
+    reply = asyncio.run(_call(agent, "How many?", output=StructuredOutput(Count, mode="tool")))
+    assert reply.structured(Count) == Count(3)
+    assert ["tool_choice" in asked.body["parameters"] for asked in server.asked] == [False, True, False]

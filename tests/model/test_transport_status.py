@@ -105,6 +105,11 @@ def test_how_long_the_server_asks_to_wait(headers: dict[str, str], seconds: floa
         ({"error": {"message": "m", "type": "invalid_request_error"}}, 400),
         ({"error": {"message": "the prompt is too long"}}, 400),
         ({"error": {"message": "m"}}, 500),
+        ({"code": "Throttling.RateQuota", "message": "m"}, 429),
+        ({"code": "Model.NotExist", "message": "m"}, 404),
+        ({"code": "AccessDenied", "message": "m"}, 403),
+        ({"code": "DataInspectionFailed", "message": "m"}, 400),
+        ({"code": "InternalError", "message": "<503> InternalError.Algo: m"}, 503),
         ({"choices": []}, None),
         ({"object": "chat.completion.chunk", "message": "m"}, None),
         ({"type": "ping"}, None),
@@ -114,3 +119,10 @@ def test_how_long_the_server_asks_to_wait(headers: dict[str, str], seconds: floa
 def test_an_error_with_status_200(answer: dict[str, object], status: int | None) -> None:
     error = answered_error(answer)
     assert (error.status if error else None) == status
+
+
+def test_the_body_may_be_an_event_and_names_the_request() -> None:
+    data = '{"code":"InvalidParameter","message":"no","request_id":"r1"}'
+    error = http_error(400, f"id:1\nevent:error\n:HTTP_STATUS/400\ndata:{data}\n\n")
+    assert (str(error), error.code, error.request_id) == ("HTTP 400: no", "InvalidParameter", "r1")
+    assert http_error(400, data, {"x-request-id": "r2"}).request_id == "r2"

@@ -72,4 +72,4 @@ class OllamaChatModel(HttpChatModel):
             encode_json(body).encode("utf-8", "replace"),
             self.endpoint.headers(options.additional_headers),
         )
-        return Exchange(request, OllamaParser, streams=bool(body["stream"]), framing="ndjson")
+        return Exchange(request, OllamaParser, streams=body.get("stream", True) is not False, framing="ndjson")
