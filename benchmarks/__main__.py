@@ -17,6 +17,8 @@ ROWS = [
     ("tools of 50 ms at once, sync, ms", "slow_sync_tools", (64,)),
     ("CPU per tool call, us", "tools", (1_000,)),
     ("CPU per tool call with limits, us", "limited_tools", (1_000,)),
+    ("CPU per chunk over HTTP, us", "streaming", (1_000, 20_000)),
+    ("memory of 1,000 streams, KiB each", "streams", (20, 200)),
     ("import, ms", "start", (1,)),
 ]
 ROUNDS = 3

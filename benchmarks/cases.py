@@ -98,6 +98,36 @@ def limited_tools(who: str, count: int) -> float:
     return cpu(_tools(who, count, limited=True), count)
 
 
+def streaming(who: str, count: int) -> float:
+    """Microseconds of CPU per chunk of an answer that comes over HTTP; the connection is open already."""
+    from benchmarks.over_http import WHO
+    from benchmarks.sse_server import serving
+
+    async def main(url: str) -> float:
+        async with WHO[who](url) as read:
+            spent = [await _cpu_of(read) for _ in range(6)]
+            return min(spent[1:])
+
+    with serving(count) as url:
+        return asyncio.run(main(url)) / count * 1e6
+
+
+def streams(who: str, count: int) -> float:
+    """Peak memory of 1,000 answers of so many chunks that come at once, in KiB for each."""
+    from benchmarks.over_http import WHO
+    from benchmarks.sse_server import serving
+
+    async def main(url: str) -> float:
+        async with WHO[who](url) as read:
+            await read()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            await asyncio.gather(*(read() for _ in range(1_000)))
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+
+    with serving(count) as url:
+        return asyncio.run(main(url)) / 1_000
+
+
 def start(who: str, count: int) -> float:
     """Milliseconds to import what is needed."""
     begin = time.perf_counter()
@@ -107,6 +137,13 @@ def start(who: str, count: int) -> float:
     else:
         importlib.import_module("agentscope_rx")
     return (time.perf_counter() - begin) * 1e3
+
+
+async def _cpu_of(main: Callable[[], Awaitable[object]]) -> float:
+    gc.collect()
+    begin = time.process_time()
+    await main()
+    return time.process_time() - begin
 
 
 async def _call(main: Callable[[], Awaitable[object]]) -> None:
@@ -208,6 +245,8 @@ _ALL = (
     slow_sync_tools,
     tools,
     limited_tools,
+    streaming,
+    streams,
     start,
 )
 CASES = {case.__name__: case for case in _ALL}

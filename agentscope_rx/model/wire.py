@@ -119,6 +119,11 @@ class Pieces:
     def __init__(self) -> None:
         self._held = ""
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is held back."""
+        return not self._held
+
     def take(self, piece: str) -> str:
         """The piece with what was held back before it, and without half a character at its end."""
         if not piece or (piece.isascii() and not self._held):

@@ -23,6 +23,7 @@ from agentscope_rx.message import ChatUsage, ImageBlock, TextBlock
 from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.message.source import URLSource
 from agentscope_rx.model.openai.calls import Calls
+from agentscope_rx.model.openai.plain import plain_text
 from agentscope_rx.model.openai.reasoning import Reasoning
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport.status import answered_error
@@ -63,6 +64,7 @@ class ChunkParser:
 
     __slots__ = (
         "_account",
+        "_at_rest",
         "_calls",
         "_clock",
         "_content",
@@ -85,9 +87,20 @@ class ChunkParser:
         self._content = False
         self._account = _Account()
         self._whole = False
+        # whether a piece of text would change nothing but the text: content has begun, nothing is held back
+        self._at_rest = False
 
     def feed(self, chunk: object) -> tuple[ChatResponse, ...]:
         """The increments of one chunk: none or one."""
+        text = plain_text(chunk) if self._at_rest else None
+        if text is not None:
+            self._account.last = False
+            return (ChatResponse((TextBlock(text),), id=self._id),)
+        increments = self._feed(chunk)
+        self._at_rest = self._content and self._id is not None and self._text.at_rest and self._reasoning.at_rest
+        return increments
+
+    def _feed(self, chunk: object) -> tuple[ChatResponse, ...]:
         if not isinstance(chunk, Mapping):
             raise malformed("a chunk must be a JSON object", chunk)
         fields = cast("JsonObject", chunk)
@@ -111,7 +124,7 @@ class ChunkParser:
 
     def feed_whole(self, answer: object) -> tuple[ChatResponse, ...]:
         """The increments of an answer that came in one piece."""
-        increments = self.feed(answer)
+        increments = self._feed(answer)
         if not self._whole:
             raise malformed("it has no choice with a message", answer)
         return increments
@@ -198,19 +211,19 @@ class ChunkParser:
 class _Account:
     """Whether the last chunk was the closing account: usage alone, after content that came without usage."""
 
-    __slots__ = ("_last", "_running")
+    __slots__ = ("_running", "last")
 
     def __init__(self) -> None:
-        self._last = False
+        self.last = False
         self._running = False
 
     def note(self, usage: bool, content: bool) -> None:
-        self._last = usage and not content
+        self.last = usage and not content
         # some servers send a running account with every chunk: there it closes nothing
         self._running = self._running or (usage and content)
 
     def closed(self, content: bool) -> bool:
-        return self._last and content and not self._running
+        return self.last and content and not self._running
 
 
 def _first_choice(chunk: JsonObject) -> JsonObject | None:

@@ -32,6 +32,11 @@ class Reasoning:
         self._text = Pieces()
         self._details: list[dict[str, object]] = []
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is held back."""
+        return self._text.at_rest and not self._details
+
     def feed(self, delta: JsonObject) -> Iterator[ThinkingBlock]:
         """The piece of thinking in one delta, if there is any."""
         details = objects_in(delta, DETAILS)
