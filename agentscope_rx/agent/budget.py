@@ -6,7 +6,7 @@ costs     counted in the run itself where they arise, and from there outwards by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.message import ChatUsage
@@ -45,11 +45,12 @@ def whose_limit(run: Run, which: str, limit: float) -> str:
     return next(named, run.name)
 
 
-def check_prices(run: Run, model: str) -> None:
-    """`ConfigurationError` for a model that a limit on costs has no price for."""
+def check_prices(run: Run, models: Sequence[str]) -> None:
+    """`ConfigurationError` for a model, of those that may answer, that a limit on costs has no price for."""
     for each in outwards(run):
         if each.limits is not None:
-            each.limits.price(model, ChatUsage())
+            for model in models:
+                each.limits.price(model, ChatUsage())
 
 
 def charge(

@@ -70,6 +70,7 @@ class RunStats:
     """A run in progress at one moment. Ages and durations in seconds by the loop's clock.
 
     `in_flight` are the calls that have begun, `waiting` those of this round that wait for a place, a permit or a rate.
+    `model_waiting`: so does the question to the model; `model_retries` are its attempts that have failed.
     `queued` is how many events wait for a slow consumer; `event_age` how long ago the last event was handed on.
     """
 
@@ -87,6 +88,8 @@ class RunStats:
     usage: ChatUsage
     cost: float
     interrupted: bool
+    model_waiting: bool = False
+    model_retries: int = 0
 
 
 class Run:
@@ -124,6 +127,8 @@ class Run:
         "limits",
         "memory",
         "model_calls",
+        "model_retries",
+        "model_waiting",
         "name",
         "open",
         "parent",
@@ -179,6 +184,8 @@ class Run:
         self.iteration = 0
         self.goto_count = 0
         self.model_calls = 0
+        self.model_retries = 0
+        self.model_waiting = False
         self.tool_calls = 0
         self.usage = ChatUsage()
         self.cost = 0.0
@@ -277,6 +284,8 @@ class Run:
             usage=self.usage,
             cost=self.cost,
             interrupted=self.interrupted,
+            model_waiting=self.model_waiting,
+            model_retries=self.model_retries,
         )
 
     def note(self, messages: Sequence[Msg], event: Event | None = None, *, heard: bool = False) -> None:

@@ -26,6 +26,7 @@
     |   +-- ModelTimeoutError               a deadline of the model call passed
     |   +-- ProtocolError                   an answer that the wire format does not allow
     |   +-- EmptyResponseError              an answer with neither text nor tool call
+    |   +-- BadAnswerError                  an answer that a check of yours refused
     |   +-- ContentFilterError              the provider withheld the answer
     |   +-- ModelHTTPError                  the provider answered with an error status
     |       +-- BadRequestError             400, 422 and other 4xx
@@ -74,6 +75,7 @@ from agentscope_rx.errors.base import (
 )
 from agentscope_rx.errors.model import (
     AuthenticationError,
+    BadAnswerError,
     BadRequestError,
     ContentFilterError,
     ContextOverflowError,
@@ -129,6 +131,7 @@ __all__ = [
     "AgentShuttingDownError",
     "ApprovalError",
     "AuthenticationError",
+    "BadAnswerError",
     "BadRequestError",
     "ChannelFullError",
     "CommandDeniedError",

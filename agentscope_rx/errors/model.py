@@ -54,6 +54,18 @@ class EmptyResponseError(ModelError):
         self.finish_reason = finish_reason
 
 
+class BadAnswerError(ModelError):
+    """A whole answer that a check of yours refused; `reason` is what the check said."""
+
+    def __init__(self, reason: str, *, model: str | None = None, provider: str | None = None) -> None:
+        super().__init__(
+            f"The answer of model {model or '(unnamed)'} did not pass the check: {reason}",
+            model=model,
+            provider=provider,
+        )
+        self.reason = reason
+
+
 class ContentFilterError(ModelError):
     """The provider's filter withheld the whole answer."""
 

@@ -171,7 +171,8 @@ class OutputChunkEvent(ChunkEvent):
 class PostReasoningEvent(Event):
     """The model has answered. Hooks may change `message` before it is remembered, stop the run, or send it back.
 
-    `interrupted`: the answer was cut off; its open calls get results of kind `interrupted` next.
+    `interrupted`: the answer was cut off; its open calls get results of kind `interrupted` next. `model_name` is who
+    answered, `queued` how many seconds the request waited for its turn (see `LimitedModel`).
     """
 
     type: ClassVar[str] = "post_reasoning"
@@ -184,6 +185,7 @@ class PostReasoningEvent(Event):
     stop_requested: bool = False
     goto_messages: tuple[Msg, ...] | None = None
     model_name: str = ""
+    queued: float = 0.0
     messages: _History = field(default=(), compare=False, repr=False)
     """Read-only: what the model was asked with, system message and hints included."""
     options: _Options = field(default=None, compare=False, repr=False)
@@ -320,6 +322,7 @@ class PostSummaryEvent(Event):
     finish_reason: FinishReason | None = None
     interrupted: bool = False
     model_name: str = ""
+    queued: float = 0.0
     messages: _History = field(default=(), compare=False, repr=False)
     """Read-only: what the model was asked with, system message and hints included."""
     options: _Options = field(default=None, compare=False, repr=False)
@@ -364,7 +367,10 @@ class PostCallEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryEvent(Event):
-    """An attempt failed and another follows after `delay` seconds. `discarded`: what it had shown is void."""
+    """An attempt failed and another follows after `delay` seconds. `discarded`: what it had shown is void.
+
+    `model_name` is who is asked then, if it is another model.
+    """
 
     type: ClassVar[str] = "retry"
 
@@ -375,6 +381,7 @@ class RetryEvent(Event):
     error_type: str = ""
     error_text: str = ""
     discarded: bool = False
+    model_name: str = ""
 
 
 @register

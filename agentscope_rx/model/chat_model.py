@@ -2,10 +2,11 @@
 
 A provider implements `do_stream`, one attempt. `stream` puts the deadlines and the retries around it, in that order:
 
-    defer(do_stream) |> timeout(first, idle, total) |> retry(policy) |> timeout(total_timeout)
+    defer(do_stream) |> timeout(first, idle, total) |> around |> retry(policy) |> timeout(total_timeout)
 
 so each attempt has its own clock, is really made anew, and is announced in-band by a `RetryNotice`; the last deadline,
-if there is one, bounds them all and the waits between them.
+if there is one, bounds them all and the waits between them. `around` is what models around this one do to each of its
+attempts (see `model.around`): what it waits for counts for no attempt's deadlines.
 """
 
 from __future__ import annotations
@@ -66,21 +67,32 @@ class ChatModel(ABC):
         Cancels: the request; its response is closed.
         """
 
+    @property
+    def model_names(self) -> Sequence[str]:
+        """All who may answer."""
+        return (self.model_name,)
+
     def stream(
         self,
         messages: Sequence[Msg],
         tools: Sequence[ToolSchema] = (),
         options: GenerateOptions | None = None,
+        *,
+        around: Operator[ChatResponse, ChatResponse] | None = None,
     ) -> Flow[ChatResponse]:
         """Ask the model: a cold Flow; each subscription is one request, with the deadlines and retries configured.
 
+        `around` is put around each attempt, outside of its deadlines and inside of the retries.
+
         Signals: increments, and a chunk with `retry` before each further attempt; then completion, or one
-        `ModelError`. Retries only happen while no content has been emitted.
+        `ModelError`. Retries only happen while no content has been emitted, unless `after_content="restart"`.
         Cancels: the request in progress, or the wait before the next one.
         """
         merged, deadlines, again, overall = self._plan(options)
         attempt: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
         bounded = attempt.pipe(deadlines)
+        if around is not None:
+            bounded = bounded.pipe(around)
         tried = bounded if again is None else bounded.pipe(again)
         return tried if overall is None else tried.pipe(overall)
 
@@ -96,8 +108,8 @@ class ChatModel(ABC):
                 total=config.limit("timeout"),
                 error=late,
             )
-            overall = None if whole is None else timeout(total=whole, error=lambda _, limit: late("overall", limit))
-            again = retry(config.policy(), notice=_notice) if config.retries else None
+            overall = None if whole is None else overall_deadline(whole, self.model_name, self.provider)
+            again = retry(config.policy(), notice=_notice, shows=shows) if config.retries else None
             self._last = (options, self.options, _Plan(merged, deadlines, again, overall))
         return self._last[2]
 
@@ -107,6 +119,17 @@ class ChatModel(ABC):
 
 def _late(model: str, provider: str) -> Callable[[str, float], Exception]:
     return lambda which, limit: ModelTimeoutError(which, limit, model=model, provider=provider)
+
+
+def overall_deadline(limit: float, model: str, provider: str) -> Operator[ChatResponse, ChatResponse]:
+    """The deadline of all attempts together."""
+    late = _late(model, provider)
+    return timeout(total=limit, error=lambda _, limit: late("overall", limit))
+
+
+def shows(response: ChatResponse) -> bool:
+    """Whether there is anything in it that somebody may have seen."""
+    return bool(response.content)
 
 
 def _notice(attempt: Attempt) -> ChatResponse:

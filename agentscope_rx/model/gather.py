@@ -8,6 +8,7 @@ its own in the answer, from its first piece on. Arguments that are no JSON objec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
@@ -33,14 +34,42 @@ class Piece(NamedTuple):
 class Gather:
     """The answer so far. Feed it every chunk of one stream; ask for `blocks()` at the end."""
 
-    __slots__ = ("_calls", "_ids", "_parts", "finish_reason", "raw_finish_reason", "response_id", "usage")
+    __slots__ = (
+        "_calls",
+        "_ids",
+        "_own",
+        "_parts",
+        "_spent",
+        "finish_reason",
+        "model",
+        "queued",
+        "raw_finish_reason",
+        "response_id",
+    )
 
     def __init__(self) -> None:
-        self.usage: ChatUsage | None = None
+        self._spent: Sequence[tuple[str | None, ChatUsage]] = ()
+        self._own: ChatUsage | None = None
+        self.model: str | None = None
+        """Who answers, if it is another than the one who was asked first."""
+        self.queued = 0.0
+        """Seconds waited for the turn, all attempts together."""
         self.reset()
 
+    @property
+    def usage(self) -> ChatUsage | None:
+        """What the answer and the attempts before it have cost; None if nobody has told."""
+        told = [usage for _, usage in self.costs]
+        return sum(told[1:], told[0]) if told else None
+
+    @property
+    def costs(self) -> Sequence[tuple[str | None, ChatUsage]]:
+        """The same, one by one, each with its `model`."""
+        return self._spent if self._own is None else [*self._spent, (self.model, self._own)]
+
     def reset(self) -> None:
-        """Forget the content: the attempt that it came from was discarded. (What it cost was spent.)"""
+        """Forget the content: the attempt that it came from failed. (What it cost was spent.)"""
+        self._spent, self._own = self.costs, None
         self._parts: list[Growing[ContentBlock]] = []
         self._calls: dict[int, GrowingCall] = {}
         self._ids: set[str] = set()
@@ -51,12 +80,15 @@ class Gather:
     def feed(self, response: ChatResponse) -> list[Piece]:
         """Take one increment in; gives the pieces to show. Pieces without content are none."""
         if response.usage is not None:
-            self.usage = response.usage
+            self._own = response.usage
         if response.finish_reason is not None:
             self.finish_reason = response.finish_reason
             self.raw_finish_reason = response.raw_finish_reason
         if self.response_id is None:
             self.response_id = response.id
+        if response.retry is not None or response.wait is not None:
+            self._notice(response)
+            return []
         content = response.content
         if len(content) == 1:
             # what nearly all increments are: a few more words of the text that is being written
@@ -65,6 +97,13 @@ class Gather:
             if type(block) is TextBlock and block.text and type(last) is GrowingText:
                 return [Piece(block, last, last.add(block))]  # pyright: ignore[reportArgumentType]
         return [piece for block in content if (piece := self._take(block)) is not None]
+
+    def _notice(self, response: ChatResponse) -> None:
+        if response.wait is not None:
+            self.queued += response.wait.seconds or 0.0
+        if response.retry is not None:
+            self.reset()
+            self.model = response.retry.model or self.model
 
     def blocks(self, *, complete: bool = True) -> tuple[ContentBlock, ...]:
         """The whole content. If the answer was cut off (`complete=False`, or by its length), so may its calls be."""

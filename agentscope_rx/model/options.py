@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Final, Literal, Self, TypeGuard, cast
+from typing import Final, Literal, Self, TypeGuard
 
 from tenacity import RetryCallState
 from tenacity.stop import stop_after_attempt, stop_base
@@ -17,7 +17,7 @@ from tenacity.wait import wait_base, wait_exponential
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.frozen import EMPTY, freeze
-from agentscope_rx.model.retryable import asked_wait, is_retryable
+from agentscope_rx.model.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
 from agentscope_rx.reactive.retry import RetryPolicy, jittered
 
 
@@ -70,6 +70,10 @@ class ExecutionConfig:
     `initial_backoff`, times `backoff_multiplier` each, at most `max_backoff`, +-50 % jitter, and never less than what a
     Retry-After asks for. `wait`, `stop` take tenacity objects instead, if given. `retry_on` says which errors are worth
     another attempt: an exception type, a tuple of them, or a function; `is_retryable` unless given.
+
+    `after_content` says what happens if a model's answer breaks off once some of it was shown: that is the end
+    ("error", unless given), or it is announced as void, and another attempt is made ("restart"). A tool's progress
+    always is.
     """
 
     timeout: float | Unset | None = UNSET
@@ -80,7 +84,8 @@ class ExecutionConfig:
     initial_backoff: float | Unset = UNSET
     max_backoff: float | Unset = UNSET
     backoff_multiplier: float | Unset = UNSET
-    retry_on: Callable[[BaseException], bool] | type[BaseException] | tuple[type[BaseException], ...] | Unset = UNSET
+    retry_on: ErrorKinds | Unset = UNSET
+    after_content: Literal["error", "restart"] | Unset = UNSET
     wait: wait_base | Unset = UNSET
     stop: stop_base | Unset = UNSET
 
@@ -99,7 +104,9 @@ class ExecutionConfig:
             delay: object = getattr(self, name)
             if delay is not UNSET and not (_is_number(delay) and delay >= 0):
                 raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay!r}.")
-        _check_kinds(self.retry_on)
+        if self.retry_on is not UNSET:
+            check_error_kinds("retry_on", self.retry_on)
+        check_after_content(self.after_content)
         for name in ("wait", "stop"):
             value: object = getattr(self, name)
             if value is not UNSET and not callable(value):
@@ -135,7 +142,7 @@ class ExecutionConfig:
                 ),
                 source=jitter,
             )
-        retry_on = _predicate(self.retry_on)
+        retry_on = is_retryable if self.retry_on is UNSET else error_predicate(self.retry_on)
 
         def retry(state: RetryCallState) -> bool:
             error = state.outcome.exception() if state.outcome else None
@@ -145,32 +152,16 @@ class ExecutionConfig:
             stop=stop_after_attempt(attempts) if self.stop is UNSET else self.stop,
             wait=wait,
             retry=retry,
+            discards=self.after_content == "restart",
             asked=asked_wait,
             within=self.limit("total_timeout"),
         )
 
 
-def _check_kinds(retry_on: object) -> None:
-    """What `retry_on` may be; a type that is no exception would pass for a function."""
-    kinds = cast("tuple[object, ...]", retry_on) if isinstance(retry_on, tuple) else (retry_on,)
-    typed = isinstance(retry_on, (tuple, type))
-    if retry_on is UNSET or (not typed and callable(retry_on)):
-        return
-    if not (typed and kinds and all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds)):
-        raise ConfigurationError(
-            "retry_on must be an exception type, a tuple of them, or a function of the error that says whether to try "
-            f"again, not {retry_on!r:.60}."
-        )
-
-
-def _predicate(
-    retry_on: Callable[[BaseException], bool] | type[BaseException] | tuple[type[BaseException], ...] | Unset,
-) -> Callable[[BaseException], bool]:
-    if retry_on is UNSET:
-        return is_retryable
-    if isinstance(retry_on, (type, tuple)):
-        return lambda error: isinstance(error, retry_on)
-    return retry_on
+def check_after_content(given: object) -> None:
+    """`ConfigurationError` for what it cannot be."""
+    if given is not UNSET and given not in ("error", "restart"):
+        raise ConfigurationError(f"after_content must be 'error' or 'restart', not {given!r:.60}.")
 
 
 def _is_number(value: object) -> TypeGuard[float]:

@@ -41,7 +41,7 @@ ChunkBlock = TextBlock | ThinkingBlock | ToolUseDelta | ToolUseBlock | ImageBloc
 
 @dataclass(frozen=True, slots=True)
 class RetryNotice:
-    """An attempt failed and another will follow after `delay` seconds.
+    """An attempt failed and another will follow after `delay` seconds, of `model` if it is another one.
 
     If `discarded`, the chunks of the failed attempt were shown already and are void.
     """
@@ -50,6 +50,14 @@ class RetryNotice:
     delay: float
     error: Exception
     discarded: bool = False
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitNotice:
+    """The request waits for its turn; or, with `seconds`, it is let through after having waited so long."""
+
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,8 @@ class ChatResponse:
     """One increment of an answer: new content, or facts about the answer as they become known.
 
     `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.
-    A chunk with `retry` has no content: see `RetryNotice`.
+    A chunk with `retry` or `wait` has no content: see `RetryNotice` and `WaitNotice`. What else comes with `retry` is
+    the failed attempt's.
     """
 
     content: tuple[ChunkBlock, ...] = ()
@@ -67,3 +76,4 @@ class ChatResponse:
     id: str | None = None
     metadata: Mapping[str, object] = EMPTY
     retry: RetryNotice | None = None
+    wait: WaitNotice | None = None

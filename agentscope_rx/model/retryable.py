@@ -6,9 +6,15 @@ in the places where httpx, requests, aiohttp and urllib keep it: `error.response
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import cast
+
+from agentscope_rx.errors import ConfigurationError
+
+ErrorKinds = Callable[[BaseException], bool] | type[BaseException] | tuple[type[BaseException], ...]
+"""Which errors: those of a type, of one of several, or those that a function is true of."""
 
 TRANSIENT = frozenset({408, 425, 429})
 """Statuses that are no word on the request itself; those of 500 and more, which are the server's own, neither."""
@@ -81,3 +87,23 @@ def _headers(error: BaseException) -> Mapping[str, str] | None:
         return {str(name).lower(): str(value) for name, value in items()}  # pyright: ignore
     except (TypeError, ValueError):
         return None
+
+
+def check_error_kinds(name: str, given: object) -> None:
+    """`ConfigurationError` for what are no `ErrorKinds`; a type that is no exception would pass for a function."""
+    kinds = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (given,)
+    typed = isinstance(given, (tuple, type))
+    if not typed and callable(given):
+        return
+    if not (typed and kinds and all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds)):
+        raise ConfigurationError(
+            f"{name} must be an exception type, a tuple of them, or a function of the error that says whether to try "
+            f"again, not {given!r:.60}."
+        )
+
+
+def error_predicate(kinds: ErrorKinds) -> Callable[[BaseException], bool]:
+    """Whether an error is of these kinds."""
+    if isinstance(kinds, (type, tuple)):
+        return lambda error: isinstance(error, kinds)
+    return kinds

@@ -77,8 +77,15 @@ class jittered(wait_base):
         return self.wait(retry_state) * (1 + self.spread * (2 * self.source() - 1))
 
 
-def retry(policy: RetryPolicy, *, notice: Callable[[Attempt], T] | None = None) -> Callable[[Observable[T]], Flow[T]]:
+def retry(
+    policy: RetryPolicy,
+    *,
+    notice: Callable[[Attempt], T] | None = None,
+    shows: Callable[[T], bool] | None = None,
+) -> Callable[[Observable[T]], Flow[T]]:
     """Subscribes again after an error for which the policy wants it, and emits `notice(attempt)` before each wait.
+
+    Only values of which `shows` is true cannot be taken back; all, unless given.
 
     Signals: the values of the attempts; the last attempt's own error, with a note that tells of the ones before.
     Cancels: the attempt in progress, or the wait.
@@ -86,7 +93,7 @@ def retry(policy: RetryPolicy, *, notice: Callable[[Attempt], T] | None = None) 
 
     def operator(source: Observable[T]) -> Flow[T]:
         def connect(sink: Sink[T], scope: Scope) -> None:
-            retrying = _Retry(sink, scope, source, policy, notice)
+            retrying = _Retry(sink, scope, source, policy, notice, shows)
             sink.on_subscribe(retrying)
             retrying.attempt()
 
@@ -108,6 +115,7 @@ class _Retry(Link, Generic[T]):
         "_notice",
         "_policy",
         "_scope",
+        "_shows",
         "_sink",
         "_source",
         "_started",
@@ -123,6 +131,7 @@ class _Retry(Link, Generic[T]):
         source: Observable[T],
         policy: RetryPolicy,
         notice: Callable[[Attempt], T] | None,
+        shows: Callable[[T], bool] | None,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -131,6 +140,7 @@ class _Retry(Link, Generic[T]):
         self._source = source
         self._policy = policy
         self._notice = notice
+        self._shows = shows
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
         self._failures = 0
@@ -146,7 +156,8 @@ class _Retry(Link, Generic[T]):
             attach(self._source, self, self._scope)
 
     def on_next(self, value: T) -> None:
-        self._emitted = True
+        if not self._emitted:
+            self._emitted = self._shows is None or self._shows(value)
         self._sink.on_next(value)
 
     def on_completed(self) -> None:

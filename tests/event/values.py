@@ -62,6 +62,7 @@ _asking = {
 }
 _written = {"message": messages, "usage": st.none() | usages}
 _answered = {
+    "queued": numbers,
     "finish_reason": st.none() | st.sampled_from(FinishReason),
     "interrupted": flags,
     **{name: _asking[name] for name in ("model_name", "messages", "options", "history")},
@@ -124,6 +125,7 @@ EVENTS = {
         error_type=words,
         error_text=words,
         discarded=flags,
+        model_name=words,
     ),
     kinds.ErrorEvent: _built(
         kinds.ErrorEvent, error_type=words, error_text=words, error=st.none() | st.builds(ValueError, words)

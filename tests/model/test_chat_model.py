@@ -8,10 +8,12 @@ import pytest
 from tenacity.stop import stop_after_attempt
 from tenacity.wait import wait_fixed
 
-from agentscope_rx import Msg
+from agentscope_rx import Msg, ReActAgent
 from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError, ModelTimeoutError
-from agentscope_rx.message import TextBlock
-from agentscope_rx.model import ChatModel, ChatResponse, ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.event import RetryEvent, fold
+from agentscope_rx.message import ChatUsage, TextBlock
+from agentscope_rx.model import ChatModel, ChatResponse, ExecutionConfig, GenerateOptions, RetryNotice, ToolSchema
+from agentscope_rx.model.gather import Gather
 from agentscope_rx.reactive import from_async_iterable, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 
@@ -238,3 +240,56 @@ def test_a_total_timeout_ends_a_wait_with_the_last_error():
 def test_a_total_timeout_ends_a_stream_that_has_begun():
     told = run_virtual(timeline(model(["so ", Delay(9), "on"], total_timeout=3)))
     assert told == [(0.0, "so "), (3.0, "ModelTimeoutError")]
+
+
+# --- after the first content --------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_broke_off_may_be_made_anew_and_is_announced_as_void():
+    """field.md P6: a retry that knows what has been shown."""
+    restarting = model(["half ", BROKEN], "whole", max_attempts=2, after_content="restart", **TWO_SECONDS)
+    gather = Gather()
+
+    async def main() -> list[RetryNotice]:
+        notices = []
+        async for chunk in restarting.stream(HI):
+            gather.feed(chunk)
+            if chunk.retry is not None:
+                notices.append(chunk.retry)
+        return notices
+
+    (notice,) = run_virtual(main())
+    assert (notice.discarded, notice.attempt, notice.delay, notice.error) == (True, 1, 2.0, BROKEN)
+    assert gather.blocks() == (TextBlock("whole"),)
+
+
+def test_silence_after_the_first_content_is_retried_if_that_may_be():
+    restarting = model(
+        ["half ", HANG], ["whole"], max_attempts=2, idle_timeout=5, after_content="restart", **TWO_SECONDS
+    )
+
+    async def main() -> list[tuple[float, bool | None]]:
+        loop = asyncio.get_running_loop()
+        return [(loop.time(), c.retry and c.retry.discarded) async for c in restarting.stream(HI)]
+
+    assert run_virtual(main()) == [(0.0, None), (5.0, True), (7.0, None)]
+
+
+def test_what_has_no_content_was_not_shown():
+    facts = ChatResponse(id="x", usage=ChatUsage(5))
+    retried = model([facts, BROKEN], ["ok"], max_attempts=2, **TWO_SECONDS)
+    assert run_virtual(timeline(retried)) == [(0.0, ""), (0.0, "retry 1 in 2: broken pipe"), (2.0, "ok")]
+    with pytest.raises(ConfigurationError, match="after_content"):
+        ExecutionConfig(after_content="maybe")
+
+
+def test_an_agent_remembers_the_whole_answer_alone():
+    restarting = model(["half ", BROKEN], "whole", max_attempts=2, after_content="restart", **TWO_SECONDS)
+    friday = ReActAgent("Friday", restarting)
+
+    async def main() -> list:
+        return [event async for event in friday.stream("go")]
+
+    events = run_virtual(main())
+    assert [event.discarded for event in events if isinstance(event, RetryEvent)] == [True]
+    assert [message.text for message in fold(events).history] == ["go", "whole"]

@@ -12,7 +12,7 @@ from agentscope_rx.message import ChatUsage, ImageBlock, Msg, TextBlock, Thinkin
 from agentscope_rx.model import growing as growing_module
 from agentscope_rx.model.gather import Gather, parse_arguments
 from agentscope_rx.model.growing import growing
-from agentscope_rx.model.response import ChatResponse, FinishReason, ToolUseDelta
+from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta, WaitNotice
 from tests.message.values import objects
 
 
@@ -218,6 +218,20 @@ def test_reset_forgets_a_discarded_attempt_but_not_what_it_cost():
     assert gather.usage == ChatUsage(7)
     fed("right", ToolUseDelta(0, "a", "two", "{}"), gather=gather)
     assert gather.blocks() == (TextBlock("right"), ToolUseBlock("a", "two"))
+    gather.feed(ChatResponse(usage=ChatUsage(2)))
+    assert gather.usage == ChatUsage(9)
+
+
+def test_notices_have_no_content():
+    gather = fed("wrong")
+    notice = RetryNotice(1, 0.0, ValueError(), model="b")
+    assert gather.feed(ChatResponse(usage=ChatUsage(7), retry=notice)) == []
+    for wait in (WaitNotice(), WaitNotice(2.5), WaitNotice(), WaitNotice(1.0)):
+        assert gather.feed(ChatResponse(wait=wait)) == []
+    fed("right", gather=gather).feed(ChatResponse(usage=ChatUsage(1)))
+    assert gather.blocks() == (TextBlock("right"),)
+    assert (gather.model, gather.queued) == ("b", 3.5)
+    assert list(gather.costs) == [(None, ChatUsage(7)), ("b", ChatUsage(1))]
 
 
 # --- what is shown -----------------------------------------------------------------------------------------------

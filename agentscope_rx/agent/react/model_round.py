@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The whole answer; None if it was interrupted before any content."""
+    """The whole answer, and the name of the model that gave it; None if it was interrupted before any content."""
 
     message: Msg | None
     gather: Gather
     prompt: Sequence[Msg]
+    model_name: str
 
 
 def model_round(
@@ -58,9 +59,10 @@ def model_round(
     def shown(response: ChatResponse) -> list[Event]:
         events: list[Event] = []
         if response.retry is not None:
-            if response.retry.discarded:
-                gather.reset()
+            run.model_retries += 1
             events.append(retry_event(response.retry, source))
+        if response.wait is not None:
+            run.model_waiting = response.wait.seconds is None
         for delta, view, count in gather.feed(response):
             events.append(
                 kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
@@ -68,7 +70,9 @@ def model_round(
         return events
 
     def gathered() -> Gathered:
-        return Gathered(_message(agent, run, gather, message_id), gather, prompt)
+        run.model_waiting = False
+        name = gather.model or agent.model.model_name
+        return Gathered(_message(agent, run, gather, message_id, name), gather, prompt, name)
 
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     asked = agent.model.stream(prompt, tools, pre.options)
@@ -84,19 +88,22 @@ def model_round(
     return events, gathered
 
 
-def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Msg | None:
+def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str, model_name: str) -> Msg | None:
     """The answer as a message, counted; `EmptyResponseError` if there is nothing in it."""
     run.model_calls += 1
-    if gather.usage is not None:
-        run.usage = run.usage + gather.usage
-        if run.limits is not None:
-            run.cost += run.limits.price(agent.model.model_name, gather.usage)
     if run.parent is not None:
-        charge(run.parent, model=agent.model.model_name, model_calls=1, usage=gather.usage)
+        charge(run.parent, model_calls=1)
+    for answered_by, usage in gather.costs:
+        run.usage = run.usage + usage
+        model = answered_by or agent.model.model_name
+        if run.limits is not None:
+            run.cost += run.limits.price(model, usage)
+        if run.parent is not None:
+            charge(run.parent, model=model, usage=usage)
     content = gather.blocks(complete=not run.interrupted)
     if all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content):
         if not run.interrupted:
-            raise EmptyResponseError(model=agent.model.model_name, finish_reason=gather.raw_finish_reason)
+            raise EmptyResponseError(model=model_name, finish_reason=gather.raw_finish_reason)
         if not content:
             return None
     calls = [block for block in content if type(block) is ToolUseBlock]
@@ -114,6 +121,7 @@ def retry_event(notice: RetryNotice, source: EventSource) -> RetryEvent:
         error_type=type(notice.error).__name__,
         error_text=str(notice.error),
         discarded=notice.discarded,
+        model_name=notice.model or "",
     )
 
 

@@ -216,7 +216,7 @@ class ReActAgent(Agent):
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
         """Settle the calls that an earlier run left open: the input answers them, or leaves them to be run (no input),
         or passes them by: then they get results that say so, before the input is remembered."""
-        check_prices(run, self.model.model_name)
+        check_prices(run, self.model.model_names)
         conversation = run.conversation
         pending = conversation.pending_in(history, run)
         children = conversation.children

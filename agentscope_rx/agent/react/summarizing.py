@@ -75,7 +75,7 @@ def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathe
     # no tool was offered: a call here could never be answered
     words = tuple(block for block in gathered.message.content if not isinstance(block, ToolUseBlock))
     if not words:
-        raise EmptyResponseError(model=agent.model.model_name, finish_reason=gathered.gather.raw_finish_reason)
+        raise EmptyResponseError(model=gathered.model_name, finish_reason=gathered.gather.raw_finish_reason)
     reached = GenerateReason.MAX_ITERATIONS if which is None else GenerateReason.LIMIT_REACHED
     reason = GenerateReason.INTERRUPTED if run.interrupted else reached
     message = run.final(gathered.message.replace(content=words), reason)
@@ -87,7 +87,8 @@ def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathe
         usage=gathered.gather.usage,
         finish_reason=gathered.gather.finish_reason,
         interrupted=run.interrupted,
-        model_name=agent.model.model_name,
+        model_name=gathered.model_name,
+        queued=gathered.gather.queued,
         messages=gathered.prompt,
         options=pre.options,
         history=pre.history,

@@ -1,0 +1,83 @@
+"""`AroundModel`: a model that does something to each attempt of another one, and is it in everything else.
+
+    model.stream  =  defer(do_stream) |> timeout(...) |> around |> retry |> timeout(total_timeout)
+                                                         ^ what this model adds; the rest is the inner one's own
+
+So an attempt that is made again is limited, counted or hedged again; what it waits for counts for no attempt's
+deadlines; and an error that this adds is retried if it is `retryable`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.chat_model import ChatModel, OutputSupport
+from agentscope_rx.model.options import GenerateOptions, ToolSchema
+from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.reactive import Flow
+from agentscope_rx.reactive.flow import Operator
+
+
+def check_model(who: str, model: object) -> ChatModel:
+    """The model; `ConfigurationError` if it is none."""
+    if not isinstance(model, ChatModel):
+        raise ConfigurationError(
+            f"{who} goes around a model, such as OpenAIChatModel('gpt-5-mini'), not {model!r:.60}."
+        )
+    return model
+
+
+class AroundModel(ChatModel):
+    """Name, provider, options and what it supports are those of `model`. Subclass it and implement `around`."""
+
+    def __init__(self, model: ChatModel) -> None:
+        self.model = check_model(type(self).__name__, model)
+        super().__init__(model.model_name, options=model.options, execution_config=model.execution_config)
+        self.provider = model.provider
+        self.output_modes: frozenset[OutputSupport] = model.output_modes
+
+    @abstractmethod
+    def around(self, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> Operator[ChatResponse, ChatResponse]:
+        """What to put around each attempt to answer this."""
+
+    @property
+    def model_names(self) -> Sequence[str]:
+        return self.model.model_names
+
+    def stream(
+        self,
+        messages: Sequence[Msg],
+        tools: Sequence[ToolSchema] = (),
+        options: GenerateOptions | None = None,
+        *,
+        around: Operator[ChatResponse, ChatResponse] | None = None,
+    ) -> Flow[ChatResponse]:
+        """Ask the inner model, with its own options, deadlines and retries.
+
+        Signals: as the inner model's; see the class.
+        Cancels: the attempt, or the wait for it.
+        """
+        own = self.around(messages, tools)
+        return self.model.stream(messages, tools, options, around=own if around is None else _both(own, around))
+
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """One attempt of the inner model.
+
+        Signals: as the inner model's.
+        Cancels: the attempt, or the wait for it.
+        """
+        return self.model.do_stream(messages, tools, options).pipe(self.around(messages, tools))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+
+def _both(
+    inner: Operator[ChatResponse, ChatResponse], outer: Operator[ChatResponse, ChatResponse]
+) -> Operator[ChatResponse, ChatResponse]:
+    return lambda attempt: outer(inner(attempt))
