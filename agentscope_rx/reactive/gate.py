@@ -20,17 +20,30 @@ from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentscope_rx.reactive.scope import clock_of
 
+S = TypeVar("S")
+
 PASSED = 16
 """How often somebody behind may pass a request before the gates that are its own are kept for it."""
-_LOCK = threading.Lock()
-_EXACT = 1e-9
+LOCK = threading.Lock()
+EXACT = 1e-9
 _SYSTEM_CLOCK = time.monotonic
 _number_of = attrgetter("number")
 _numbers = itertools.count()
+
+
+class Charge:
+    """How much of a `Budget` a request takes: an estimate at first, see `Budget.correct`."""
+
+    __slots__ = ("amount", "at")
+
+    def __init__(self, amount: float) -> None:
+        self.amount = amount
+        self.at = 0.0
 
 
 class Gate:
@@ -47,13 +60,13 @@ class Gate:
         """Whether there is no room for anybody, whatever their clock."""
         return False
 
-    def wait(self, loop: AbstractEventLoop) -> float:
-        """Seconds by this loop's clock until there may be room; 0 if time does not matter."""
+    def wait(self, loop: AbstractEventLoop, charge: Charge | None = None) -> float:
+        """Seconds by this loop's clock until there may be room for this; 0 if time does not matter."""
         return 0.0
 
-    def has_room(self, loop: AbstractEventLoop) -> bool:
+    def has_room(self, loop: AbstractEventLoop, charge: Charge | None = None) -> bool:
         """Whether a request of this loop would fit."""
-        return not self.full() and self.wait(loop) <= 0
+        return not self.full() and self.wait(loop, charge) <= 0
 
     def take(self, lease: Lease) -> None:
         """Somebody is through."""
@@ -91,46 +104,54 @@ class Counted(Gate):
         return [lease for lease in self.held if lease.loop is not loop and lease.stranded()]
 
 
-class Paced(Gate):
-    """Room for `limit` beginnings in any `per` seconds, for all loops on the system's clock; others have their own."""
+class ByClock(Generic[S]):
+    """A state for all loops on the system's clock together, and one for each loop that has a clock of its own."""
 
-    __slots__ = ("_begun", "_by_loop", "limit", "per")
+    __slots__ = ("_by_loop", "_make", "_shared")
 
-    def __init__(self, limit: int, per: float) -> None:
-        super().__init__()
-        self.limit = limit
-        self.per = per
-        self._begun: deque[float] = deque(maxlen=limit)
-        self._by_loop: WeakKeyDictionary[AbstractEventLoop, tuple[Callable[[], float], deque[float]]] = (
-            WeakKeyDictionary()
-        )
+    def __init__(self, make: Callable[[], S]) -> None:
+        self._make = make
+        self._shared = make()
+        self._by_loop: WeakKeyDictionary[AbstractEventLoop, tuple[Callable[[], float], S]] = WeakKeyDictionary()
 
-    def _of(self, loop: AbstractEventLoop) -> tuple[Callable[[], float], deque[float]]:
+    def of(self, loop: AbstractEventLoop) -> tuple[Callable[[], float], S]:
+        """The loop's clock, and the state by it."""
         found = self._by_loop.get(loop)
         if found is None:
             clock, system = clock_of(loop), _SYSTEM_CLOCK
             # a loop in C (uvloop) has a clock of its own that tells the same time
             same = clock is system or abs(clock() - system()) < 1.0
-            own: deque[float] = self._begun if same else deque(maxlen=self.limit)
-            found = self._by_loop[loop] = (system if same else clock, own)
+            found = self._by_loop[loop] = (system if same else clock, self._shared if same else self._make())
         return found
 
-    def wait(self, loop: AbstractEventLoop) -> float:
-        clock, begun = self._of(loop)
+
+class Paced(Gate):
+    """Room for `limit` beginnings in any `per` seconds."""
+
+    __slots__ = ("_begun", "limit", "per")
+
+    def __init__(self, limit: int, per: float) -> None:
+        super().__init__()
+        self.limit = limit
+        self.per = per
+        self._begun: ByClock[deque[float]] = ByClock(lambda: deque(maxlen=limit))
+
+    def wait(self, loop: AbstractEventLoop, charge: Charge | None = None) -> float:
+        clock, begun = self._begun.of(loop)
         if len(begun) < self.limit:
             return 0.0
         left = begun[0] + self.per - clock()
-        return left if left > _EXACT else 0.0
+        return left if left > EXACT else 0.0
 
     def take(self, lease: Lease) -> None:
-        clock, begun = self._of(lease.loop)
+        clock, begun = self._begun.of(lease.loop)
         begun.append(clock())
 
 
 class Request:
     """One who wants through. `granted` is set when it is let through; `wake` and `rewind` are told of it, elsewhere."""
 
-    __slots__ = ("gates", "lease", "loop", "number", "passed", "rewind", "timed", "urgent", "wake")
+    __slots__ = ("charge", "gates", "lease", "loop", "number", "passed", "rewind", "timed", "urgent", "wake")
 
     def __init__(
         self,
@@ -139,8 +160,10 @@ class Request:
         wake: Callable[[], object],
         rewind: Callable[[], object],
         urgent: bool = False,
+        charge: Charge | None = None,
     ) -> None:
         self.gates = gates
+        self.charge = charge
         self.loop = loop
         self.wake = wake
         self.rewind = rewind
@@ -153,11 +176,11 @@ class Request:
 
     def enter(self) -> Lease | None:
         """Go through now, or stand in line."""
-        with _LOCK:
+        with LOCK:
             abandoned = [lease for gate in self.gates for lease in gate.left_behind(self.loop)]
         for lease in abandoned:
             lease.drop()
-        with _LOCK:
+        with LOCK:
             if _fits(self):
                 return self._through()
             for gate in self.gates:
@@ -166,30 +189,30 @@ class Request:
 
     def leave(self) -> Lease | None:
         """Stand in line no more; gives the lease if it has been let through meanwhile, for the caller to drop."""
-        with _LOCK:
+        with LOCK:
             lease, self.lease = self.lease, None
             if lease is not None:
                 return lease
             freed = self._out()
-            told = _serve(freed)
-        _tell(told)
+            told = serve(freed)
+        tell(told)
         return None
 
     def wind(self) -> float:
         """Seconds until time lets it through, 0 if it is not time that it waits for: it is told if that changes."""
-        with _LOCK:
+        with LOCK:
             if self.lease is not None:
                 return 0.0
-            delay = max(gate.wait(self.loop) for gate in self.gates)
+            delay = max(gate.wait(self.loop, self.charge) for gate in self.gates)
             self.timed = delay > 0
             return delay
 
     def ring(self) -> None:
         """The time has come: let through who fits."""
-        with _LOCK:
+        with LOCK:
             self.timed = False
-            told = _serve([gate for gate in self.gates if not gate.full()])
-        _tell(told)
+            told = serve([gate for gate in self.gates if not gate.full()])
+        tell(told)
 
     # --- under the lock ---
 
@@ -203,7 +226,7 @@ class Request:
         return freed
 
     def _through(self) -> Lease:
-        lease = Lease(self.gates, self.loop)
+        lease = Lease(self.gates, self.loop, self.charge)
         for gate in self.gates:
             gate.take(lease)
             head = next(iter(gate.line), None)
@@ -219,10 +242,11 @@ class Request:
 class Lease:
     """Room in some gates, given back once: when the flow and all that it has begun on threads have let go of it."""
 
-    __slots__ = ("_gates", "_users", "loop", "outer")
+    __slots__ = ("_gates", "_users", "charge", "loop", "outer")
 
-    def __init__(self, gates: Sequence[Gate], loop: AbstractEventLoop) -> None:
+    def __init__(self, gates: Sequence[Gate], loop: AbstractEventLoop, charge: Charge | None = None) -> None:
         self._gates = gates
+        self.charge = charge
         self._users = 1
         self.loop = loop
         self.outer: Lease | None = None
@@ -231,7 +255,7 @@ class Lease:
     def hold(self) -> None:
         """A thread begins to use what the gates guard."""
         lease: Lease | None = self
-        with _LOCK:
+        with LOCK:
             while lease is not None:
                 lease._users += 1
                 lease = lease.outer
@@ -245,14 +269,14 @@ class Lease:
 
     def drop(self) -> None:
         """One has done with it; from any thread. After the last, who fits is let through."""
-        with _LOCK:
+        with LOCK:
             self._users -= 1
             if self._users:
                 return
             for gate in self._gates:
                 gate.give(self)
-            told = _serve(self._gates)
-        _tell(told)
+            told = serve(self._gates)
+        tell(told)
 
     def stranded(self) -> bool:
         """Whether nobody is left to drop it: its loop was closed, and no thread works for it."""
@@ -261,12 +285,12 @@ class Lease:
 
 def _fits(request: Request) -> bool:
     return all(
-        gate.has_room(request.loop) and (gate.claim is None or gate.claim is request or request.urgent)
+        gate.has_room(request.loop, request.charge) and (gate.claim is None or gate.claim is request or request.urgent)
         for gate in request.gates
     )
 
 
-def _serve(gates: Sequence[Gate]) -> list[Callable[[], object]]:
+def serve(gates: Sequence[Gate]) -> list[Callable[[], object]]:
     """Let through who fits, the longest waiting first; gives whom to tell, once the lock is free."""
     told: list[Callable[[], object]] = []
     lines = [gate.line for gate in gates if gate.line]
@@ -287,14 +311,14 @@ def _serve(gates: Sequence[Gate]) -> list[Callable[[], object]]:
             told.append(request.wake)
         else:
             freed = []
-            if not request.timed and any(gate.wait(request.loop) > 0 for gate in request.gates):
+            if not request.timed and any(gate.wait(request.loop, request.charge) > 0 for gate in request.gates):
                 request.timed = True
                 told.append(request.rewind)
         if freed:
-            told += _serve(freed)
+            told += serve(freed)
     return told
 
 
-def _tell(told: Iterable[Callable[[], object]]) -> None:
+def tell(told: Iterable[Callable[[], object]]) -> None:
     for call in told:
         call()

@@ -20,7 +20,7 @@ from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.gate import Counted, Gate, Lease, Paced, Request
+from agentscope_rx.reactive.gate import Charge, Counted, Gate, Lease, Paced, Request
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.signal import Signal
@@ -88,17 +88,20 @@ def admitted(
     *,
     stop: Sequence[Signal] = (),
     urgent: bool = False,
+    charge: Charge | None = None,
+    waiting: Callable[[], T] | None = None,
 ) -> Flow[T]:
     """Emits what `use(seconds waited)` emits, which begins when all gates have room; at once if they have it now.
 
-    `urgent`: nothing is kept from it for those who wait longer; for one who holds what they wait for.
+    `urgent`: nothing is kept from it for those who wait longer; for one who holds what they wait for. `charge` is what
+    it takes of a `Budget` among the gates. If it has to wait, `waiting()` is emitted first.
 
     Signals: those of `use`. Completion alone if one of the `stop` signals fires before it has begun.
     Cancels: the wait or the flow; the gates' room is given back when all that the flow has begun has ended.
     """
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        admission = _Admission(sink, scope, gates, use, stop, urgent)
+        admission = _Admission(sink, scope, gates, use, stop, urgent, charge, waiting)
         sink.on_subscribe(admission)
         if not admission.disposed:
             admission.start()
@@ -117,6 +120,7 @@ class _Admission(Link, Generic[T]):
         "_stop",
         "_timer",
         "_use",
+        "_waiting",
         "_work",
         "on_next",
     )
@@ -129,6 +133,8 @@ class _Admission(Link, Generic[T]):
         use: Callable[[float], abc.ObservableBase[T]],
         stop: Sequence[Signal],
         urgent: bool,
+        charge: Charge | None,
+        waiting: Callable[[], T] | None,
     ) -> None:
         self._upstream = None
         # or ended
@@ -143,7 +149,8 @@ class _Admission(Link, Generic[T]):
         self._asked = scope.loop.time()
         self._lease: Lease | None = None
         self._work: Work | None = None
-        self._request: Request | None = Request(gates, scope.loop, self._woken, self._rewound, urgent)
+        self._request: Request | None = Request(gates, scope.loop, self._woken, self._rewound, urgent, charge)
+        self._waiting = waiting
 
     def start(self) -> None:
         """Begin, or wait."""
@@ -156,6 +163,8 @@ class _Admission(Link, Generic[T]):
             self._begin(lease)
             return
         self._forget = [signal.listen(self._stopped) for signal in self._stop]
+        if self._waiting is not None:
+            self.on_next(self._waiting())
         self._wind()
 
     # --- the gates' side: any thread ---

@@ -40,7 +40,9 @@ class AroundModel(ChatModel):
         self.output_modes: frozenset[OutputSupport] = model.output_modes
 
     @abstractmethod
-    def around(self, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> Operator[ChatResponse, ChatResponse]:
+    def around(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Operator[ChatResponse, ChatResponse]:
         """What to put around each attempt to answer this."""
 
     @property
@@ -60,7 +62,7 @@ class AroundModel(ChatModel):
         Signals: as the inner model's; see the class.
         Cancels: the attempt, or the wait for it.
         """
-        own = self.around(messages, tools)
+        own = self.around(messages, tools, (options or self.options).over(self.options))
         return self.model.stream(messages, tools, options, around=own if around is None else _both(own, around))
 
     def do_stream(
@@ -71,7 +73,7 @@ class AroundModel(ChatModel):
         Signals: as the inner model's.
         Cancels: the attempt, or the wait for it.
         """
-        return self.model.do_stream(messages, tools, options).pipe(self.around(messages, tools))
+        return self.model.do_stream(messages, tools, options).pipe(self.around(messages, tools, options))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
