@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
     from agentscope_rx.model.gemini.model import GeminiChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
+    from agentscope_rx.model.speakers import SeveralSpeakers
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
     "GeminiChatModel": "agentscope_rx.model.gemini.model",
     "OllamaChatModel": "agentscope_rx.model.ollama.model",
+    "SeveralSpeakers": "agentscope_rx.model.speakers",
 }
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "OllamaChatModel",
     "OpenAIChatModel",
     "RetryNotice",
+    "SeveralSpeakers",
     "ToolChoice",
     "ToolSchema",
     "ToolUseDelta",

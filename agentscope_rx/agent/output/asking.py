@@ -28,6 +28,7 @@ from agentscope_rx.event.kinds import appended
 from agentscope_rx.message import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.structured import STRUCTURED
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.model.speakers import instruction
 from agentscope_rx.tool import InvalidArgumentsError
 
 INSTRUCTION = (
@@ -106,7 +107,7 @@ class Asking:
 
     def hints(self) -> tuple[Msg, ...]:
         """What the model is told in this round only."""
-        return () if self.hint is None else (Msg.user(self.hint),)
+        return () if self.hint is None else (instruction(self.hint),)
 
     def tools(self, schemas: Sequence[ToolSchema]) -> Sequence[ToolSchema]:
         """The tools of the round; at the last chance the response tool alone."""

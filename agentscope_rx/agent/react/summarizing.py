@@ -16,6 +16,7 @@ from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.model.speakers import instruction
 from agentscope_rx.reactive import concat, concat_map, defer, just, tail
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
     run.over()
     limit = agent.max_iters
     rounds = f"all {limit} rounds" if limit > 1 else "your one round"
-    request = Msg.user(SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which))
+    request = instruction(SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which))
     over = f"The limit of {limit} rounds" if which is None else f"The limit for {which}"
 
     def ask(pre: PreSummaryEvent) -> Stage:
