@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from agentscope_rx import ReActAgent, RuntimeContext, Toolkit, ToolSuspend, tool
 from agentscope_rx.errors import ConfigurationError, SetupError
-from agentscope_rx.message import Base64Source, ImageBlock, ToolUseBlock, URLSource, VideoBlock
+from agentscope_rx.message import Base64Source, FileBlock, FramesSource, ImageBlock, ToolUseBlock, URLSource, VideoBlock
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tool import ToolContext
 from agentscope_rx.tool.mcp import McpClient, McpHttp, McpInMemory, mcp_server
@@ -57,7 +57,10 @@ class Desk:
     async def picture(self) -> Any:
         """A picture, and where to find others."""
         video = VideoBlock(Base64Source("video/mp4", "AAAA"))
-        return [ImageBlock(Base64Source("image/png", PIXEL)), ImageBlock(URLSource("https://example.com/a.png")), video]
+        frames = VideoBlock(FramesSource((Base64Source("image/png", PIXEL), URLSource("https://example.com/b.png"))))
+        image = Base64Source("image/png", PIXEL)
+        file = FileBlock(Base64Source("application/pdf", "AAAA"), "a b.pdf")
+        return [ImageBlock(image), ImageBlock(URLSource("https://example.com/a.png")), video, frames, file]
 
     @tool(requires_approval=True)
     async def delete(self, path: str) -> str:
@@ -129,10 +132,12 @@ class TestByTheSdk:
     def test_media(self, mode: str) -> None:
         async def main() -> None:
             async with client_of(Desk(), mode) as client:
-                image, link, video = (await client.call_tool("picture", {})).content
+                image, link, video, first, second, file = (await client.call_tool("picture", {})).content
             assert isinstance(image, types.ImageContent) and image.data == PIXEL
             assert isinstance(link, types.ResourceLink) and link.uri == "https://example.com/a.png"
             assert isinstance(video, types.EmbeddedResource) and video.resource.mime_type == "video/mp4"
+            assert isinstance(first, types.ImageContent) and isinstance(second, types.ResourceLink)
+            assert isinstance(file, types.EmbeddedResource) and file.resource.uri == "result://a%20b.pdf"
 
         asyncio.run(main())
 

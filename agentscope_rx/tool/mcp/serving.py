@@ -4,7 +4,8 @@
 |-------------------------------------------|----------------------------------------------------------------------|
 | the tools that are available              | `tools/list`, in the toolkit's order                                 |
 | a chunk of a call                         | a progress notification, if it asked for them                        |
-| text, image, audio; video                 | the same; an embedded resource; of a URL a link                      |
+| text, image, audio; video, file           | the same; an embedded resource, a video of frames as images          |
+| media by URL                              | a link to the resource                                               |
 | a result that is an error, or waits       | `isError`, with the text                                             |
 | a call that needs approval                | is asked for it, if it can be; else `isError`                        |
 | cancellation, or the connection's end     | the call is disposed                                                 |
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
 
 from mcp.server import Server, ServerRequestContext
 from mcp_types import (
@@ -40,10 +42,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ApprovalError
 from agentscope_rx.message import (
-    AudioBlock,
+    FileBlock,
     FramesSource,
-    ImageBlock,
     OutputBlock,
+    Source,
     TextBlock,
     ToolResultBlock,
     ToolResultKind,
@@ -164,13 +166,13 @@ async def _approval(
 
 
 def _result(result: ToolResultBlock) -> CallToolResult:
-    content = [_content(block) for block in result.output]
+    content = [each for block in result.output for each in _contents(block)]
     structured = result.metadata.get("structured")
     if result.kind is ToolResultKind.SUSPENDED:
         return _error(f"This call waits for somebody, and cannot be finished here: {result.text}")
-    if result.is_error and isinstance(content[0], TextContent):
+    if result.is_error and content and isinstance(first := content[0], TextContent):
         # the client's side has its own word for it
-        content[0] = TextContent(text=content[0].text.removeprefix(_PREFIX))
+        content[0] = TextContent(text=first.text.removeprefix(_PREFIX))
     plain = thaw(cast("Mapping[str, object]", structured)) if isinstance(structured, Mapping) else None
     return CallToolResult(content=content, structured_content=plain, is_error=result.is_error)
 
@@ -179,20 +181,26 @@ def _error(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=text)], is_error=True)
 
 
-def _content(block: OutputBlock) -> ContentBlock:
+def _contents(block: OutputBlock) -> list[ContentBlock]:
     if isinstance(block, TextBlock):
-        return TextContent(text=block.text)
+        return [TextContent(text=block.text)]
     source = block.source
     if isinstance(source, FramesSource):
-        return TextContent(text=f"[A video as {len(source.frames)} pictures, which this protocol has no form for.]")
+        # a video as its pictures
+        return [_media(frame, "image", "frame") for frame in source.frames]
+    name = block.name if isinstance(block, FileBlock) and block.name else block.type
+    return [_media(source, block.type, name)]
+
+
+def _media(source: Source, kind: str, name: str) -> ContentBlock:
     if isinstance(source, URLSource):
-        return ResourceLink(name=f"{block.type}", uri=source.url)
-    if isinstance(block, ImageBlock):
+        return ResourceLink(name=name, uri=source.url)
+    if kind == "image":
         return ImageContent(data=source.data, mime_type=source.media_type)
-    if isinstance(block, AudioBlock):
+    if kind == "audio":
         return AudioContent(data=source.data, mime_type=source.media_type)
-    resource = BlobResourceContents(uri=f"data:{block.type}", blob=source.data, mime_type=source.media_type)
-    return EmbeddedResource(resource=resource)
+    uri = f"result://{quote(name)}"
+    return EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=source.data, mime_type=source.media_type))
 
 
 def _annotations(hints: McpAnnotations) -> ToolAnnotations:
