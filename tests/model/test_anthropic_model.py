@@ -198,6 +198,21 @@ def test_a_forced_call_is_asked_for_without_thinking() -> None:
     assert sent["temperature"] == 0.3
 
 
+def test_calls_begun_without_thinking_are_ended_without_it() -> None:
+    calls = ToolUseBlock("c", "weather")
+    options = GenerateOptions(thinking_budget=2000)
+
+    def asked(*begun: Any) -> dict[str, Any]:
+        messages = [*ASK, Msg.assistant([*begun, calls]), Msg.tool(ToolResultBlock.of(calls, "sunny"))]
+        return format_request("claude-sonnet-4-5", messages, [TOOL], options, Settings(), stream=False)
+
+    assert "thinking" not in asked(TextBlock("I look."))
+    assert "thinking" in asked(ThinkingBlock("hm", "SIG"))
+    adaptive = Settings(thinking={"type": "adaptive"})
+    messages = [*ASK, Msg.assistant([calls]), Msg.tool(ToolResultBlock.of(calls, "sunny"))]
+    assert "thinking" in format_request("m", messages, [TOOL], GenerateOptions(), adaptive, stream=False)
+
+
 def test_interleaved_thinking_may_be_longer_than_the_answer() -> None:
     sent = body(GenerateOptions(thinking_budget=8000, max_tokens=2000), betas=("interleaved-thinking-2025-05-14",))
     assert (sent["max_tokens"], sent["thinking"]) == (2000, {"type": "enabled", "budget_tokens": 8000})

@@ -38,7 +38,7 @@ from agentscope_rx.model.names import Names
 from agentscope_rx.model.wire import NO_RESULT
 
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
-_THOUGHTS = ("thinking", "redacted_thinking")
+THOUGHTS = ("thinking", "redacted_thinking")
 CACHE = "cache_control"
 """The key of a message's metadata that asks for a cache mark at its end: True, or the mark as the wire has it."""
 CALL_FIELDS = ("caller", "toolset_name")
@@ -200,7 +200,7 @@ class _Writer:
         if not self._turns:
             return
         content = self._turns[-1].content
-        while content and content[-1]["type"] in _THOUGHTS:
+        while content and content[-1]["type"] in THOUGHTS:
             content.pop()
         if not content:
             self._turns.pop()
@@ -267,7 +267,7 @@ def _mark(parts: Sequence[WirePart], message: Msg) -> None:
 
 def last_markable(parts: Sequence[WirePart]) -> WirePart | None:
     """The last part that may carry a cache mark: thinking may not."""
-    return next((part for part in reversed(parts) if part["type"] not in _THOUGHTS), None)
+    return next((part for part in reversed(parts) if part["type"] not in THOUGHTS), None)
 
 
 EPHEMERAL: Mapping[str, object] = {"type": "ephemeral"}

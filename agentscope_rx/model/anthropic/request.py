@@ -13,10 +13,10 @@
 | seed, penalties                   | `UnsupportedOptionError`: the API has none                               |
 | additional_body_params            | last, over everything; a value of None takes a field out                 |
 
-The API does not think when a tool call is forced: then `thinking` is left out. With thinking it takes no temperature
-but 1, no top_k and no top_p below 0.95, and a budget of at least 1024, below `max_tokens` unless thinking is
-interleaved; anything else is a `ConfigurationError`. A conversation with calls needs tools: without, those called are
-declared, and not to be called.
+The API does not think when a tool call is forced, nor with a budget in the middle of calls that were begun without
+thinking: then `thinking` is left out. With thinking it takes no temperature but 1, no top_k and no top_p below 0.95,
+and a budget of at least 1024, below `max_tokens` unless thinking is interleaved; anything else is a
+`ConfigurationError`. A conversation with calls needs tools: without, those called are declared, and not to be called.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, UnsupportedOptionError
 from agentscope_rx.message import Msg
-from agentscope_rx.model.anthropic.formatter import EPHEMERAL, Conversation, format_messages, last_markable
+from agentscope_rx.model.anthropic.formatter import EPHEMERAL, THOUGHTS, Conversation, format_messages, last_markable
 from agentscope_rx.model.anthropic.shape import format_shape, output_schema
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 
@@ -73,6 +73,8 @@ def format_request(
     check_options(options, settings)
     conversation = format_messages(messages)
     thinking = _thinking(model, options, settings)
+    if (thinking or {}).get("type") == "enabled" and _amid_calls(conversation):
+        thinking = None
     body: dict[str, object] = {
         "model": model,
         "max_tokens": _max_tokens(options, settings, thinking),
@@ -146,6 +148,14 @@ def _thinking(model: str, options: GenerateOptions, settings: Settings) -> Mappi
     if thinking.get("type") != "disabled":
         _check_sampling(options)
     return thinking
+
+
+def _amid_calls(conversation: Conversation) -> bool:
+    """Whether results are told of calls that were begun without thinking: by another model, or when forced."""
+    if len(conversation.turns) < 2:
+        return False
+    asked, answered = conversation.turns[-2:]
+    return answered.content[0]["type"] == "tool_result" and asked.content[0]["type"] not in THOUGHTS
 
 
 def _check_sampling(options: GenerateOptions) -> None:
