@@ -5,26 +5,16 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.msg import Msg
-from agentscope_rx.model.chat_model import ChatModel, OutputSupport
+from agentscope_rx.model.around.base import InnerModel
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.reactive import Flow, defer
+from agentscope_rx.reactive.flow import Operator
 
 
-class RewritingModel(ChatModel):
-    """Name, provider, options, deadlines and retries are those of `model`. Subclass it and implement `rewrite`."""
-
-    def __init__(self, model: ChatModel) -> None:
-        if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"{type(self).__name__} goes around a model, such as OpenAIChatModel('gpt-5-mini'), not {model!r:.60}."
-            )
-        self.model = model
-        super().__init__(model.model_name, options=model.options, execution_config=model.execution_config)
-        self.provider = model.provider
-        self.output_modes: frozenset[OutputSupport] = model.output_modes
+class RewritingModel(InnerModel):
+    """Deadlines and retries are those of the inner model. Subclass it and implement `rewrite`."""
 
     @abstractmethod
     def rewrite(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[Msg]:
@@ -35,6 +25,8 @@ class RewritingModel(ChatModel):
         messages: Sequence[Msg],
         tools: Sequence[ToolSchema] = (),
         options: GenerateOptions | None = None,
+        *,
+        around: Operator[ChatResponse, ChatResponse] | None = None,
     ) -> Flow[ChatResponse]:
         """Ask the inner model, once rewritten, with its own deadlines and retries.
 
@@ -42,7 +34,11 @@ class RewritingModel(ChatModel):
         Cancels: the request in progress, or the wait before the next one.
         """
         merged = (options or self.options).over(self.options)
-        return defer(lambda: self.model.stream(self.rewrite(messages, tools, merged), tools, options))
+
+        def ask() -> Flow[ChatResponse]:
+            return self.model.stream(self.rewrite(messages, tools, merged), tools, options, around=around)
+
+        return defer(ask)
 
     def do_stream(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
@@ -53,6 +49,3 @@ class RewritingModel(ChatModel):
         Cancels: the attempt.
         """
         return self.model.do_stream(self.rewrite(messages, tools, options), tools, options)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"

@@ -27,6 +27,7 @@ from itertools import groupby
 
 from agentscope_rx.message import ContentBlock, Msg, MsgRole, TextBlock, ToolResultBlock, ToolUseBlock, results_first
 from agentscope_rx.model.chat_model import ChatModel
+from agentscope_rx.model.instruction import AS_IT_IS
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.rewriting import RewritingModel
@@ -34,9 +35,6 @@ from agentscope_rx.model.rewriting import RewritingModel
 HEADING = (
     "# Conversation\nBetween the <history> tags is what was said, in order. Each entry begins with its speaker's name."
 )
-
-AS_IT_IS = "as_it_is"
-"""A key of a message's metadata: the message is no part of what speakers say to each other, and is left as it is."""
 
 _CACHE = "cache_control"
 _TAG = re.compile(r"<(?=/?history>)", re.IGNORECASE)
@@ -56,11 +54,6 @@ class SeveralSpeakers(RewritingModel):
 
     def rewrite(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[Msg]:
         return merge_speakers(messages, heading=self.heading)
-
-
-def instruction(text: str) -> Msg:
-    """A message that tells the model what to do now, in whatever conversation: nobody who takes part has said it."""
-    return Msg("user", text, MsgRole.USER, metadata={AS_IT_IS: True})
 
 
 def merge_speakers(messages: Sequence[Msg], *, heading: str = HEADING) -> list[Msg]:

@@ -21,8 +21,9 @@ from agentscope_rx.message import (
     results_first,
 )
 from agentscope_rx.model import OpenAIChatModel
+from agentscope_rx.model.instruction import AS_IT_IS
 from agentscope_rx.model.openai.formatter import Dialect, format_messages
-from agentscope_rx.model.speakers import AS_IT_IS, HEADING, SeveralSpeakers, merge_speakers
+from agentscope_rx.model.speakers import HEADING, SeveralSpeakers, merge_speakers
 from agentscope_rx.model.turns import turns_of
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify
 from tests.model.conversations import ME, conversations

@@ -27,8 +27,8 @@ from agentscope_rx.event import OutputChunkEvent, ReasoningChunkEvent
 from agentscope_rx.event.kinds import appended
 from agentscope_rx.message import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.structured import STRUCTURED
+from agentscope_rx.model.instruction import instruction
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.model.speakers import instruction
 from agentscope_rx.tool import InvalidArgumentsError
 
 INSTRUCTION = (

@@ -16,7 +16,7 @@ from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.model.speakers import instruction
+from agentscope_rx.model.instruction import instruction
 from agentscope_rx.reactive import concat, concat_map, defer, just, tail
 
 if TYPE_CHECKING:

@@ -1,4 +1,6 @@
-"""`AroundModel`: a model that does something to each attempt of another one, and is it in everything else.
+"""`InnerModel`: a model that is another one in everything but what a subclass says.
+
+`AroundModel`: such a model that does something to each attempt.
 
     model.stream  =  defer(do_stream) |> timeout(...) |> around |> retry |> timeout(total_timeout)
                                                          ^ what this model adds; the rest is the inner one's own
@@ -30,8 +32,8 @@ def check_model(who: str, model: object) -> ChatModel:
     return model
 
 
-class AroundModel(ChatModel):
-    """Name, provider, options and what it supports are those of `model`. Subclass it and implement `around`."""
+class InnerModel(ChatModel):
+    """Name, provider, options and what it supports are those of `model`."""
 
     def __init__(self, model: ChatModel) -> None:
         self.model = check_model(type(self).__name__, model)
@@ -39,15 +41,22 @@ class AroundModel(ChatModel):
         self.provider = model.provider
         self.output_modes: frozenset[OutputSupport] = model.output_modes
 
+    @property
+    def model_names(self) -> Sequence[str]:
+        return self.model.model_names
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+
+class AroundModel(InnerModel):
+    """Subclass it and implement `around`."""
+
     @abstractmethod
     def around(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> Operator[ChatResponse, ChatResponse]:
         """What to put around each attempt to answer this."""
-
-    @property
-    def model_names(self) -> Sequence[str]:
-        return self.model.model_names
 
     def stream(
         self,
@@ -74,9 +83,6 @@ class AroundModel(ChatModel):
         Cancels: the attempt, or the wait for it.
         """
         return self.model.do_stream(messages, tools, options).pipe(self.around(messages, tools, options))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.model!r})"
 
 
 def _both(
