@@ -25,7 +25,7 @@ from agentscope_rx.agent.heard import as_heard, input_heard
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event import PostActingEvent, PostReasoningEvent, PreActingEvent
 from agentscope_rx.message import open_calls
-from agentscope_rx.model.openai.formatter import Dialect, format_messages
+from agentscope_rx.model.openai.formatter import format_messages
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import assert_whole, remembered, slow, weather
 
@@ -85,7 +85,7 @@ def test_no_history_of_what_was_heard_has_a_call_or_breaks_a_provider(said):
     """W44: whatever peers say, also one of the same name, no call of theirs is pending for the listener."""
     heard = [as_heard(Msg(name, content, MsgRole.ASSISTANT)) for name, content in said]
     assert open_calls(heard, "Friday") == ()
-    for wire in format_messages(heard, Dialect()):
+    for wire in format_messages(heard):
         assert wire["role"] == "user"
 
 
@@ -201,7 +201,7 @@ def test_what_is_observed_while_a_tool_runs_leaves_calls_and_results_in_pairs(ob
     assert ids == ["mine"]
     assert history[2] == as_heard(observed)
     last = agent.model.requests[-1].messages
-    wire = format_messages(last, Dialect())
+    wire = format_messages(last)
     at = next(index for index, each in enumerate(wire) if "tool_calls" in each)
     assert wire[at + 1]["role"] == "tool"
 

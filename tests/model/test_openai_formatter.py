@@ -25,12 +25,13 @@ from agentscope_rx.message import (
     VideoBlock,
 )
 from agentscope_rx.model.media import has_files, local_path, read_files
-from agentscope_rx.model.openai.formatter import NO_RESULT, Dialect, encode_json, format_messages
-from agentscope_rx.model.openai.request import format_request, format_tool
+from agentscope_rx.model.openai.choice import format_tool
+from agentscope_rx.model.openai.formatter import NO_RESULT, encode_json, format_messages
+from agentscope_rx.model.openai.profile import Profile
+from agentscope_rx.model.openai.profiles import GENERIC, OPENAI
+from agentscope_rx.model.openai.request import format_request
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 
-OPENAI = Dialect()
-COMPATIBLE = Dialect(official=False)
 PNG = Base64Source("image/png", "AA==")
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 CALL = ToolUseBlock("c1", "f", {"city": "\u5317\u4eac"})
@@ -209,14 +210,14 @@ def test_messages_on_the_wire(case: str) -> None:
 
 
 def test_thinking_goes_back_to_servers_that_want_it() -> None:
-    dialect = Dialect(official=False, reasoning=True)
+    profile = GENERIC.but(reasoning="always")
     details = [{"type": "reasoning.encrypted", "data": "AA"}]
     messages = [
         Msg.assistant([ThinkingBlock("x"), ThinkingBlock("y"), CALL]),
         Msg.assistant([ThinkingBlock("x", metadata={"reasoning_details": details}), TextBlock("a")]),
         Msg.assistant(ThinkingBlock("only")),
     ]
-    assert format_messages(messages, dialect) == [
+    assert format_messages(messages, profile) == [
         {"role": "assistant", "content": None, "tool_calls": [WIRE_CALL], "reasoning_content": "xy"},
         UNANSWERED,
         {"role": "assistant", "content": "a", "reasoning_details": details},
@@ -224,10 +225,10 @@ def test_thinking_goes_back_to_servers_that_want_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(("dialect", "sent"), [(OPENAI, False), (COMPATIBLE, True)])
-def test_a_gateways_signature_goes_back_to_it_and_not_to_openai(dialect: Dialect, sent: bool) -> None:
+@pytest.mark.parametrize(("profile", "sent"), [(OPENAI, False), (GENERIC, True)])
+def test_a_gateways_signature_goes_back_to_it_and_not_to_openai(profile: Profile, sent: bool) -> None:
     extra = {"google": {"thought_signature": "s"}}
-    wire, _ = format_messages([Msg.assistant(ToolUseBlock("c", "f", metadata={"extra_content": extra}))], dialect)
+    wire, _ = format_messages([Msg.assistant(ToolUseBlock("c", "f", metadata={"extra_content": extra}))], profile)
     (call,) = wire["tool_calls"]  # pyright: ignore
     assert ("extra_content" in call) is sent
 
@@ -246,7 +247,7 @@ def test_files_are_sent_as_data_with_their_names(tmp_path) -> None:
 
 def test_video_goes_to_compatible_servers_only() -> None:
     message = Msg.user(VideoBlock(URLSource("https://x/y.mp4")))
-    (wire,) = format_messages([message], COMPATIBLE)
+    (wire,) = format_messages([message], GENERIC)
     assert wire["content"] == [{"type": "video_url", "video_url": {"url": "https://x/y.mp4"}}]
     with pytest.raises(InvalidInputError, match="base_url"):
         format_messages([message], OPENAI)
@@ -323,9 +324,9 @@ STRICT = ToolSchema("g", "does g", {}, strict=True)
 
 
 def body(
-    options: GenerateOptions, *tools: ToolSchema, stream: bool = False, dialect: Dialect = OPENAI
+    options: GenerateOptions, *tools: ToolSchema, stream: bool = False, profile: Profile = OPENAI
 ) -> dict[str, object]:
-    made = format_request("m", [Msg.user("hi")], tools, options, stream=stream, dialect=dialect)
+    made = format_request("m", [Msg.user("hi")], tools, options, stream=stream, profile=profile)
     assert (made.pop("model"), made.pop("messages"), made.pop("stream")) == (
         "m",
         [{"role": "user", "content": "hi"}],
@@ -363,8 +364,8 @@ def test_options_on_the_wire(options: GenerateOptions, fields: dict[str, object]
 
 
 def test_compatible_servers_get_the_old_name_of_the_limit() -> None:
-    assert body(GenerateOptions(max_tokens=5), dialect=COMPATIBLE) == {"max_tokens": 5}
-    assert body(GenerateOptions(max_completion_tokens=5), dialect=COMPATIBLE) == {"max_completion_tokens": 5}
+    assert body(GenerateOptions(max_tokens=5), profile=GENERIC) == {"max_tokens": 5}
+    assert body(GenerateOptions(max_completion_tokens=5), profile=GENERIC) == {"max_completion_tokens": 5}
 
 
 def test_a_stream_asks_for_its_usage() -> None:

@@ -1,29 +1,40 @@
-"""Where requests go: base URL, key and query -> the URL and headers of a Chat Completions endpoint."""
+"""Where requests go: profile, base URL, key and query -> the URL and headers of a Chat Completions endpoint."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlunsplit
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.model.address import base_parts, secret, url_with
+from agentscope_rx.model.openai.profile import Profile
+from agentscope_rx.model.openai.profiles import OPENAI, profile_named, profile_of
 
-OPENAI_BASE_URL = "https://api.openai.com/v1"
-_PATH = "/chat/completions"
+_EXAMPLE = "https://api.openai.com/v1"
+CHAT = "/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server. `official` is OpenAI itself."""
+    """A server: its ways, the address of its endpoint, and the header with its key."""
 
-    url: str
-    official: bool
+    profile: Profile
+    parts: SplitResult = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, base_url: str | None, api_key: str | None) -> Endpoint:
-        """The endpoint under a base URL, `/chat/completions` appended and nothing else.
+    def of(
+        cls,
+        base_url: str | None,
+        api_key: str | None,
+        *,
+        profile: Profile | str | None = None,
+        model: str = "",
+        path: str = CHAT,
+    ) -> Endpoint:
+        """The endpoint under a base URL, its path appended and nothing else.
 
         | base_url                              | requests go to                                          |
         |---------------------------------------|---------------------------------------------------------|
@@ -33,37 +44,68 @@ class Endpoint:
         | `https://host/x?api-version=1`        | `https://host/x/chat/completions?api-version=1`         |
         | `https://host/v1/chat/completions`    | itself                                                  |
 
-        What is not given comes from OPENAI_BASE_URL and OPENAI_API_KEY; an empty key sends none.
+        A profile that is not given is guessed from the host. What else is not given comes from the profile and its
+        environment variable; with OpenAI, servers that are not known, and where OPENAI_BASE_URL names the server, from
+        OPENAI_BASE_URL and OPENAI_API_KEY. (A key of OpenAI's is not sent to another known vendor.) Azure: see `azure`.
         """
-        base = (base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_BASE_URL).strip()
-        key = (os.environ.get("OPENAI_API_KEY", "") if api_key is None else api_key).strip()
-        try:
-            parts = urlsplit(base)
-            host = parts.hostname
-        except ValueError as error:
-            raise ConfigurationError(f"base_url {base!r} is not a URL: {error}") from error
-        if parts.scheme not in ("http", "https") or not host:
-            raise ConfigurationError(f"base_url must be an http(s) URL such as {OPENAI_BASE_URL!r}, not {base!r}.")
-        if key and not (key.isascii() and key.isprintable()):
-            raise ConfigurationError("The API key has characters that a header cannot carry; was it copied whole?")
-        official = host == "api.openai.com" or host.endswith(".api.openai.com")
-        if official and not key:
+        known = profile_named(profile) if isinstance(profile, str) else profile
+        named = os.environ.get("OPENAI_BASE_URL") if known is None or known.name in ("openai", "generic") else None
+        base = base_url or named or (known or OPENAI).base_url
+        if known is not None and known.auth == "api-key":
+            base = base or os.environ.get("AZURE_OPENAI_ENDPOINT")
+        if not base:
+            name = (known or OPENAI).name
+            raise ConfigurationError(f"The profile {name!r} has no address of its own: pass base_url.")
+        parts = base_parts(base, _EXAMPLE)
+        known = known or profile_of(parts.hostname or "")
+        variables = [known.key] if known.key else []
+        if not base_url and named:
+            variables.append("OPENAI_API_KEY")
+        key = secret(api_key, *variables)
+        if known.needs_key and not key and not (api_key is not None and known.auth == "api-key"):
             raise ConfigurationError(
-                "No API key for OpenAI. Pass api_key=..., or set the environment variable OPENAI_API_KEY. "
+                f"No API key for {known.title}. Pass api_key=..., or set the environment variable {known.key}. "
                 "(For another server pass base_url=... or set OPENAI_BASE_URL; then no key is needed.)"
             )
-        path = parts.path.rstrip("/").removesuffix(_PATH)
-        return cls(urlunsplit((parts.scheme, parts.netloc, path + _PATH, parts.query, "")), official, key or None)
+        if known.name == "azure":
+            parts = azure(parts, model)
+        return cls(known, parts._replace(path=parts.path.removesuffix(path) + path), key)
+
+    @property
+    def url(self) -> str:
+        """The address that requests go to."""
+        return urlunsplit(self.parts)
 
     def url_with(self, query: Mapping[str, str]) -> str:
         """The URL with these query parameters in place of its own of the same names."""
-        if not query:
-            return self.url
-        parts = urlsplit(self.url)
-        kept = [(name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if name not in query]
-        return urlunsplit(parts._replace(query=urlencode([*kept, *query.items()])))
+        return url_with(self.parts, self.parts.path, query) if query else self.url
 
     def headers_with(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The authorization, and these headers over it."""
         given = {name.lower(): value for name, value in headers.items()}
-        return {"authorization": f"Bearer {self.api_key}", **given} if self.api_key else given
+        if not self.api_key:
+            return given
+        if self.profile.auth == "api-key":
+            return {"api-key": self.api_key, **given}
+        return {"authorization": f"Bearer {self.api_key}", **given}
+
+
+def azure(parts: SplitResult, deployment: str) -> SplitResult:
+    """The base of a deployment at Azure; the version is in the query of base_url, or in OPENAI_API_VERSION.
+
+    | base_url                        | version   | base                               |
+    |---------------------------------|-----------|------------------------------------|
+    | `https://name.openai.azure.com` | given     | `/openai/deployments/{deployment}` |
+    | `https://name.openai.azure.com` | not given | `/openai/v1`, which needs none     |
+    | with a path of its own          |           | itself                             |
+    """
+    versions = [value for name, value in parse_qsl(parts.query) if name == "api-version"]
+    version = versions[0] if versions else os.environ.get("OPENAI_API_VERSION")
+    if parts.path.removesuffix("/openai"):
+        if "/deployments/" in parts.path and version and not versions:
+            return parts._replace(query=f"api-version={quote(version)}")
+        return parts
+    if version is None:
+        return parts._replace(path="/openai/v1")
+    query = parts.query if versions else f"api-version={quote(version)}"
+    return parts._replace(path=f"/openai/deployments/{quote(deployment, safe='')}", query=query)

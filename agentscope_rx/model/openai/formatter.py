@@ -1,22 +1,23 @@
 """Messages, tools and options -> the body of a Chat Completions request. Pure; media files must be read already.
 
-| message   | on the wire                                                                                         |
-|-----------|-----------------------------------------------------------------------------------------------------|
-| system    | `system` with its text                                                                              |
-| user      | `user`: text as a string; with media, parts in their order                                          |
-| assistant | `assistant`: text, `tool_calls` with the arguments encoded from `input`; no thinking unless wanted  |
-| tool      | one `tool` message for each result, wherever a ToolResultBlock stands; one that says so for a call  |
-|           | that has none, such as another agent's that waits for approval                                      |
+| message   | on the wire                                                                                           |
+|-----------|-------------------------------------------------------------------------------------------------------|
+| system    | `system` with its text                                                                                |
+| user      | `user`: text as a string; with media, parts in their order                                            |
+| assistant | `assistant`: text, `tool_calls` with the arguments encoded from `input`; thinking as the profile says |
+| tool      | one `tool` message for each result, wherever a ToolResultBlock stands; one that says so for a call    |
+|           | that has none, such as another agent's that waits for approval                                        |
 
 The wire takes no media in tool and assistant messages: they follow in a user message, after the run of tool messages
-that must not be interrupted. A message with nothing to say is left out. What cannot be said is `InvalidInputError`.
+that must not be interrupted. A message with nothing to say is left out. A message whose metadata has `cache_control`
+(True, or the mark itself) is marked where the server's cache takes marks, and only there: others keep what they like.
+What a profile's quirks ask for is put in last, by `model.openai.quirks`. What cannot be said is `InvalidInputError`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
@@ -31,7 +32,11 @@ from agentscope_rx.message import (
     results_first,
 )
 from agentscope_rx.model.media import MediaBlock
+from agentscope_rx.model.names import Names
 from agentscope_rx.model.openai.parts import media_part
+from agentscope_rx.model.openai.profile import Profile
+from agentscope_rx.model.openai.profiles import OPENAI
+from agentscope_rx.model.openai.quirks import with_quirks
 from agentscope_rx.model.openai.reasoning import DETAILS
 from agentscope_rx.model.wire import NO_RESULT, encode_json
 
@@ -41,25 +46,18 @@ _NOT_IN_NAMES = re.compile(r"[\s<|\\/>]+")
 MAX_NAME = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What the server at the other end takes beyond, or instead of, OpenAI's own schema.
-
-    `official` is OpenAI itself, which refuses fields that it does not know; `reasoning` sends thinking back.
-    """
-
-    official: bool = True
-    reasoning: bool = False
+CACHE = "cache_control"
+"""The key of a message's metadata that asks for a cache mark at its end: True, or the mark as the wire has it."""
 
 
-def format_messages(messages: Sequence[Msg], dialect: Dialect) -> list[WireMessage]:
+def format_messages(messages: Sequence[Msg], profile: Profile = OPENAI) -> list[WireMessage]:
     """The wire's messages, in order; what came between calls and their results comes after them."""
     answered = {result.id for message in messages for result in message.tool_results}
-    formatted = _Conversation(dialect, answered)
+    formatted = _Conversation(profile, answered, None if profile.names else Names(messages))
     for message in results_first(messages):
         formatted.add(message)
     formatted.promote()
-    return formatted.wire
+    return with_quirks(formatted.wire, profile.quirks)
 
 
 def wire_name(message: Msg) -> str | None:
@@ -73,11 +71,12 @@ def wire_name(message: Msg) -> str | None:
 class _Conversation:
     """The wire's messages so far, and the media that wait for the end of a run of tool messages."""
 
-    __slots__ = ("_answered", "_dialect", "_promoted", "wire")
+    __slots__ = ("_answered", "_names", "_profile", "_promoted", "wire")
 
-    def __init__(self, dialect: Dialect, answered: Collection[str]) -> None:
-        self._dialect = dialect
+    def __init__(self, profile: Profile, answered: Collection[str], names: Names | None) -> None:
+        self._profile = profile
         self._answered = answered
+        self._names = names
         self._promoted: list[WireMessage] = []
         self.wire: list[WireMessage] = []
 
@@ -105,23 +104,23 @@ class _Conversation:
     def _system_or_user(self, message: Msg, said: Sequence[ContentBlock]) -> None:
         role = message.role.value
         media = [block for block in said if not isinstance(block, TextBlock)]
+        spoken = self._spoken(message)
         if not media:
-            content: object = message.text
+            content: object = spoken + message.text if message.text else ""
         elif message.role is MsgRole.SYSTEM:
             raise InvalidInputError(f"A system message can hold text only, not a {media[0].type} block.")
         else:
-            content = [self._part(block, role) for block in said]
+            content = [self._part(block, role) for block in ([TextBlock(spoken.rstrip())] if spoken else []) + [*said]]
         if content:
             self._append(message, {"role": role, "content": content})
 
     def _assistant(self, message: Msg, said: Sequence[ContentBlock]) -> None:
-        text = message.text
+        text = self._spoken(message) + message.text if message.text else ""
         wire: WireMessage = {"role": "assistant", "content": text or None}
         calls = [self._call(block) for block in said if isinstance(block, ToolUseBlock)]
         if calls:
             wire["tool_calls"] = calls
-        if self._dialect.reasoning:
-            wire |= _reasoning(message.blocks(ThinkingBlock))
+        wire |= self._thinking(message.blocks(ThinkingBlock), calls=bool(calls))
         if len(wire) > 2 or text:
             self.promote()
             self._append(message, wire)
@@ -132,20 +131,24 @@ class _Conversation:
 
     def _results(self, results: Iterable[ToolResultBlock]) -> None:
         for result in results:
-            self.wire.append({"role": "tool", "tool_call_id": result.id, "content": _result_text(result)})
             media = [block for block in result.output if isinstance(block, MediaBlock)]
+            content: object = _result_text(result)
+            if media and "media_in_results" in self._profile.quirks:
+                content = [self._part(block, "tool") for block in result.output]
+                media = []
+            self.wire.append({"role": "tool", "tool_call_id": result.id, "content": content})
             self._put_off(media, f"Media of the result of {result.name} ({result.id}):")
 
     def _put_off(self, media: Sequence[MediaBlock], title: str) -> None:
         if media:
             self._promoted.append({"type": "text", "text": title})
-            self._promoted += [media_part(block, official=self._dialect.official) for block in media]
+            self._promoted += [media_part(block, self._profile) for block in media]
 
     def _part(self, block: ContentBlock, role: str) -> WireMessage:
         if isinstance(block, TextBlock):
             return {"type": "text", "text": block.text}
         if isinstance(block, MediaBlock):
-            return media_part(block, official=self._dialect.official)
+            return media_part(block, self._profile)
         raise InvalidInputError(f"A {role} message cannot hold a {block.type} block.")
 
     def _call(self, block: ToolUseBlock) -> WireMessage:
@@ -153,13 +156,39 @@ class _Conversation:
         function = {"name": block.name, "arguments": encode_json(block.input)}
         call: WireMessage = {"id": block.id, "type": "function", "function": function}
         extra = block.metadata.get("extra_content")
-        if extra and not self._dialect.official:
+        if extra and self._profile.extras:
             call["extra_content"] = extra
         return call
 
     def _append(self, message: Msg, wire: WireMessage) -> None:
-        name = wire_name(message)
+        name = wire_name(message) if self._names is None else None
+        asked = message.metadata.get(CACHE) if self._profile.cache_marks else None
+        if asked:
+            _mark(wire, asked)
         self.wire.append({**wire, "name": name} if name else wire)
+
+    def _spoken(self, message: Msg) -> str:
+        """Who speaks, where there is no field for it."""
+        name = self._names.of(message) if self._names is not None else None
+        return f"{name}: " if name else ""
+
+    def _thinking(self, thoughts: Sequence[ThinkingBlock], *, calls: bool) -> WireMessage:
+        wanted = self._profile.reasoning
+        if wanted == "never" or (wanted == "calls" and not calls):
+            return {}
+        fields = _reasoning(thoughts)
+        # where calls without their thinking are refused, one that had none (another model's) has an empty one
+        return fields or ({"reasoning_content": ""} if wanted == "calls" else {})
+
+
+def _mark(wire: WireMessage, asked: object) -> None:
+    """Put a cache mark on the last part of a message, which must be a part for it."""
+    content = wire.get("content")
+    if isinstance(content, str) and content:
+        wire["content"] = content = [{"type": "text", "text": content}]
+    if isinstance(content, list):
+        parts = cast("list[WireMessage]", content)
+        parts[-1] = {**parts[-1], CACHE: asked if isinstance(asked, Mapping) else {"type": "ephemeral"}}
 
 
 def _result_text(result: ToolResultBlock) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.http_model import Exchange, HttpChatModel
 from agentscope_rx.model.openai.endpoint import Endpoint
-from agentscope_rx.model.openai.formatter import Dialect
+from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.reader import DONE, AnswerReader
-from agentscope_rx.model.openai.request import check_options, format_request
+from agentscope_rx.model.openai.request import format_request, special_fields
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.transport import HttpRequest, Transport
 from agentscope_rx.model.wire import encode_json
@@ -21,11 +21,12 @@ from agentscope_rx.model.wire import encode_json
 class OpenAIChatModel(HttpChatModel):
     """A model behind Chat Completions. One object works in any number of event loops, and for any number of calls.
 
-    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; see `Endpoint.of` for what
-    is made of a base URL. Only OpenAI itself must have a key. `stream=False` asks for the answer in one piece.
-    `send_reasoning` gives earlier thinking back to servers that want it (DeepSeek, OpenRouter); OpenAI refuses it.
-    `native_output` says whether `response_format` holds answers to a JSON schema; unless given, only OpenAI itself is
-    taken to do so. `transport` brings one's own proxy or certificates: `Transport(HttpConfig(proxy=...))`.
+    `profile` names the server's ways ("deepseek", "groq", ...: see `profiles`), or is a `Profile` of one's own; not
+    given, it is guessed from the host of `base_url`, and a server that is not known is "generic". The address and the
+    key come from the profile, the key from its environment variable, when not given; see `Endpoint.of`. `stream=False`
+    asks for the answer in one piece. `send_reasoning` and `native_output` overrule the profile: whether earlier
+    thinking goes back, and whether `response_format` holds answers to a JSON schema. `transport` brings one's own proxy
+    or certificates: `Transport(HttpConfig(proxy=...))`.
     """
 
     provider = "openai"
@@ -36,8 +37,9 @@ class OpenAIChatModel(HttpChatModel):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
+        profile: Profile | str | None = None,
         stream: bool = True,
-        send_reasoning: bool = False,
+        send_reasoning: bool | None = None,
         native_output: bool | None = None,
         options: GenerateOptions | None = None,
         execution_config: ExecutionConfig | None = None,
@@ -46,18 +48,26 @@ class OpenAIChatModel(HttpChatModel):
         super().__init__(
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
-        check_options(self.options)
-        self.endpoint = Endpoint.of(base_url, api_key)
-        if self.endpoint.official if native_output is None else native_output:
+        self.endpoint = Endpoint.of(base_url, api_key, profile=profile, model=model_name)
+        self.profile = overruled(self.endpoint.profile, send_reasoning, native_output)
+        special_fields(self.options, self.profile)
+        self.provider = "openai" if self.profile.name == "generic" else self.profile.name
+        if self.profile.native_output:
             self.output_modes = frozenset(("native", "tool", "prompted"))
-        self._dialect = Dialect(official=self.endpoint.official, reasoning=send_reasoning)
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         wanted = self.wants_stream(options)
-        body = format_request(self.model_name, messages, tools, options, stream=wanted, dialect=self._dialect)
+        body = format_request(self.model_name, messages, tools, options, stream=wanted, profile=self.profile)
         request = HttpRequest(
             self.endpoint.url_with(options.additional_query_params),
             encode_json(body).encode("utf-8", "replace"),
             self.endpoint.headers_with(options.additional_headers),
         )
         return Exchange(request, AnswerReader, streams=bool(body.get("stream")), until=DONE)
+
+
+def overruled(profile: Profile, send_reasoning: bool | None, native_output: bool | None) -> Profile:
+    """The profile, with what its user knows better."""
+    if send_reasoning is not None:
+        profile = profile.but(reasoning="always" if send_reasoning else "never")
+    return profile if native_output is None else profile.but(native_output=native_output)

@@ -1,11 +1,13 @@
-"""Media blocks as parts of a user message's content.
+"""Media blocks as parts of a message's content, as the server at the other end takes them.
 
-| block      | part          | source                                                                        |
-|------------|---------------|-------------------------------------------------------------------------------|
-| ImageBlock | `image_url`   | web address, `data:` URL, base64 (as a data URL)                              |
-| AudioBlock | `input_audio` | base64 of wav or mp3; a web address must be fetched by the caller             |
-| VideoBlock | `video_url`   | as an image, with compatible servers only                                     |
-| FileBlock  | `file`        | base64 (as a data URL); a web address must be fetched by the caller           |
+| block      | part                           | source                                                          |
+|------------|--------------------------------|-----------------------------------------------------------------|
+| ImageBlock | `image_url`                    | web address, `data:` URL, base64 (as a data URL)                |
+| AudioBlock | `input_audio`                  | base64 of wav or mp3; a web address where the profile says so   |
+| VideoBlock | `video_url`; `video` of frames | as an image, where the profile says so                          |
+| FileBlock  | `file` or `document_url`       | base64 (as a data URL); a web address where the profile says so |
+
+What the server does not take is `InvalidInputError`, which says what to do instead.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from __future__ import annotations
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, FramesSource, ImageBlock, Source, VideoBlock
 from agentscope_rx.model.media import MediaBlock, local_path
+from agentscope_rx.model.openai.profile import Profile
+
+Part = dict[str, object]
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -24,27 +29,21 @@ _AUDIO_FORMATS = {
 }
 
 
-def media_part(block: MediaBlock, *, official: bool) -> dict[str, object]:
+def media_part(block: MediaBlock, profile: Profile) -> Part:
     """The part for a block; `InvalidInputError` says what to do about one that the server does not take."""
     match block:
         case ImageBlock():
-            return {"type": "image_url", "image_url": {"url": _url(block.source)}}
+            return _image(block.source, profile)
         case AudioBlock():
-            return {"type": "input_audio", "input_audio": _audio(block.source)}
+            return {"type": "input_audio", "input_audio": _audio(block.source, profile)}
         case VideoBlock():
-            if official:
-                raise InvalidInputError(
-                    "OpenAI takes no video. Send some of its frames as ImageBlocks, or use a compatible server that "
-                    "takes video_url (base_url=...)."
-                )
-            if isinstance(block.source, FramesSource):
-                raise InvalidInputError("Chat Completions takes a video whole: send its frames as ImageBlocks instead.")
-            return {"type": "video_url", "video_url": {"url": _url(block.source)}}
+            return _video(block, profile)
         case FileBlock():
-            return {"type": "file", "file": {"filename": block.name or "file", "file_data": _data(block.source)}}
+            return _file(block, profile)
 
 
-def _url(source: Source) -> str:
+def url_of(source: Source) -> str:
+    """A web address or a `data:` URL."""
     if isinstance(source, Base64Source):
         return f"data:{source.media_type};base64,{source.data}"
     if local_path(source) is not None:
@@ -52,27 +51,70 @@ def _url(source: Source) -> str:
     return source.url
 
 
-def _data(source: Source) -> str:
-    url = _url(source)
+def data_of(source: Source, kind: str, example: str) -> str:
+    """A `data:` URL; `InvalidInputError` for an address."""
+    url = url_of(source)
     if not url.startswith("data:"):
         raise InvalidInputError(
-            f"A file is sent as data, not as an address ({url[:80]}). Fetch it, and use Base64Source.of(data, "
-            "'application/pdf') or a local file."
+            f"{kind} is sent as data, not as an address ({url[:80]}). Fetch it, and use Base64Source.of(data, "
+            f"{example!r}) or a local file."
         )
     return url
 
 
-def _audio(source: Source) -> dict[str, object]:
-    if not isinstance(source, Base64Source):
-        url = source.url
-        if not url.startswith("data:") or ";base64," not in url:
-            raise InvalidInputError(
-                f"Audio is sent as data, not as an address ({url[:80]}). Fetch it, and use Base64Source.of(data, "
-                "'audio/wav') or a local file."
-            )
-        media_type, _, data = url.removeprefix("data:").partition(";base64,")
-        source = Base64Source(media_type.partition(";")[0], data)
-    form = _AUDIO_FORMATS.get(source.media_type.partition(";")[0].strip().lower())
+def _image(source: Source, profile: Profile) -> Part:
+    if profile.images is None:
+        raise InvalidInputError(f"{profile.title} takes no images. Say in words what is in them, or use another model.")
+    url = url_of(source) if profile.images == "any" else data_of(source, "An image", "image/png")
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _video(block: VideoBlock, profile: Profile) -> Part:
+    if not profile.video:
+        raise InvalidInputError(
+            f"{profile.title} takes no video. Send some of its frames as ImageBlocks, or use a compatible server that "
+            "takes video_url (base_url=...)."
+        )
+    source = block.source
+    if not isinstance(source, FramesSource):
+        return {"type": "video_url", "video_url": {"url": url_of(source)}}
+    if "video_frames" not in profile.quirks:
+        raise InvalidInputError(f"{profile.title} takes a video whole: send its frames as ImageBlocks instead.")
+    part: Part = {"type": "video", "video": [url_of(frame) for frame in source.frames]}
+    return part if block.fps is None else {**part, "fps": block.fps}
+
+
+def _file(block: FileBlock, profile: Profile) -> Part:
+    if profile.files is None:
+        raise InvalidInputError(f"{profile.title} takes no files. Send their text, or pages as ImageBlocks.")
+    if profile.files == "document":
+        name = {"document_name": block.name} if block.name else {}
+        return {"type": "document_url", "document_url": url_of(block.source), **name}
+    source = block.source
+    data = url_of(source) if profile.files == "any" else data_of(source, "A file", "application/pdf")
+    return {"type": "file", "file": {"filename": block.name or "file", "file_data": data}}
+
+
+def _audio(source: Source, profile: Profile) -> object:
+    if profile.audio is None:
+        raise InvalidInputError(f"{profile.title} takes no audio. Send what is said as text, or use another model.")
+    if profile.audio == "plain":
+        return source.data if isinstance(source, Base64Source) else url_of(source)
+    if profile.audio == "url":
+        url = url_of(source)
+        form = _AUDIO_FORMATS.get(_media_type(source))
+        return {"data": url, "format": form} if form else {"data": url}
+    media_type, _, data = data_of(source, "Audio", "audio/wav").removeprefix("data:").partition(";base64,")
+    if not data:
+        raise InvalidInputError("Audio in a data: URL must be base64.")
+    form = _AUDIO_FORMATS.get(media_type.partition(";")[0].strip().lower())
     if form is None:
-        raise InvalidInputError(f"Audio must be wav or mp3, not {source.media_type}; convert it first.")
-    return {"data": source.data, "format": form}
+        raise InvalidInputError(f"Audio must be wav or mp3, not {media_type}; convert it first.")
+    return {"data": data, "format": form}
+
+
+def _media_type(source: Source) -> str:
+    if isinstance(source, Base64Source):
+        return source.media_type.partition(";")[0].strip().lower()
+    end = source.url.partition("?")[0].rpartition(".")[2].lower()
+    return {"wav": "audio/wav", "mp3": "audio/mpeg"}.get(end, "")
