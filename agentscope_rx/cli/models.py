@@ -4,6 +4,7 @@
 |---------------|--------------------|--------------------------------------------------------------------|
 | `openai:NAME` |                    | NAME at `--base-url`, else at OPENAI_BASE_URL, else at OpenAI      |
 | `local:NAME`  |                    | the embedded model                                                 |
+| `other:NAME`  |                    | NAME of that provider (see `model.registry`), at `--base-url`      |
 |               | OPENAI_BASE_URL    | OPENAI_MODEL there (`--base-url` counts as the same)               |
 |               | OPENAI_API_KEY     | OPENAI_MODEL at OpenAI, or a default                               |
 |               | neither            | the embedded model                                                 |
@@ -16,12 +17,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.model import ChatModel, ExecutionConfig, OpenAIChatModel
-from agentscope_rx.model.options import is_retryable
+from agentscope_rx.model import ChatModel, ExecutionConfig
+from agentscope_rx.model.registry import LOCAL_MODEL, REGISTRY
+from agentscope_rx.model.retryable import is_retryable
 
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
-LOCAL_MODEL = "smollm2"
-PROVIDERS = ("openai", "local")
 
 
 class Choice(NamedTuple):
@@ -32,19 +32,22 @@ class Choice(NamedTuple):
     base_url: str | None
     why: str | None
 
+    @property
+    def spec(self) -> str:
+        """What the registry calls it."""
+        return f"{self.provider}:{self.name}"
+
     def __str__(self) -> str:
-        return f"{self.provider}:{self.name}" + (f" at {self.base_url}" if self.base_url else "")
+        return self.spec + (f" at {self.base_url}" if self.base_url else "")
 
 
 def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> Choice:
     """The choice that flags and environment amount to; `ConfigurationError` if they name no model that there is."""
     if spec is not None:
-        provider, colon, name = spec.partition(":")
-        if not colon or not name.strip() or provider not in PROVIDERS:
-            raise ConfigurationError(_unknown(spec, provider if colon else None))
+        provider, name = REGISTRY.split(spec)
         if provider == "local" and base_url:
             raise ConfigurationError("--base-url is for servers: use it with --model openai:NAME.")
-        return Choice(provider, name.strip(), base_url, None)
+        return Choice(provider, name, base_url, None)
     key, url, name = (environment.get(f"OPENAI_{each}", "").strip() for each in ("API_KEY", "BASE_URL", "MODEL"))
     if base_url or url:
         where = "--base-url" if base_url else "OPENAI_BASE_URL"
@@ -60,19 +63,17 @@ def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str
 
 def make(choice: Choice, environment: Mapping[str, str]) -> ChatModel:
     """The model; `ConfigurationError` if a key, a package or its weights are missing."""
-    if choice.provider == "openai":
-        if not any((choice.base_url, environment.get("OPENAI_BASE_URL"), environment.get("OPENAI_API_KEY"))):
-            raise ConfigurationError(
-                "There is no API key for OpenAI: set OPENAI_API_KEY. (Another server is named with --base-url URL.)"
-            )
-        config = ExecutionConfig(retry_on=worth_another_attempt)
-        return OpenAIChatModel(choice.name, base_url=choice.base_url, execution_config=config)
-    if choice.name != LOCAL_MODEL:
-        raise ConfigurationError(f"There is one embedded model, local:{LOCAL_MODEL}, and no {choice.name!r}.")
-    # imported when wanted: it needs packages that only an extra brings
-    from agentscope_rx.model.local import LocalChatModel
-
-    return LocalChatModel()
+    if choice.provider == "local":
+        return REGISTRY.model(choice.spec)
+    openai = choice.provider == "openai"
+    if openai and not any((choice.base_url, environment.get("OPENAI_BASE_URL"), environment.get("OPENAI_API_KEY"))):
+        raise ConfigurationError(
+            "There is no API key for OpenAI: set OPENAI_API_KEY. (Another server is named with --base-url URL.)"
+        )
+    options: dict[str, object] = {"execution_config": ExecutionConfig(retry_on=worth_another_attempt)}
+    if choice.base_url:
+        options["base_url"] = choice.base_url
+    return REGISTRY.model(choice.spec, **options)
 
 
 def worth_another_attempt(error: BaseException) -> bool:
@@ -90,15 +91,3 @@ def unreachable(error: BaseException) -> bool:
             return True
         cause = cause.__cause__ or cause.__context__
     return False
-
-
-def _unknown(spec: str, provider: str | None) -> str:
-    if provider is None:
-        return f"--model takes provider:name, such as openai:{spec or DEFAULT_OPENAI_MODEL}, not {spec!r}."
-    if provider in PROVIDERS:
-        return f"--model {spec!r} names a provider but no model, as in {provider}:NAME."
-    known = ", ".join(PROVIDERS)
-    return (
-        f"There is no model provider {provider!r}; known are {known}. "
-        "For a server that speaks OpenAI's protocol use openai:NAME with --base-url URL."
-    )

@@ -20,17 +20,26 @@ from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice
 
 if TYPE_CHECKING:
     from agentscope_rx.model.anthropic.model import AnthropicChatModel
+    from agentscope_rx.model.around import FallbackModel, LimitedModel
+    from agentscope_rx.model.capabilities import Capabilities
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
     from agentscope_rx.model.gemini.model import GeminiChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
+    from agentscope_rx.model.registry import ModelRegistry, model, register_provider
     from agentscope_rx.model.speakers import SeveralSpeakers
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
+    "Capabilities": "agentscope_rx.model.capabilities",
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
+    "FallbackModel": "agentscope_rx.model.around",
     "GeminiChatModel": "agentscope_rx.model.gemini.model",
+    "LimitedModel": "agentscope_rx.model.around",
+    "ModelRegistry": "agentscope_rx.model.registry",
     "OllamaChatModel": "agentscope_rx.model.ollama.model",
     "SeveralSpeakers": "agentscope_rx.model.speakers",
+    "model": "agentscope_rx.model.registry",
+    "register_provider": "agentscope_rx.model.registry",
 }
 
 __all__ = [
@@ -38,13 +47,17 @@ __all__ = [
     "TOOL_DEFAULTS",
     "UNSET",
     "AnthropicChatModel",
+    "Capabilities",
     "ChatModel",
     "ChatResponse",
     "DashScopeChatModel",
     "ExecutionConfig",
+    "FallbackModel",
     "FinishReason",
     "GeminiChatModel",
     "GenerateOptions",
+    "LimitedModel",
+    "ModelRegistry",
     "OllamaChatModel",
     "OpenAIChatModel",
     "RetryNotice",
@@ -52,6 +65,8 @@ __all__ = [
     "ToolChoice",
     "ToolSchema",
     "ToolUseDelta",
+    "model",
+    "register_provider",
 ]
 
 

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, ModelTimeoutError
 from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.capabilities import Capabilities, capabilities_of
 from agentscope_rx.model.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, defer, retry, timeout
@@ -71,6 +72,11 @@ class ChatModel(ABC):
     def model_names(self) -> Sequence[str]:
         """All who may answer."""
         return (self.model_name,)
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """What is known of the model: sizes, and what it takes; None if nothing is."""
+        return capabilities_of(self.provider, self.model_name)
 
     def stream(
         self,

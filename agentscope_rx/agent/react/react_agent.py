@@ -48,6 +48,7 @@ from agentscope_rx.message import Approve, GenerateReason, Msg, ToolResultKind, 
 from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
+from agentscope_rx.model.registry import model as model_named
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
 from agentscope_rx.tool import InvalidArgumentsError, Toolkit
 from agentscope_rx.tool.meta_tool import META_TOOL
@@ -59,6 +60,7 @@ NOT_RUN = "The conversation went on before this call was run; it had no effect."
 class ReActAgent(Agent):
     """An agent that answers by reasoning with a model and acting with tools.
 
+    `model` is a `ChatModel`, or names one: "openai:gpt-5-mini" (see `model.registry`).
     `tools` are functions, `@tool`s, `Tool`s, agents, or objects with `@tool` methods; or hand over a whole
     `toolkit` (copied). `max_iters` bounds the rounds of one call. `generate_options` are asked of the model in
     each; `model_execution_config` and `tool_execution_config` bound and repeat the single attempts; `limits` bound
@@ -74,7 +76,7 @@ class ReActAgent(Agent):
     def __init__(
         self,
         name: str,
-        model: ChatModel,
+        model: ChatModel | str,
         sys_prompt: str | None = None,
         *,
         tools: Iterable[object] | None = None,
@@ -107,9 +109,12 @@ class ReActAgent(Agent):
             state_persistence=state_persistence,
             shutdown=shutdown,
         )
+        if isinstance(model, str):
+            model = model_named(model)
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
-                f"ReActAgent needs a model, such as OpenAIChatModel('gpt-5-mini'), not {model!r:.60}."
+                "ReActAgent needs a model, such as OpenAIChatModel('gpt-5-mini') or 'openai:gpt-5-mini', not "
+                f"{model!r:.60}."
             )
         if not isinstance(max_iters, int) or isinstance(max_iters, bool) or max_iters < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_iters must be a whole number of at least 1, not {max_iters!r}.")

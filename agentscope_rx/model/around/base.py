@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.capabilities import Capabilities
 from agentscope_rx.model.chat_model import ChatModel, OutputSupport
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse
@@ -44,6 +45,10 @@ class InnerModel(ChatModel):
     @property
     def model_names(self) -> Sequence[str]:
         return self.model.model_names
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        return self.model.capabilities
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"

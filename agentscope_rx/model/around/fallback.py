@@ -31,6 +31,7 @@ from agentscope_rx.errors import (
 from agentscope_rx.message import ThinkingBlock
 from agentscope_rx.message.msg import Msg, MsgRole
 from agentscope_rx.model.around.base import check_model
+from agentscope_rx.model.capabilities import Capabilities, common
 from agentscope_rx.model.chat_model import ChatModel, overall_deadline
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.options import GenerateOptions, ToolSchema, check_after_content
@@ -85,6 +86,11 @@ class FallbackModel(ChatModel):
     @property
     def model_names(self) -> Sequence[str]:
         return tuple(name for model in self.models for name in model.model_names)
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """What all have in common."""
+        return common(model.capabilities for model in self.models)
 
     def stream(
         self,
