@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from agentscope_rx.model.capabilities import Capabilities
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.openai.model import OpenAIChatModel
 from agentscope_rx.model.options import (
@@ -21,7 +22,6 @@ from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice
 if TYPE_CHECKING:
     from agentscope_rx.model.anthropic.model import AnthropicChatModel
     from agentscope_rx.model.around import FallbackModel, LimitedModel
-    from agentscope_rx.model.capabilities import Capabilities
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
     from agentscope_rx.model.gemini.model import GeminiChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
-    "Capabilities": "agentscope_rx.model.capabilities",
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
     "FallbackModel": "agentscope_rx.model.around",
     "GeminiChatModel": "agentscope_rx.model.gemini.model",

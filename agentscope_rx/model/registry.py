@@ -32,8 +32,18 @@ GROUP = "agentscope_rx.models"
 
 LOCAL_MODEL = "smollm2"
 
-PROFILES = tuple(
-    ["azure", "deepseek", "glm", "groq", "llama.cpp", "mistral", "moonshot", "openrouter", "qwen", "vllm", "xai"]
+PROFILES = (
+    "azure",
+    "deepseek",
+    "glm",
+    "groq",
+    "llama.cpp",
+    "mistral",
+    "moonshot",
+    "openrouter",
+    "qwen",
+    "vllm",
+    "xai",
 )
 """The servers of OpenAI's protocol that go by a name of their own (see `model.openai.profiles`)."""
 

@@ -40,7 +40,7 @@ def remind(event: PreReasoningEvent) -> None:
     ("arguments", "says"),
     [
         ({"model": None}, "needs a model, such as"),
-        ({"model": "gpt-5"}, "needs a model, such as"),
+        ({"model": "gpt-5"}, "A model is named provider:name, such as"),
         ({"name": " "}, "needs a name"),
         ({"sys_prompt": Msg.system("Hi")}, "sys_prompt must be a str"),
         ({"max_iters": 0}, "max_iters must be a whole number of at least 1"),

@@ -48,7 +48,6 @@ from agentscope_rx.message import Approve, GenerateReason, Msg, ToolResultKind, 
 from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.model.registry import model as model_named
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
 from agentscope_rx.tool import InvalidArgumentsError, Toolkit
 from agentscope_rx.tool.meta_tool import META_TOOL
@@ -110,6 +109,8 @@ class ReActAgent(Agent):
             shutdown=shutdown,
         )
         if isinstance(model, str):
+            from agentscope_rx.model import model as model_named
+
             model = model_named(model)
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
