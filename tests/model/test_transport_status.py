@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from agentscope_rx.errors import BadRequestError, ContextOverflowError, ModelHTTPError, RateLimitError, ServerError
+from agentscope_rx.errors import (
+    AuthenticationError,
+    BadRequestError,
+    ContextOverflowError,
+    ModelHTTPError,
+    NotFoundError,
+    OverloadedError,
+    PermissionDeniedError,
+    RateLimitError,
+    ServerError,
+)
 from agentscope_rx.model.retryable import retry_after
 from agentscope_rx.model.transport.status import answered_error, http_error
 
@@ -126,3 +136,145 @@ def test_the_body_may_be_an_event_and_names_the_request() -> None:
     error = http_error(400, f"id:1\nevent:error\n:HTTP_STATUS/400\ndata:{data}\n\n")
     assert (str(error), error.code, error.request_id) == ("HTTP 400: no", "InvalidParameter", "r1")
     assert http_error(400, data, {"x-request-id": "r2"}).request_id == "r2"
+
+
+# --- the vendors ---------------------------------------------------------------------------------------------------
+
+
+def openai(message: str, code: str | None, type: str | None = "invalid_request_error") -> dict[str, object]:
+    return {"error": {"message": message, "type": type, "param": None, "code": code}}
+
+
+def anthropic(message: str, type: str) -> dict[str, object]:
+    return {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_1"}
+
+
+def gemini(status: int, message: str, code: str, *details: dict[str, object]) -> dict[str, object]:
+    return {"error": {"code": status, "message": message, "status": code, "details": list(details)}}
+
+
+def dashscope(message: str, code: str) -> dict[str, object]:
+    return {"code": code, "message": message, "request_id": "req_1"}
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}
+WRONG_KEY = {
+    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+    "reason": "API_KEY_INVALID",
+    "domain": "googleapis.com",
+}
+NO_SUBSCRIPTION = "Access denied due to invalid subscription key or wrong API endpoint."
+
+VENDORS = [
+    # OpenAI, and what speaks its protocol
+    (401, openai("Incorrect API key provided: sk-x.", "invalid_api_key"), AuthenticationError, "invalid_api_key"),
+    (403, openai("Country not supported", "unsupported_country_region_territory", "request_forbidden"),
+     PermissionDeniedError, "unsupported_country_region_territory"),
+    (404, openai("The model `x` does not exist", "model_not_found"), NotFoundError, "model_not_found"),
+    (400, openai("Unknown parameter: 'x'.", "unknown_parameter"), BadRequestError, "unknown_parameter"),
+    (422, {"detail": [{"loc": ["body", "x"], "msg": "field required"}]}, BadRequestError, None),
+    (400, openai("This model's maximum context length is 128000 tokens.", "context_length_exceeded"),
+     ContextOverflowError, "context_length_exceeded"),
+    (400, openai("Your input exceeds the context window of this model.", "context_length_exceeded"),
+     ContextOverflowError, "context_length_exceeded"),
+    (429, openai("Rate limit reached for gpt", "rate_limit_exceeded", "tokens"), RateLimitError, "rate_limit_exceeded"),
+    (500, openai("The server had an error", None, "server_error"), ServerError, "server_error"),
+    (503, openai("The engine is currently overloaded", None, "service_unavailable"),
+     OverloadedError, "service_unavailable"),
+    # Azure
+    (401, {"statusCode": 401, "message": "Unauthorized. Access token is missing."}, AuthenticationError, None),
+    (401, {"error": {"code": "401", "message": NO_SUBSCRIPTION}}, AuthenticationError, "401"),
+    (404, {"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}},
+     NotFoundError, "DeploymentNotFound"),
+    (429, {"error": {"code": "RateLimitReached", "message": "Please retry after 8 seconds."}},
+     RateLimitError, "RateLimitReached"),
+    (400, {"error": {"message": "The response was filtered", "type": None, "param": "prompt", "code": "content_filter",
+                     "status": 400, "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+     BadRequestError, "content_filter"),
+    # Anthropic
+    (400, anthropic("max_tokens: Field required", "invalid_request_error"), BadRequestError, "invalid_request_error"),
+    (400, anthropic("prompt is too long: 205000 tokens > 200000 maximum", "invalid_request_error"),
+     ContextOverflowError, "invalid_request_error"),
+    (400, anthropic("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+                    "invalid_request_error"), ContextOverflowError, "invalid_request_error"),
+    (401, anthropic("invalid x-api-key", "authentication_error"), AuthenticationError, "authentication_error"),
+    (403, anthropic("no permission", "permission_error"), PermissionDeniedError, "permission_error"),
+    (404, anthropic("model: x", "not_found_error"), NotFoundError, "not_found_error"),
+    (413, anthropic("Request exceeds the maximum size", "request_too_large"), BadRequestError, "request_too_large"),
+    (429, anthropic("This request would exceed your rate limit", "rate_limit_error"),
+     RateLimitError, "rate_limit_error"),
+    (500, anthropic("Internal server error", "api_error"), ServerError, "api_error"),
+    (504, anthropic("Request timed out", "timeout_error"), ServerError, "timeout_error"),
+    (529, anthropic("Overloaded", "overloaded_error"), OverloadedError, "overloaded_error"),
+    # Gemini
+    (400, gemini(400, "API key not valid.", "INVALID_ARGUMENT", WRONG_KEY), AuthenticationError, "INVALID_ARGUMENT"),
+    (400, gemini(400, "Invalid value at 'contents'", "INVALID_ARGUMENT"), BadRequestError, "INVALID_ARGUMENT"),
+    (400, gemini(400, "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576).",
+                 "INVALID_ARGUMENT"), ContextOverflowError, "INVALID_ARGUMENT"),
+    (403, gemini(403, "The caller does not have permission", "PERMISSION_DENIED"),
+     PermissionDeniedError, "PERMISSION_DENIED"),
+    (404, gemini(404, "models/x is not found", "NOT_FOUND"), NotFoundError, "NOT_FOUND"),
+    (429, gemini(429, "You exceeded your current quota.", "RESOURCE_EXHAUSTED", RETRY_INFO),
+     RateLimitError, "RESOURCE_EXHAUSTED"),
+    (500, gemini(500, "An internal error has occurred.", "INTERNAL"), ServerError, "INTERNAL"),
+    (503, [gemini(503, "The model is overloaded.", "UNAVAILABLE")], OverloadedError, "UNAVAILABLE"),
+    (504, gemini(504, "Deadline expired", "DEADLINE_EXCEEDED"), ServerError, "DEADLINE_EXCEEDED"),
+    # DashScope
+    (401, dashscope("Invalid API-key provided.", "InvalidApiKey"), AuthenticationError, "InvalidApiKey"),
+    (403, dashscope("Model access denied.", "Model.AccessDenied"), PermissionDeniedError, "Model.AccessDenied"),
+    (404, dashscope("Model not exist.", "ModelNotFound"), NotFoundError, "ModelNotFound"),
+    (400, dashscope("Range of input length should be [1, 30720]", "InvalidParameter"),
+     ContextOverflowError, "InvalidParameter"),
+    (400, dashscope("Input data may contain inappropriate content.", "DataInspectionFailed"),
+     BadRequestError, "DataInspectionFailed"),
+    (429, dashscope("Requests rate limit exceeded", "Throttling.RateQuota"), RateLimitError, "Throttling.RateQuota"),
+    (500, dashscope("An internal error has occured", "InternalError"), ServerError, "InternalError"),
+    (503, dashscope("Model is unavailable", "ModelUnavailable"), OverloadedError, "ModelUnavailable"),
+    # Ollama
+    (400, {"error": "registry.ollama.ai/library/x does not support tools"}, BadRequestError, None),
+    (401, {"error": "unauthorized"}, AuthenticationError, None),
+    (404, {"error": "model 'x' not found"}, NotFoundError, None),
+    (500, {"error": "llama runner process has terminated"}, ServerError, None),
+    (503, {"error": "server busy, please try again. maximum pending requests exceeded"}, OverloadedError, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "body", "kind", "code"), VENDORS)
+def test_a_status_means_the_same_whoever_says_it(
+    status: int, body: object, kind: type[ModelHTTPError], code: str | None
+) -> None:
+    error = http_error(status, json.dumps(body), {"X-Request-Id": "req_2"})
+    assert (type(error), error.status, error.code) == (kind, status, code)
+    assert error.retryable is (status in (429, 500, 503, 504, 529))
+    assert error.body == json.dumps(body) and error.request_id == "req_2"
+    assert http_error(status, json.dumps(body)).request_id == ("req_1" if "req_1" in json.dumps(body) else None)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "seconds"),
+    [
+        (gemini(429, "m", "RESOURCE_EXHAUSTED", RETRY_INFO), {}, 34.5),
+        (gemini(429, "m", "RESOURCE_EXHAUSTED", RETRY_INFO), {"Retry-After": "2"}, 2.0),
+        (gemini(429, "m", "RESOURCE_EXHAUSTED", {"retryDelay": "soon"}), {}, None),
+        (openai("m", "rate_limit_exceeded"), {"retry-after-ms": "250"}, 0.25),
+        (anthropic("m", "rate_limit_error"), {"retry-after": "9"}, 9.0),
+    ],
+)
+def test_how_long_a_vendor_asks_to_wait(
+    body: dict[str, object], headers: dict[str, str], seconds: float | None
+) -> None:
+    error = http_error(429, json.dumps(body), headers)
+    assert error.retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (429, openai("You exceeded your current quota, please check your billing details", "insufficient_quota")),
+        (400, dashscope("Access denied, please make sure your account is in good standing.", "Arrearage")),
+        (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error", "code": "invalid_request_error"}}),
+        (400, anthropic("Your credit balance is too low to access the API", "invalid_request_error")),
+    ],
+)
+def test_no_waiting_fills_an_empty_account(status: int, body: dict[str, object]) -> None:
+    assert http_error(status, json.dumps(body)).retryable is False

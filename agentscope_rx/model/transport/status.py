@@ -35,6 +35,8 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 _SPENT = re.compile(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
+# Google says 400 where others say 401
+_WRONG_KEY = re.compile(r"api.?key (not valid|expired)", re.IGNORECASE)
 _TOLD_STATUS = re.compile(r"<([45]\d\d)>")
 _STATUS_OF = (
     (re.compile(r"rate.?limit|too.?many.?requests|quota|throttl|429", re.IGNORECASE), 429),
@@ -95,6 +97,9 @@ def complaint(answer: object) -> Complaint | None:
             return None
         message = json.dumps(inner, ensure_ascii=False, default=str)[:500]
     code = _first(fields, "code", "type", "status") or _first(outer, "code", "type")
+    if code is not None and code.isdigit():
+        # Google's `code` is the status, and its `status` the code
+        code = _first(fields, "status") or code
     # DashScope's messages begin with the status of the server behind the server: "<400> InternalError.Algo..."
     told = _TOLD_STATUS.match(message)
     status = _status(fields) or _status(outer) or (int(told[1]) if told else None)
@@ -129,6 +134,8 @@ def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[
 def _kind(status: int, said: Complaint) -> type[ModelHTTPError]:
     if status in (400, 413, 422) and _OVERFLOW.search(f"{said.code} {said.message}"):
         return ContextOverflowError
+    if status == 400 and _WRONG_KEY.search(said.message):
+        return AuthenticationError
     exact: dict[int, type[ModelHTTPError]] = {
         401: AuthenticationError,
         403: PermissionDeniedError,
