@@ -27,6 +27,7 @@
     |   +-- ProtocolError                   an answer that the wire format does not allow
     |   +-- EmptyResponseError              an answer with neither text nor tool call
     |   +-- BadAnswerError                  an answer that a check of yours refused
+    |   +-- CircuitOpenError                a model that has failed too often is not asked for a while
     |   +-- ContentFilterError              the provider withheld the answer
     |   +-- ModelHTTPError                  the provider answered with an error status
     |       +-- BadRequestError             400, 422 and other 4xx
@@ -77,6 +78,7 @@ from agentscope_rx.errors.model import (
     AuthenticationError,
     BadAnswerError,
     BadRequestError,
+    CircuitOpenError,
     ContentFilterError,
     ContextOverflowError,
     EmptyResponseError,
@@ -134,6 +136,7 @@ __all__ = [
     "BadAnswerError",
     "BadRequestError",
     "ChannelFullError",
+    "CircuitOpenError",
     "CommandDeniedError",
     "ConfigurationError",
     "ContentFilterError",

@@ -54,6 +54,20 @@ class EmptyResponseError(ModelError):
         self.finish_reason = finish_reason
 
 
+class CircuitOpenError(ModelError):
+    """A model that has failed too often is not asked, for `retry_after` seconds yet; see `CircuitBreaker`."""
+
+    def __init__(
+        self, failures: int, retry_after: float, *, model: str | None = None, provider: str | None = None
+    ) -> None:
+        super().__init__(
+            f"Model {model or '(unnamed)'} has failed {failures} times on end; it is asked again in {retry_after:g} s.",
+            model=model,
+            provider=provider,
+        )
+        self.retry_after = retry_after
+
+
 class BadAnswerError(ModelError):
     """A whole answer that a check of yours refused; `reason` is what the check said."""
 

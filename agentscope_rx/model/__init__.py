@@ -21,7 +21,7 @@ from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice
 
 if TYPE_CHECKING:
     from agentscope_rx.model.anthropic.model import AnthropicChatModel
-    from agentscope_rx.model.around import FallbackModel, LimitedModel
+    from agentscope_rx.model.around import AroundModel, CircuitBreaker, FallbackModel, HedgedModel, LimitedModel
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
     from agentscope_rx.model.gemini.model import GeminiChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
+    "AroundModel": "agentscope_rx.model.around",
+    "CircuitBreaker": "agentscope_rx.model.around",
     "DashScopeChatModel": "agentscope_rx.model.dashscope.model",
     "FallbackModel": "agentscope_rx.model.around",
     "GeminiChatModel": "agentscope_rx.model.gemini.model",
+    "HedgedModel": "agentscope_rx.model.around",
     "LimitedModel": "agentscope_rx.model.around",
     "ModelRegistry": "agentscope_rx.model.registry",
     "OllamaChatModel": "agentscope_rx.model.ollama.model",
@@ -46,15 +49,18 @@ __all__ = [
     "TOOL_DEFAULTS",
     "UNSET",
     "AnthropicChatModel",
+    "AroundModel",
     "Capabilities",
     "ChatModel",
     "ChatResponse",
+    "CircuitBreaker",
     "DashScopeChatModel",
     "ExecutionConfig",
     "FallbackModel",
     "FinishReason",
     "GeminiChatModel",
     "GenerateOptions",
+    "HedgedModel",
     "LimitedModel",
     "ModelRegistry",
     "OllamaChatModel",

@@ -19,25 +19,28 @@ from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.capabilities import Capabilities
 from agentscope_rx.model.chat_model import ChatModel, OutputSupport
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
+from agentscope_rx.model.registry import model as model_named
 from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.reactive import Flow
 from agentscope_rx.reactive.flow import Operator
 
 
-def check_model(who: str, model: object) -> ChatModel:
-    """The model; `ConfigurationError` if it is none."""
-    if not isinstance(model, ChatModel):
+def as_model(who: str, given: ChatModel | str) -> ChatModel:
+    """The model, or the one of this name; `ConfigurationError` if it is neither."""
+    found = model_named(given) if isinstance(given, str) else given
+    if not isinstance(found, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
-            f"{who} goes around a model, such as OpenAIChatModel('gpt-5-mini'), not {model!r:.60}."
+            f"{who} goes around a model, such as OpenAIChatModel('gpt-5-mini') or 'openai:gpt-5-mini', not "
+            f"{given!r:.60}."
         )
-    return model
+    return found
 
 
 class InnerModel(ChatModel):
-    """Name, provider, options and what it supports are those of `model`."""
+    """Name, provider, options and what it supports are those of `model`, a model or the name of one."""
 
-    def __init__(self, model: ChatModel) -> None:
-        self.model = check_model(type(self).__name__, model)
+    def __init__(self, model: ChatModel | str) -> None:
+        self.model = model = as_model(type(self).__name__, model)
         super().__init__(model.model_name, options=model.options, execution_config=model.execution_config)
         self.provider = model.provider
         self.output_modes: frozenset[OutputSupport] = model.output_modes

@@ -30,7 +30,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.message import ThinkingBlock
 from agentscope_rx.message.msg import Msg, MsgRole
-from agentscope_rx.model.around.base import check_model
+from agentscope_rx.model.around.base import as_model
 from agentscope_rx.model.capabilities import Capabilities, common
 from agentscope_rx.model.chat_model import ChatModel, overall_deadline
 from agentscope_rx.model.gather import Gather
@@ -59,26 +59,24 @@ class FallbackModel(ChatModel):
 
     def __init__(
         self,
-        *models: ChatModel,
+        *models: ChatModel | str,
         when: ErrorKinds = any_trouble,
         check: Check | None = None,
         after_content: Literal["error", "restart"] = "error",
     ) -> None:
-        for model in models:
-            check_model("FallbackModel", model)
+        self.models = tuple(as_model("FallbackModel", model) for model in models)
         if len(models) < 2:
             raise ConfigurationError("FallbackModel needs at least two models: the one to ask first, and the next.")
         check_error_kinds("when", when)
         check_after_content(after_content)
         if check is not None and not callable(check):  # pyright: ignore[reportUnnecessaryComparison]
             raise ConfigurationError(f"check must be a function of the answer, not {check!r:.60}.")
-        first = models[0]
+        first = self.models[0]
         super().__init__(first.model_name, options=first.options, execution_config=first.execution_config)
         self.provider = first.provider
         self.output_modes = frozenset(
-            mode for mode in first.output_modes if all(mode in model.output_modes for model in models)
+            mode for mode in first.output_modes if all(mode in model.output_modes for model in self.models)
         )
-        self.models = models
         self._when = error_predicate(when)
         self._check = check
         self._restarts = after_content == "restart"

@@ -55,7 +55,7 @@ class LimitedModel(AroundModel):
 
     def __init__(
         self,
-        model: ChatModel,
+        model: ChatModel | str,
         *,
         max_concurrency: int | None = None,
         rate: Rate | None = None,

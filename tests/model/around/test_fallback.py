@@ -312,7 +312,8 @@ def test_it_is_the_first_model_in_name_and_supports_what_all_do():
     [
         ((), {}, "at least two"),
         ((scripted("a"),), {}, "at least two"),
-        ((scripted("a"), "b"), {}, "goes around a model"),
+        ((scripted("a"), 5), {}, "goes around a model"),
+        ((scripted("a"), "b"), {}, "such as openai:b, not 'b'"),
         ((scripted("a"), scripted("b")), {"when": 5}, "when must be"),
         ((scripted("a"), scripted("b")), {"check": 5}, "check must be"),
         ((scripted("a"), scripted("b")), {"after_content": "x"}, "after_content must be"),

@@ -316,7 +316,7 @@ def test_it_is_the_model_in_everything_else():
 @pytest.mark.parametrize(
     ("model", "limits", "says"),
     [
-        ("m", {"max_concurrency": 1}, "goes around a model"),
+        (5, {"max_concurrency": 1}, "goes around a model"),
         (slow(), {}, "needs a limit"),
         (slow(), {"max_concurrency": 0}, "at least 1"),
         (slow(), {"rate": 5}, "rate must be"),
