@@ -22,7 +22,7 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model import OpenAIChatModel
 from agentscope_rx.model.instruction import AS_IT_IS
-from agentscope_rx.model.openai.formatter import Dialect, format_messages
+from agentscope_rx.model.openai.formatter import format_messages
 from agentscope_rx.model.speakers import HEADING, SeveralSpeakers, merge_speakers
 from agentscope_rx.model.turns import turns_of
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify
@@ -167,7 +167,7 @@ def test_calls_and_results_stay_together_and_the_last_words_are_not_the_models_o
     if merged and not merged[-1].tool_calls:
         assert merged[-1].role is not MsgRole.ASSISTANT
     # any encoder takes it
-    assert format_messages(merged, Dialect()) is not None
+    assert format_messages(merged) is not None
     assert turns_of(merged) is not None
 
 
