@@ -12,6 +12,7 @@ from agentscope_rx.reactive.ensure import ensure
 from agentscope_rx.reactive.expand import expand
 from agentscope_rx.reactive.flat_map import concat_map, flat_map, flat_map_kind, onward
 from agentscope_rx.reactive.flow import Flow, flow
+from agentscope_rx.reactive.hedge import hedge
 from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
@@ -77,6 +78,7 @@ __all__ = [
     "from_awaitable",
     "from_call",
     "from_iterable",
+    "hedge",
     "iterate_on_worker",
     "jittered",
     "just",

@@ -90,8 +90,8 @@ class CircuitBreaker(AroundModel):
     @property
     def is_open(self) -> bool:
         """Whether a request would be refused now; on any loop."""
-        clock, state = self._states.of(asyncio.get_running_loop())
         with self._lock:
+            clock, state = self._states.of(asyncio.get_running_loop())
             return state.failures >= self._failures and (state.trial is not None or clock() < state.until)
 
     def _enter(self, mark: object) -> float | None:

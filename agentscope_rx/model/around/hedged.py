@@ -13,8 +13,8 @@ from agentscope_rx.model.around.base import AroundModel
 from agentscope_rx.model.chat_model import ChatModel, shows
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, RetryNotice
+from agentscope_rx.reactive import hedge
 from agentscope_rx.reactive.flow import Operator
-from agentscope_rx.reactive.hedge import hedge
 
 
 class HedgedModel(AroundModel):
