@@ -29,6 +29,7 @@
     |   +-- BadAnswerError                  an answer that a check of yours refused
     |   +-- CircuitOpenError                a model that has failed too often is not asked for a while
     |   +-- ContentFilterError              the provider withheld the answer
+    |   +-- PromptTooLongError              what cannot be left out is more than a truncating model may send
     |   +-- ModelHTTPError                  the provider answered with an error status
     |       +-- BadRequestError             400, 422 and other 4xx
     |       |   +-- ContextOverflowError    the conversation does not fit the model
@@ -89,6 +90,7 @@ from agentscope_rx.errors.model import (
     NotFoundError,
     OverloadedError,
     PermissionDeniedError,
+    PromptTooLongError,
     ProtocolError,
     RateLimitError,
     ServerError,
@@ -161,6 +163,7 @@ __all__ = [
     "OverloadedError",
     "PendingCallsError",
     "PermissionDeniedError",
+    "PromptTooLongError",
     "ProtocolError",
     "RateLimitError",
     "RunDeadlineError",

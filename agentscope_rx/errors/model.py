@@ -84,6 +84,22 @@ class ContentFilterError(ModelError):
     """The provider's filter withheld the whole answer."""
 
 
+class PromptTooLongError(ModelError):
+    """What cannot be left out of a request counts `tokens`, more than `max_tokens`; nothing was sent.
+
+    (That a provider refuses what is too long is a `ContextOverflowError`.)
+    """
+
+    def __init__(self, *, tokens: int, max_tokens: int, model: str | None = None) -> None:
+        super().__init__(
+            "The least that must be sent (system message, tools, the last user message, the last step) counts "
+            f"{tokens} tokens, more than max_tokens={max_tokens}. Raise the limit, or make tools' results smaller.",
+            model=model,
+        )
+        self.tokens = tokens
+        self.max_tokens = max_tokens
+
+
 class ModelHTTPError(ModelError):
     """The provider answered with an error: `status`, its own `code`, `body`, `request_id` and `retry_after` seconds."""
 

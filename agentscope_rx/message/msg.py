@@ -78,7 +78,7 @@ class MsgFields(TypedDict, total=False):
     usage: ChatUsage | None
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, weakref_slot=True, init=False)
 class Msg:
     """A message: who (`name`, `role`), what (`content` blocks), and its own `id`.
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agentscope_rx.model.ollama.model import OllamaChatModel
     from agentscope_rx.model.registry import ModelRegistry, model, register_provider
     from agentscope_rx.model.speakers import SeveralSpeakers
+    from agentscope_rx.model.truncating import TruncatingModel
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.model.anthropic.model",
@@ -42,6 +43,7 @@ _LAZY = {
     "SeveralSpeakers": "agentscope_rx.model.speakers",
     "model": "agentscope_rx.model.registry",
     "register_provider": "agentscope_rx.model.registry",
+    "TruncatingModel": "agentscope_rx.model.truncating",
 }
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "ToolUseDelta",
     "model",
     "register_provider",
+    "TruncatingModel",
 ]
 
 
