@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from agentscope_rx.model.dashscope.model import DashScopeChatModel
     from agentscope_rx.model.gemini.model import GeminiChatModel
     from agentscope_rx.model.ollama.model import OllamaChatModel
+    from agentscope_rx.model.openai_responses.model import OpenAIResponsesModel
     from agentscope_rx.model.registry import ModelRegistry, model, register_provider
     from agentscope_rx.model.speakers import SeveralSpeakers
     from agentscope_rx.model.truncating import TruncatingModel
@@ -40,6 +41,7 @@ _LAZY = {
     "LimitedModel": "agentscope_rx.model.around",
     "ModelRegistry": "agentscope_rx.model.registry",
     "OllamaChatModel": "agentscope_rx.model.ollama.model",
+    "OpenAIResponsesModel": "agentscope_rx.model.openai_responses.model",
     "SeveralSpeakers": "agentscope_rx.model.speakers",
     "model": "agentscope_rx.model.registry",
     "register_provider": "agentscope_rx.model.registry",
@@ -67,6 +69,7 @@ __all__ = [
     "ModelRegistry",
     "OllamaChatModel",
     "OpenAIChatModel",
+    "OpenAIResponsesModel",
     "RetryNotice",
     "SeveralSpeakers",
     "ToolChoice",

@@ -14,6 +14,7 @@ from agentscope_rx.model.openai.profiles import OPENAI, profile_named, profile_o
 
 _EXAMPLE = "https://api.openai.com/v1"
 CHAT = "/chat/completions"
+RESPONSES = "/responses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Endpoint:
                 "(For another server pass base_url=... or set OPENAI_BASE_URL; then no key is needed.)"
             )
         if known.name == "azure":
-            parts = azure(parts, model)
+            parts = azure(parts, model if path == CHAT else None)
         return cls(known, parts._replace(path=parts.path.removesuffix(path) + path), key)
 
     @property
@@ -90,7 +91,7 @@ class Endpoint:
         return {"authorization": f"Bearer {self.api_key}", **given}
 
 
-def azure(parts: SplitResult, deployment: str) -> SplitResult:
+def azure(parts: SplitResult, deployment: str | None) -> SplitResult:
     """The base of a deployment at Azure; the version is in the query of base_url, or in OPENAI_API_VERSION.
 
     | base_url                        | version   | base                               |
@@ -108,4 +109,6 @@ def azure(parts: SplitResult, deployment: str) -> SplitResult:
     if version is None:
         return parts._replace(path="/openai/v1")
     query = parts.query if versions else f"api-version={quote(version)}"
-    return parts._replace(path=f"/openai/deployments/{quote(deployment, safe='')}", query=query)
+    # the Responses API is told the deployment by the model's name
+    path = "/openai" if deployment is None else f"/openai/deployments/{quote(deployment, safe='')}"
+    return parts._replace(path=path, query=query)

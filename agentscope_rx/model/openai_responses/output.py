@@ -1,0 +1,156 @@
+"""`Output`: the items of one answer, as their pieces come, each told once.
+
+Servers say everything twice or three times: in pieces, when a part or an item is done, and at the end. What has come in
+pieces is not told again; what has not, because a server sends no pieces of it, is told when its item is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from agentscope_rx.message import Base64Source, ImageBlock, TextBlock, ThinkingBlock
+from agentscope_rx.model.openai_responses.items import REASONING
+from agentscope_rx.model.response import ChunkBlock, ToolUseDelta
+from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, objects_in, text_in
+
+_PROOF = ("id", "summary", "content")
+
+
+class Output:
+    """The items so far, by their place in the output."""
+
+    __slots__ = ("_items", "_text", "_thinking", "calls", "refused")
+
+    def __init__(self) -> None:
+        self._items: dict[int, _Item] = {}
+        self._text = Pieces()
+        self._thinking = Pieces()
+        self.calls = 0
+        self.refused = False
+
+    def text(self, event: JsonObject) -> tuple[TextBlock, ...]:
+        """A piece of text."""
+        self._at(event).told = True
+        text = self._text.take(text_in(event, "delta") or "")
+        return (TextBlock(text),) if text else ()
+
+    def event(self, kind: str, event: JsonObject) -> Iterator[ChunkBlock]:
+        """What one event adds; nothing for events that only frame others."""
+        if kind == "response.refusal.delta":
+            self.refused = True
+            yield from self.text(event)
+        elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
+            yield from self._thought(event)
+        elif kind == "response.function_call_arguments.delta":
+            yield from self._at(event).arguments(text_in(event, "delta") or "")
+        elif kind == "response.output_item.added":
+            item = _item_of(event)
+            if item.get("type") == "function_call":
+                yield from self._open(integer(event, "output_index"), item)
+        elif kind == "response.output_item.done":
+            yield from self.settle(integer(event, "output_index"), _item_of(event))
+
+    def settle(self, index: int, item: JsonObject) -> Iterator[ChunkBlock]:
+        """An item that is done: what of it has not been told."""
+        known = self._items.setdefault(index, _Item())
+        if known.settled:
+            return
+        known.settled = True
+        kind = item.get("type")
+        if kind == "message":
+            yield from self._message(known, item)
+        elif kind == "reasoning":
+            yield from self._reasoning(known, item)
+        elif kind == "function_call":
+            yield from self._open(index, item)
+            yield from known.rest(text_in(item, "arguments") or "")
+        elif kind == "image_generation_call" and (data := text_in(item, "result")):
+            form = text_in(item, "output_format") or "png"
+            yield ImageBlock(Base64Source(f"image/{form}", data))
+
+    def end(self) -> tuple[ChunkBlock, ...]:
+        """What is held back when nothing follows: half a character."""
+        text = self._text.rest()
+        return (TextBlock(text),) if text else ()
+
+    def _at(self, event: JsonObject) -> _Item:
+        return self._items.setdefault(integer(event, "output_index"), _Item())
+
+    def _thought(self, event: JsonObject) -> Iterator[ThinkingBlock]:
+        known = self._at(event)
+        part = integer(event, "summary_index")
+        apart = "\n\n" if known.told and part != known.part else ""
+        known.told, known.part = True, part
+        text = self._thinking.take(apart + (text_in(event, "delta") or ""))
+        if text:
+            yield ThinkingBlock(text)
+
+    def _message(self, known: _Item, item: JsonObject) -> Iterator[TextBlock]:
+        parts = objects_in(item, "content")
+        self.refused = self.refused or any(part.get("type") == "refusal" for part in parts)
+        if known.told:
+            return
+        for part in parts:
+            text = text_in(part, "text") or text_in(part, "refusal")
+            if text:
+                yield TextBlock(self._text.take(text))
+
+    def _reasoning(self, known: _Item, item: JsonObject) -> Iterator[ThinkingBlock]:
+        text = self._thinking.rest()
+        if not known.told:
+            said = objects_in(item, "summary") or objects_in(item, "content")
+            text += "\n\n".join(text_in(part, "text") or "" for part in said)
+        kept = {name: item[name] for name in _PROOF if item.get(name) is not None}
+        # the proof ends the block: what another item thinks is a block of its own
+        signature = text_in(item, "encrypted_content") or text_in(item, "id")
+        if text or signature:
+            yield ThinkingBlock(text, signature, {REASONING: {"summary": [], **kept}})
+
+    def _open(self, index: int, item: JsonObject) -> Iterator[ToolUseDelta]:
+        """The first piece of a call: its id and name."""
+        known = self._items.setdefault(index, _Item())
+        if known.call is not None:
+            return
+        name = text_in(item, "name")
+        if not name:
+            raise malformed("a tool call has no name", item)
+        known.call = self.calls
+        self.calls += 1
+        yield ToolUseDelta(known.call, text_in(item, "call_id") or text_in(item, "id"), name)
+
+
+class _Item:
+    """One item: whether pieces of it have come, whether it is done, and which call it is."""
+
+    __slots__ = ("_characters", "_raw", "call", "part", "settled", "told")
+
+    def __init__(self) -> None:
+        self.told = False
+        self.settled = False
+        self.part = 0
+        self.call: int | None = None
+        self._characters = Pieces()
+        self._raw: list[str] = []
+
+    def arguments(self, text: str) -> Iterator[ToolUseDelta]:
+        """A piece of the call's arguments."""
+        if self.call is None:
+            raise malformed("a piece of a tool call came before the call", text)
+        self._raw.append(text)
+        text = self._characters.take(text)
+        if text:
+            yield ToolUseDelta(self.call, arguments=text)
+
+    def rest(self, whole: str) -> Iterator[ToolUseDelta]:
+        """What of the arguments has not come; nothing if other arguments have."""
+        told = "".join(self._raw)
+        if whole.startswith(told) and len(whole) > len(told):
+            yield from self.arguments(whole[len(told) :])
+
+
+def _item_of(event: JsonObject) -> JsonObject:
+    item = event.get("item")
+    if not isinstance(item, Mapping):
+        raise malformed("an event about an item must have it", event)
+    return cast("JsonObject", item)
