@@ -75,9 +75,9 @@ __all__ = [
     "ToolChoice",
     "ToolSchema",
     "ToolUseDelta",
+    "TruncatingModel",
     "model",
     "register_provider",
-    "TruncatingModel",
 ]
 
 

@@ -218,7 +218,7 @@ def test_success_failure_and_disposal_are_the_inner_models() -> None:
 
 
 def test_it_goes_around_a_model() -> None:
-    with pytest.raises(ConfigurationError, match="OpenAIChatModel"):
+    with pytest.raises(ConfigurationError, match="provider:name"):
         SeveralSpeakers("gpt-5-mini")  # pyright: ignore[reportArgumentType]
     inner = OpenAIChatModel("gpt-5-mini", api_key="k")
     outer = SeveralSpeakers(inner)
