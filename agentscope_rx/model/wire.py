@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
+from agentscope_rx.message.frozen import encodable
 from agentscope_rx.model.growing import MAX_DEPTH, deeper
 
 JsonObject = Mapping[str, object]
@@ -67,6 +68,12 @@ def integer(fields: JsonObject, name: str) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     raise malformed(f"{name!r} must be a whole number", value)
+
+
+def name_in(fields: JsonObject, name: str) -> str | None:
+    """The id or name under `name`, in characters that can be written again; None if there is none."""
+    value = text_in(fields, name)
+    return encodable(value) if value else None
 
 
 def proof_in(fields: JsonObject, name: str) -> str | None:

@@ -334,3 +334,12 @@ def test_ten_thousand_calls_are_found_without_a_search():
     for index in range(10_000):
         gather.feed(ChatResponse((ToolUseDelta(index, f"id{index}", "tool", "{}"),)))
     assert Watched.walks == 0 and len(gather.blocks()) == 10_000
+
+
+def test_half_a_character_in_arguments_can_be_written_again() -> None:
+    gather = Gather()
+    gather.feed(ChatResponse((ToolUseDelta(0, "c", "f", '{"a": "x\\ud83d", "b": "\\ud83d\\ude00"}'),)))
+    message = Msg.assistant(gather.blocks())
+    assert Msg.from_json(message.to_json()) == message
+    (call,) = message.tool_calls
+    assert call.input["b"] == "😀"

@@ -284,3 +284,9 @@ def test_half_a_response_at_the_end_says_nothing() -> None:
 def test_what_the_format_does_not_allow(event: Any) -> None:
     with pytest.raises(ProtocolError):
         read(event, response(reason="STOP"))
+
+
+def test_half_a_character_in_an_id_can_be_written_again() -> None:
+    raw = '{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","id":"c\\ud83d"}}]},"finishReason":"STOP"}]}'
+    message = Msg.assistant(wired.blocks(read(raw)))
+    assert Msg.from_json(message.to_json()) == message

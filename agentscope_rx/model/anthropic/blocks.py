@@ -11,7 +11,17 @@ from agentscope_rx.message import TextBlock, ThinkingBlock
 from agentscope_rx.model.anthropic.formatter import CALL_FIELDS
 from agentscope_rx.model.anthropic.thinking import OWN, VENDOR, redacted
 from agentscope_rx.model.response import ChunkBlock, ToolUseDelta
-from agentscope_rx.model.wire import JsonObject, Pieces, decode_json, malformed, object_in, proof_in, text_in, writable
+from agentscope_rx.model.wire import (
+    JsonObject,
+    Pieces,
+    decode_json,
+    malformed,
+    name_in,
+    object_in,
+    proof_in,
+    text_in,
+    writable,
+)
 
 
 class OpenBlock(ABC):
@@ -123,7 +133,7 @@ class _Call(OpenBlock):
         self._empty = True
 
     def start(self) -> Iterator[ChunkBlock]:
-        name = text_in(self._block, "name")
+        name = name_in(self._block, "name")
         if not name:
             raise malformed("a tool call has no name", self._block)
         extra = {name: value for name in CALL_FIELDS if (value := self._block.get(name)) is not None}
@@ -132,7 +142,7 @@ class _Call(OpenBlock):
             # what every call is that says nothing
             del extra["caller"]
         metadata = {"vendor": VENDOR, **cast("JsonObject", writable(extra))} if extra else {}
-        yield ToolUseDelta(self._index, text_in(self._block, "id") or None, name, metadata=metadata)
+        yield ToolUseDelta(self._index, name_in(self._block, "id"), name, metadata=metadata)
 
     def delta(self, delta: JsonObject) -> Iterator[ChunkBlock]:
         piece = self._pieces.take(text_in(delta, "partial_json") or "")

@@ -52,6 +52,7 @@ from agentscope_rx.model.wire import (
     decode_json,
     integer,
     malformed,
+    name_in,
     object_in,
     objects_in,
     proof_in,
@@ -197,13 +198,13 @@ class ContentParser:
             yield kept_parts(parts)
 
     def _call(self, call: JsonObject, signature: str | None) -> ToolUseDelta:
-        name = text_in(call, "name")
+        name = name_in(call, "name")
         if call.get("partialArgs") is not None or call.get("willContinue"):
             raise malformed("arguments of calls come whole; leave streamFunctionCallArguments out", call)
         if not name:
             raise malformed("a function call has no name", call)
         args = object_in(call, "args") or {}
-        id = text_in(call, "id") or None
+        id = name_in(call, "id")
         metadata: dict[str, object] = {"vendor": VENDOR}
         if signature:
             metadata["signature"] = signature
@@ -263,8 +264,8 @@ def _first(response: JsonObject) -> JsonObject:
 
 
 def _media(data: JsonObject) -> ChunkBlock | None:
-    kind = text_in(data, "mimeType") or ""
-    url, encoded = text_in(data, "fileUri"), text_in(data, "data")
+    kind = name_in(data, "mimeType") or ""
+    url, encoded = name_in(data, "fileUri"), proof_in(data, "data")
     if not (url or encoded):
         return None
     source: Source = Base64Source(kind or "application/octet-stream", encoded) if encoded else Url(url or "")
