@@ -16,24 +16,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, Protocol, Self
 
-from pydantic import PlainSerializer, PlainValidator
-
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.event.event import NOWHERE, Event, EventSource, register
 from agentscope_rx.event.partial import partial_value
+from agentscope_rx.event.unsaid import NOTHING, UNSAID, Error, History, Options, Schema
 from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
-from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import FinishReason
-
-# The conversation around an event and live objects are not part of its JSON, nor of its equality.
-Unsaid = (PlainValidator(lambda value: ()), PlainSerializer(lambda value: None))
-_History = Annotated[Sequence[Msg], *Unsaid]
-_Options = Annotated[GenerateOptions | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
-_Schema = Annotated[ToolSchema | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
-_Error = Annotated[Exception | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
 
 
 class Accumulation(Protocol):
@@ -42,7 +33,7 @@ class Accumulation(Protocol):
     def upto(self, count: int) -> ContentBlock: ...
 
 
-_View = Annotated[Accumulation | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
+_View = Annotated[Accumulation | None, *NOTHING]
 
 
 @register
@@ -60,7 +51,7 @@ class PreCallEvent(Event):
     """Read-only: the calls that an earlier run has left open."""
     passes_by: bool = False
     """Read-only, and known only when hooks have seen the event: the input neither answers nor runs what is pending."""
-    history: _History = field(default=(), compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 
 
@@ -79,9 +70,9 @@ class PreReasoningEvent(Event):
     model_name: str = ""
     system_message: Msg | None = None
     hints: tuple[Msg, ...] = ()
-    messages: _History = field(default=(), compare=False, repr=False)
-    options: _Options = field(default=None, compare=False, repr=False)
-    history: _History = field(default=(), compare=False, repr=False)
+    messages: History = field(default=(), compare=False, repr=False)
+    options: Options = field(default=None, compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory at this moment."""
 
     def with_hint(self, hint: Msg | str) -> Self:
@@ -115,7 +106,7 @@ class ChunkEvent(Event):
     snapshot: ContentBlock | None = None
     """The block so far, if the stream was asked for accumulated content; it then stands in place of `delta` in JSON."""
     view: _View = field(default=None, compare=False, repr=False)
-    count: Annotated[int, *Unsaid] = field(default=0, compare=False, repr=False)
+    count: Annotated[int, *UNSAID] = field(default=0, compare=False, repr=False)
 
     @property
     def accumulated(self) -> ContentBlock | None:
@@ -186,11 +177,11 @@ class PostReasoningEvent(Event):
     goto_messages: tuple[Msg, ...] | None = None
     model_name: str = ""
     queued: float = 0.0
-    messages: _History = field(default=(), compare=False, repr=False)
+    messages: History = field(default=(), compare=False, repr=False)
     """Read-only: what the model was asked with, system message and hints included."""
-    options: _Options = field(default=None, compare=False, repr=False)
+    options: Options = field(default=None, compare=False, repr=False)
     """Read-only: the options it was asked with."""
-    history: _History = field(default=(), compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory, without this message."""
 
     def stop(self) -> Self:
@@ -225,9 +216,9 @@ class PreActingEvent(Event):
 
     iteration: int = 0
     tool_use: ToolUseBlock = field(default_factory=lambda: ToolUseBlock("", ""))
-    schema: _Schema = field(default=None, compare=False, repr=False)
+    schema: Schema = field(default=None, compare=False, repr=False)
     """Read-only: the tool as the model sees it; None if there is none of this name."""
-    history: _History = field(default=(), compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only, and known only when hooks see the event: the memory at this moment, the model's message included."""
 
 
@@ -271,9 +262,9 @@ class PostActingEvent(Event):
     """
     elapsed: float | None = None
     """Read-only: the seconds that it ran, all attempts together; None if it never began."""
-    schema: _Schema = field(default=None, compare=False, repr=False)
+    schema: Schema = field(default=None, compare=False, repr=False)
     """Read-only: the tool as the model sees it; None if there is none of this name."""
-    history: _History = field(default=(), compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only, and known only when hooks see the event: the memory, without this message."""
 
     @property
@@ -323,11 +314,11 @@ class PostSummaryEvent(Event):
     interrupted: bool = False
     model_name: str = ""
     queued: float = 0.0
-    messages: _History = field(default=(), compare=False, repr=False)
+    messages: History = field(default=(), compare=False, repr=False)
     """Read-only: what the model was asked with, system message and hints included."""
-    options: _Options = field(default=None, compare=False, repr=False)
+    options: Options = field(default=None, compare=False, repr=False)
     """Read-only: the options it was asked with."""
-    history: _History = field(default=(), compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory, without this message."""
 
 
@@ -358,9 +349,9 @@ class PostCallEvent(Event):
 
     message: Msg = field(default_factory=lambda: Msg.assistant(()))
     usage: ChatUsage | None = None
-    input: _History = field(default=(), compare=False, repr=False)
+    input: History = field(default=(), compare=False, repr=False)
     """Read-only: what the call was given, as hooks left it: the `input` of its PreCallEvent."""
-    history: _History = field(default=(), compare=False, repr=False)
+    history: History = field(default=(), compare=False, repr=False)
     """Read-only, and known only when hooks see the event: the memory, with all that the run has added."""
 
 
@@ -393,7 +384,7 @@ class ErrorEvent(Event):
 
     error_type: str = ""
     error_text: str = ""
-    error: _Error = field(default=None, compare=False)
+    error: Error = field(default=None, compare=False)
 
     @classmethod
     def of(cls, error: Exception, *, source: EventSource = NOWHERE) -> ErrorEvent:
