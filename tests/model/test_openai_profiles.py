@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from agentscope_rx.message import (
 from agentscope_rx.model import GenerateOptions, OpenAIChatModel, ToolChoice, ToolSchema
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.openai.formatter import NO_RESULT, format_messages
+from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES
 from agentscope_rx.model.openai.quirks import ANSWERED, id_of_nine
 from agentscope_rx.model.openai.request import format_request
@@ -337,3 +339,31 @@ def test_every_profile_is_whole() -> None:
         assert "auto" in profile.tool_choice
         assert wire(profile.name, Msg.system("s"), Msg.user("u"))[-1] == {"role": "user", "content": "u"}
     assert OPENAI.extras is False
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def row(profile: Profile) -> str:
+    yes = {True: "yes", False: "no"}
+    choices = [mode for mode in ("auto", "none", "required", "specific") if mode in profile.tool_choice]
+    cells = [
+        f"`{profile.name}`",
+        f"`{profile.key}`{'' if profile.needs_key else ', or none'}",
+        {"any": "yes", "data": "as data", None: "no"}[profile.images],
+        {"data": "as data", "url": "yes", "plain": "yes", None: "no"}[profile.audio],
+        yes[profile.video],
+        {"data": "as data", "any": "yes", "document": "yes", None: "no"}[profile.files],
+        {"never": "no", "calls": "with calls", "always": "yes"}[profile.reasoning],
+        {None: "no", "type": "0", "template": "0", "enable": "yes", "reasoning": "yes"}[profile.thinking],
+        yes[profile.top_k],
+        "all" if len(choices) == 4 else ", ".join(choices),
+        yes[profile.native_output],
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def test_the_page_has_the_profiles_as_they_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "openai.md").read_text()
+    for profile in KNOWN:
+        assert row(profile) in page
