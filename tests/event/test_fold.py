@@ -154,6 +154,7 @@ def test_decisions_are_copies():
 
 
 def test_goto_needs_a_result_for_each_open_call():
+    """§22.6 case 106."""
     event = PostReasoningEvent(message=asks("a", "b"))
     with pytest.raises(InvalidInputError, match="'b'"):
         event.goto_reasoning([result("a").message])

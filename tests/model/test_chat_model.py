@@ -73,11 +73,14 @@ def test_nothing_is_retried_once_a_chunk_has_come():
 
 @pytest.mark.parametrize("error", [BadRequestError("x", status=400), ValueError("x")])
 def test_an_error_that_will_not_pass_is_not_retried(error):
+    """§22.7 case 127."""
     retried = model(error, "never", max_attempts=3, **TWO_SECONDS)
     assert run_virtual(timeline(retried)) == [(0.0, type(error).__name__)]
 
 
 def test_by_default_there_are_three_attempts():
+    """§22.7 case 127."""
+
     async def main() -> list[str]:
         return [what.split(" in ")[0] for _, what in await timeline(ScriptedModel(BROKEN, BROKEN, BROKEN, "never"))]
 

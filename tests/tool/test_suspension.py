@@ -114,6 +114,8 @@ def test_a_suspension_after_failed_attempts_ends_the_trying():
 
 @pytest.mark.parametrize("reason", [None, ""])
 def test_without_a_reason_it_says_so(reason: str | None):
+    """§22.6 case 109."""
+
     async def suspends() -> None:
         raise ToolSuspend(reason)
 
@@ -205,6 +207,7 @@ PICK = ToolSchema(
 
 
 def test_an_external_tool_is_its_schema():
+    """§22.6 case 107."""
     toolkit = Toolkit()
     made = toolkit.register_schema(PICK)
     assert isinstance(made, ExternalTool)
@@ -213,7 +216,7 @@ def test_an_external_tool_is_its_schema():
 
 
 def test_a_valid_call_of_an_external_tool_suspends_by_nature():
-    """Java 9.4: a schema-only tool always suspends, with the default reason."""
+    """Java 9.4: a schema-only tool always suspends, with the default reason. (§22.6 case 108)"""
     block = result(ExternalTool.of(PICK), folder="/tmp")
     assert (block.kind, block.text) == (ToolResultKind.SUSPENDED, "Tool execution suspended")
     assert result(ExternalTool.of(PICK, reason="The browser picks."), folder="/").text == "The browser picks."

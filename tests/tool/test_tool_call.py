@@ -53,6 +53,7 @@ def test_an_unknown_tool_of_an_empty_toolkit():
 
 
 def test_malformed_json_is_told_and_nothing_runs():
+    """§22.6 case 105: no input is read as no arguments, text that is no JSON is told."""
     ran: list[str] = []
 
     def note(city: str = "") -> None:
