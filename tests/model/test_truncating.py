@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelError, PromptTooLongError
 from agentscope_rx.message import MsgRole, ToolResultBlock, ToolUseBlock
+from agentscope_rx.model.instruction import AS_IT_IS, instruction
 from agentscope_rx.model.options import ToolSchema
-from agentscope_rx.model.speakers import AS_IT_IS, SeveralSpeakers, instruction
+from agentscope_rx.model.speakers import SeveralSpeakers
 from agentscope_rx.model.tokens import Costs, EstimatedTokens, TextCounter
 from agentscope_rx.model.truncating import TruncatingModel, truncated
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify
