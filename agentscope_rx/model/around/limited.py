@@ -19,22 +19,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, RateLimitError
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.around.base import AroundModel
-from agentscope_rx.model.around.estimate import estimated_tokens
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, WaitNotice
+from agentscope_rx.model.tokens.counter import TokenCounter
+from agentscope_rx.model.tokens.estimate import EstimatedTokens
 from agentscope_rx.reactive import Flow, Permits, Rate, admitted, catch, concat, defer, expand, fail, flow, just
 from agentscope_rx.reactive.budget import Budget, Pause
 from agentscope_rx.reactive.flow import Operator
 from agentscope_rx.reactive.gate import Charge, Gate
-
-Estimate = Callable[[Sequence[Msg], Sequence[ToolSchema]], float]
 
 
 class LimitedStatistics(NamedTuple):
@@ -48,7 +47,8 @@ class LimitedStatistics(NamedTuple):
 class LimitedModel(AroundModel):
     """Each attempt to ask `model` waits for its turn; the table above says what for.
 
-    `estimate(messages, tools)` guesses the tokens of a question; what the answer may take (`max_tokens`) comes on top.
+    `counter` counts the tokens of a question, roughly unless given; what the answer may take (`max_tokens`) comes on
+    top.
     An attempt that tells no usage has cost what it was estimated at, and one that is estimated at more than all goes
     alone. What it waited is a chunk with `wait`, `PostReasoningEvent.queued`, and `model_waiting` of `run.stats()`.
     """
@@ -60,7 +60,7 @@ class LimitedModel(AroundModel):
         max_concurrency: int | None = None,
         rate: Rate | None = None,
         tokens_per_minute: float | None = None,
-        estimate: Estimate = estimated_tokens,
+        counter: TokenCounter | None = None,
     ) -> None:
         super().__init__(model)
         if max_concurrency is None and rate is None and tokens_per_minute is None:
@@ -69,12 +69,12 @@ class LimitedModel(AroundModel):
             )
         if rate is not None and not isinstance(rate, Rate):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"rate must be Rate(n, per=seconds), not {rate!r:.60}.")
-        if not callable(estimate):  # pyright: ignore[reportUnnecessaryComparison]
-            raise ConfigurationError(f"estimate must be a function of messages and tools, not {estimate!r:.60}.")
+        if counter is not None and not isinstance(counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"counter must be a TokenCounter, such as EstimatedTokens(), not {counter!r:.60}.")
         self._permits = Permits(sys.maxsize if max_concurrency is None else max_concurrency)
         self._budget = None if tokens_per_minute is None else Budget(tokens_per_minute, 60.0)
         self._pause = Pause()
-        self._estimate = estimate
+        self._counter = counter or EstimatedTokens()
         gates: list[Gate] = [self._permits, self._pause]
         if rate is not None:
             gates.append(rate.gate())
@@ -96,7 +96,7 @@ class LimitedModel(AroundModel):
             if budget is None:
                 return _admitted(self._gates, attempt.pipe(catch(self._refused)), None)
             written = options.max_completion_tokens or options.max_tokens or 0
-            charge = Charge(self._estimate(messages, tools) + written)
+            charge = Charge(self._counter.count(messages, tools) + written)
             account = _Account(budget, charge)
             counted = attempt.pipe(expand(account.take, account.end))
             return _admitted(self._gates, counted.pipe(catch(self._refused)), charge)

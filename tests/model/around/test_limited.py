@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -14,11 +15,10 @@ from tenacity.wait import wait_fixed
 from agentscope_rx import GenerateOptions, Msg, Rate, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelTimeoutError, RateLimitError
 from agentscope_rx.event import PostReasoningEvent
-from agentscope_rx.message import Base64Source, ChatUsage, ImageBlock, TextBlock, ToolResultBlock
-from agentscope_rx.model import ChatResponse, ExecutionConfig, ToolSchema
+from agentscope_rx.message import ChatUsage, TextBlock
+from agentscope_rx.model import ChatResponse, ExecutionConfig
 from agentscope_rx.model.around import FallbackModel, LimitedModel
-from agentscope_rx.model.around.estimate import estimated_tokens
-from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
+from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 
 BROKEN = ModelConnectionError("broken pipe")
 HI = (Msg.user("hi"),)
@@ -130,35 +130,48 @@ def test_the_total_over_all_attempts_bounds_the_wait_too():
 # --- tokens ------------------------------------------------------------------------------------------------------
 
 
-def hundred(messages, tools) -> float:
-    return 100
+class By:
+    """A counter by a function of the messages."""
+
+    def __init__(self, count: Callable[[Sequence[Msg]], int]) -> None:
+        self._count = count
+
+    def count(self, messages, tools=()) -> int:
+        return self._count(messages)
+
+
+class Hundred:
+    """A counter to whom everything is a hundred tokens."""
+
+    def count(self, messages, tools=()) -> int:
+        return 100
 
 
 def test_what_is_estimated_must_fit():
     inner = slow()
-    ask_all(LimitedModel(inner, tokens_per_minute=250, estimate=hundred), 5)
+    ask_all(LimitedModel(inner, tokens_per_minute=250, counter=Hundred()), 5)
     assert inner.begun == [0, 0, 60, 60, 120]
 
 
 def test_the_usage_puts_the_estimate_right():
     inner = spending(10)
-    ask_all(LimitedModel(inner, tokens_per_minute=150, estimate=hundred), 4)
+    ask_all(LimitedModel(inner, tokens_per_minute=150, counter=Hundred()), 4)
     assert inner.begun == [0, 1, 2, 3]
     inner = spending(200, 10)
-    ask_all(LimitedModel(inner, tokens_per_minute=200, estimate=hundred), 4)
+    ask_all(LimitedModel(inner, tokens_per_minute=200, counter=Hundred()), 4)
     # two fit by their estimates; one of them has cost all there is, so the next waits for its minute to pass
     assert inner.begun == [0, 0, 60, 60]
 
 
 def test_one_that_is_estimated_at_more_than_all_goes_alone():
     inner = slow()
-    ask_all(LimitedModel(inner, tokens_per_minute=50, estimate=hundred), 3)
+    ask_all(LimitedModel(inner, tokens_per_minute=50, counter=Hundred()), 3)
     assert inner.begun == [0, 60, 120]
 
 
 def test_what_the_answer_may_take_is_reserved():
     inner = slow()
-    limited = LimitedModel(inner, tokens_per_minute=1000, estimate=hundred)
+    limited = LimitedModel(inner, tokens_per_minute=1000, counter=Hundred())
 
     async def main() -> None:
         options = GenerateOptions(max_tokens=500)
@@ -171,20 +184,9 @@ def test_what_the_answer_may_take_is_reserved():
 
 def test_an_attempt_that_tells_no_usage_has_cost_its_estimate():
     inner = Clocked(BROKEN, "ok", execution_config=ExecutionConfig(max_attempts=2, wait=wait_fixed(0)))
-    assert ask_all(LimitedModel(inner, tokens_per_minute=100, estimate=hundred), 1) == [
+    assert ask_all(LimitedModel(inner, tokens_per_minute=100, counter=Hundred()), 1) == [
         ["retry in 0", "waits", "waited 60", "ok"]
     ]
-
-
-def test_the_estimate():
-    schema = ToolSchema("tool", "x" * 40, {})
-    result = ToolResultBlock("1", "tool", (TextBlock("y" * 40), ImageBlock(Base64Source("image/png", "QQ=="))))
-    assert estimated_tokens([], []) == 0
-    assert estimated_tokens([Msg.user("x" * 40)], []) == 14
-    assert estimated_tokens([Msg.user("天气" * 4)], []) == 10
-    assert 11 <= estimated_tokens([], [schema]) <= 12
-    assert estimated_tokens([Msg.tool(result)], []) == 1014
-    assert estimated_tokens([Msg.assistant((call("tool", x=1),))], []) < 10
 
 
 # --- Retry-After -------------------------------------------------------------------------------------------------
@@ -322,7 +324,7 @@ def test_it_is_the_model_in_everything_else():
         (slow(), {"rate": 5}, "rate must be"),
         (slow(), {"tokens_per_minute": 0}, "more than 0"),
         (slow(), {"tokens_per_minute": True}, "more than 0"),
-        (slow(), {"tokens_per_minute": 1, "estimate": 5}, "estimate must be"),
+        (slow(), {"tokens_per_minute": 1, "counter": 5}, "counter must be"),
     ],
 )
 def test_what_it_cannot_be_made_of(model, limits, says):
@@ -404,7 +406,7 @@ def test_never_more_than_the_limits_and_all_is_given_back(asked, limit, rate, to
         max_concurrency=limit,
         rate=rate,
         tokens_per_minute=tokens,
-        estimate=lambda messages, tools: asked[int(messages[0].text)].tokens,
+        counter=By(lambda messages: asked[int(messages[0].text)].tokens),
     )
 
     async def one(number: int, question: Question) -> None:
