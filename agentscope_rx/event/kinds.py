@@ -24,6 +24,7 @@ from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
+from agentscope_rx.model.instruction import instruction
 from agentscope_rx.model.response import FinishReason
 
 
@@ -77,7 +78,7 @@ class PreReasoningEvent(Event):
 
     def with_hint(self, hint: Msg | str) -> Self:
         """A copy with one more message for the model at the end, in this round only; it is never remembered."""
-        message = Msg.user(hint) if isinstance(hint, str) else hint
+        message = instruction(hint) if isinstance(hint, str) else hint
         return replace(self, hints=(*self.hints, message))
 
     def append_system_content(self, text: str) -> Self:

@@ -24,9 +24,9 @@ from typing import NamedTuple
 from agentscope_rx.errors import ConfigurationError, PromptTooLongError
 from agentscope_rx.message import Msg, MsgRole
 from agentscope_rx.model.chat_model import ChatModel
+from agentscope_rx.model.instruction import AS_IT_IS
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.rewriting import RewritingModel
-from agentscope_rx.model.speakers import AS_IT_IS
 from agentscope_rx.model.tokens import COSTS_OF, EstimatedTokens, MessageCounts, TextCounter, TokenCounter
 from agentscope_rx.model.wire import encode_json
 

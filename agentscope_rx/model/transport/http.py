@@ -60,11 +60,12 @@ class HttpConfig:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One POST of a JSON body."""
+    """One POST of a JSON body, or a GET."""
 
     url: str
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    method: Literal["POST", "GET"] = "POST"
 
 
 class Transport:
@@ -104,6 +105,12 @@ class Transport:
                     await _drain(events)
                     return
 
+    async def chunks(self, request: HttpRequest, *, accept: str) -> AsyncGenerator[bytes]:
+        """The bytes of an answer that is no text, as they come; to be closed by its user. Errors as `stream`."""
+        async with self._open(request, accept) as response:
+            async for chunk in response.aiter_bytes():
+                yield chunk
+
     async def answer(self, request: HttpRequest) -> object:
         """What `request` is made of."""
         async with self._open(request, "application/json") as response:
@@ -124,7 +131,7 @@ class Transport:
             **{name.lower(): value for name, value in request.headers.items()},
         }
         try:
-            async with client.stream("POST", request.url, content=request.body, headers=headers) as response:
+            async with client.stream(request.method, request.url, content=request.body, headers=headers) as response:
                 if not response.is_success:
                     body = await _error_body(response)
                     raise http_error(response.status_code, body, response.headers)
