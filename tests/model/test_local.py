@@ -30,6 +30,7 @@ from agentscope_rx.model.local import LocalChatModel, install, install_weights, 
 from agentscope_rx.model.local.conversation import read
 from agentscope_rx.model.local.focus import MAX_CHARACTERS, focus, statements
 from agentscope_rx.model.local.prompt import TALK_CHARACTERS, next_turn
+from agentscope_rx.model.local.quoting import quoting
 from agentscope_rx.model.local.reply import Reply
 from agentscope_rx.model.local.server import LocalServer
 from agentscope_rx.model.local.shortlist import shortlist, steps
@@ -254,7 +255,7 @@ class TestSchema:
 
     @given(st.lists(st.text(min_size=1).map(str.split).map(" ".join).filter(bool), min_size=1, max_size=4), st.text())
     def test_every_statement_can_be_quoted_whole(self, quoted: list[str], question: str) -> None:
-        pattern = schema.quoting(question, quoted)
+        pattern = quoting(question, quoted)
         for statement in quoted:
             assert re.fullmatch(pattern, json.dumps(statement, ensure_ascii=False)[1:-1])
 
@@ -270,7 +271,7 @@ class TestSchema:
         ],
     )
     def test_what_was_not_seen_cannot_be_said(self, text: str, fits: bool) -> None:
-        pattern = schema.quoting("What does the ferry carry?", FERRY.splitlines())
+        pattern = quoting("What does the ferry carry?", FERRY.splitlines())
         assert bool(re.fullmatch(pattern, text)) is fits
 
     def test_references_are_put_in_place_and_what_no_grammar_holds_is_left_out(self) -> None:

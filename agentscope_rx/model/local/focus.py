@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from agentscope_rx.model.local.words import Features, features
+from agentscope_rx.model.local.words import Features, features, matter
 
 MAX_STATEMENTS = 4
 MAX_CHARACTERS = 700
@@ -22,6 +22,7 @@ NEAR = 0.5
 
 _SHORT = re.compile(r"(?!#)\S+(?: \S+)?")
 _SHORT_LENGTH = 40
+_DIGITS_LAST = re.compile(r"[0-9.,:]*$")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\"'(])")
 _FOUND = re.compile(r"\S+:\d+: ")
 """How a search marks where a line was found: it belongs to the whole line."""
@@ -46,13 +47,24 @@ def statements(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def is_found(statement: str) -> bool:
+    """Whether it is a line that a search found, with its place."""
+    return _FOUND.match(statement) is not None
+
+
+def is_list(statement: str) -> bool:
+    """Whether it is a run of names."""
+    names = statement.split(", ")
+    return len(names) > 1 and all(_SHORT.fullmatch(name) for name in names)
+
+
 def focus(question: str, text: str, spent: Features = frozenset()) -> list[str]:
     """The statements of a text that a question is about, best first; the beginning of the text if none is.
 
     `spent` are features of the question that led to this text: they do not tell its parts apart.
     """
     listed = statements(text)
-    scores = _bm25(features(question) - spent, listed)
+    scores = _bm25((features(question) | matter(question)) - spent, listed)
     best = max(scores, default=0.0)
     order = sorted(range(len(listed)), key=lambda index: (-scores[index], index))
     chosen = [listed[index] for index in order if scores[index] >= NEAR * best]
@@ -73,7 +85,7 @@ def _unwrapped(text: str) -> Iterator[str]:
 
 
 def _bm25(asked: Features, listed: Sequence[str]) -> list[float]:
-    documents = [features(statement) for statement in listed]
+    documents = [features(statement) | matter(statement) for statement in listed]
     lengths = [1 + len(statement.split()) for statement in listed]
     mean = sum(lengths) / max(1, len(lengths))
     counts = Counter(found for document in documents for found in document)
@@ -95,4 +107,10 @@ def _fitting(chosen: Sequence[str]) -> list[str]:
             break
         fitting.append(statement)
         room -= len(statement)
-    return fitting or [statement[:MAX_CHARACTERS].rsplit(" ", 1)[0] for statement in chosen[:1]]
+    return fitting or [begun for statement in chosen[:1] if (begun := _begun(statement))]
+
+
+def _begun(statement: str) -> str:
+    """The beginning that fits: whole words, or at least no part of a number."""
+    begun, blank, _ = statement[: MAX_CHARACTERS + 1].rpartition(" ")
+    return begun if blank else _DIGITS_LAST.sub("", statement[:MAX_CHARACTERS])

@@ -13,6 +13,7 @@ from dataclasses import replace
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.chat_model import ChatModel, OutputSupport
+from agentscope_rx.model.local.grounded import Grounded
 from agentscope_rx.model.local.prompt import Turn, next_turn
 from agentscope_rx.model.local.reply import Reply
 from agentscope_rx.model.local.server import SERVER, LocalServer, Served
@@ -35,7 +36,8 @@ class LocalChatModel(ChatModel):
 
     It needs the extra `local` and its weights: `agentscope-rx setup-local`; `MissingExtraError` otherwise. The server
     starts with the first request and ends with the program; all models of a process share it. A turn is a call of an
-    offered tool with valid arguments, or an answer; tools serve better if their schemas give `examples`. System
+    offered tool with valid arguments, or an answer, in which a number that the conversation does not hold is told as
+    "[?]", except in a `response_format` of your own; tools serve better if their schemas give `examples`. System
     messages count in plain talk only. Images, audio and video are passed over.
     """
 
@@ -73,7 +75,11 @@ class LocalChatModel(ChatModel):
         answer: Flow[ChatResponse] = served.pipe(
             concat_map(lambda at: self._client(at).do_stream(turn.messages, (), asked))
         )
-        return answer if turn.schema is None else defer(lambda: answer.pipe(expand(Reply().feed)))
+        if turn.schema is not None:
+            return defer(lambda: answer.pipe(expand(Reply().feed), expand(Grounded(turn.held).feed)))
+        # text in a form of the caller's own is theirs: its numbers may be its structure
+        own = options.response_format is not None
+        return answer if own else defer(lambda: answer.pipe(expand(Grounded(turn.held).feed)))
 
     def _client(self, at: Served) -> OpenAIChatModel:
         # never through a proxy: it is this machine

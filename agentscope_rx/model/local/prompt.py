@@ -8,7 +8,8 @@
 | no tools, no observations                             | plain talk, with the conversation so far                    |
 
 A model of 135 million parameters cannot weigh a long conversation: it is asked one thing at a time, shown the few lines
-that matter, and shown by example how an answer looks. What it chooses and writes is its own.
+that matter, and shown by example how an answer looks. What it chooses and writes is its own, but for numbers: it can
+say those alone that the conversation holds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from agentscope_rx.message import Msg
 from agentscope_rx.model.local import schema
 from agentscope_rx.model.local.conversation import Conversation, Round, read
 from agentscope_rx.model.local.focus import MAX_STATEMENTS, focus
+from agentscope_rx.model.local.grounded import numbers
+from agentscope_rx.model.local.quoting import quoting
 from agentscope_rx.model.local.shortlist import (
     Shortlist,
     examples,
@@ -62,11 +65,15 @@ _ANSWERS = (
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One question to the model. Without a `schema` its answer is plain text; `free` if it need not quote."""
+    """One question to the model. Without a `schema` its answer is plain text; `free` if it need not quote.
+
+    `held`: the numbers that the answer may say.
+    """
 
     messages: tuple[Msg, ...]
     schema: Mapping[str, object] | None = None
     free: bool = False
+    held: frozenset[str] = frozenset()
 
 
 def next_turn(messages: Sequence[Msg], tools: Sequence[ToolSchema], choice: ToolChoice | None = None) -> Turn:
@@ -138,7 +145,7 @@ def _call(conversation: Conversation, step: str, tools: Sequence[ToolSchema], *,
         for said, replied in _TALK:
             messages += [Msg.user(said), Msg.assistant(json.dumps({"answer": replied}))]
     messages.append(Msg.user("\n".join([*known, step])))
-    return Turn(tuple(messages), schema.one_of(branches), free=or_answer)
+    return Turn(tuple(messages), schema.one_of(branches), free=or_answer, held=_held(conversation))
 
 
 def _answer(conversation: Conversation, question: str, tools: Sequence[ToolSchema]) -> Turn:
@@ -152,7 +159,7 @@ def _answer(conversation: Conversation, question: str, tools: Sequence[ToolSchem
     for text, asked, line in _ANSWERS:
         messages += [Msg.user(_question(text, asked)), Msg.assistant(json.dumps({"answer": line}))]
     messages.append(Msg.user(_question("\n".join(statements), question)))
-    return Turn(tuple(messages), schema.answer(schema.quoting(question, statements)))
+    return Turn(tuple(messages), schema.answer(quoting(question, statements)), held=_held(conversation))
 
 
 def _spent(past: Round, tools: Sequence[ToolSchema]) -> Features:
@@ -171,7 +178,14 @@ def _talk(conversation: Conversation) -> Turn:
         kept.append(message)
     if kept and len(kept[0].text) > TALK_CHARACTERS:
         kept[0] = kept[0].replace(content=kept[0].text[-TALK_CHARACTERS:])
-    return Turn((Msg.system(conversation.system[:TALK_CHARACTERS] or _WHO), *reversed(kept)), free=True)
+    messages = (Msg.system(conversation.system[:TALK_CHARACTERS] or _WHO), *reversed(kept))
+    return Turn(messages, free=True, held=_held(conversation))
+
+
+def _held(conversation: Conversation) -> frozenset[str]:
+    """The numbers that the conversation holds: in what was said, and in what calls gave."""
+    said = (message.text for message in conversation.spoken)
+    return numbers(conversation.system, conversation.request, *said, *(past.text for past in conversation.rounds))
 
 
 def _observed(conversation: Conversation, question: str) -> list[str]:

@@ -5,18 +5,18 @@
 
 The server turns it into a grammar, so the model cannot leave it. Beyond the tool's own schema it holds the model to the
 conversation where it would invent: a path or a search word is one that the request names, an expression uses the
-numbers at hand, and an answer to an observation ends with the observation's own words (see `quoting`).
+numbers at hand, and an answer to an observation ends with the observation's own words (`quoting.py`).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.model.local.shortlist import COPIED, EXPRESSION, required, tool_features
-from agentscope_rx.model.local.words import feature, is_function_word, is_name, shape, words
+from agentscope_rx.model.local.words import feature, is_function_word, is_name, words
 from agentscope_rx.model.options import ToolSchema
 
 JsonSchema = dict[str, object]
@@ -24,15 +24,16 @@ JsonSchema = dict[str, object]
 _NUMBER_IN_TEXT = re.compile(r"\d+(?:\.\d+)?")
 _QUOTED = re.compile(r"(?<!\w)[\"'`“‘]([^\"'`“”‘’]{1,80})[\"'`”’](?!\w)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_PERCENT = re.compile(r"\s*\bpercent\b")
+_SIGN = r"(?:\*\*|//|%\s*of\b|[-+*/^%])"
+_PAIR = re.compile(rf"\d\)*\s*{_SIGN}\s*\(*\d")
+_TERM = r"\(*\d+(?:\.\d+)?\)*"
+_WRITTEN = re.compile(rf"(?<![\w.]){_TERM}(?:\s*{_SIGN}\s*{_TERM})+(?!\w)")
 _KEYWORDS = """
 type properties required additionalProperties items prefixItems minItems maxItems enum const anyOf oneOf minLength
 maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum
 """
 _KEPT = frozenset(_KEYWORDS.split())
-_LEAD_WORDS = 16
-_ASKING = "what which who whom whose how where when why do does did is are was many much"
-_NOT_TAKEN_UP = frozenset(_ASKING.split(" "))
-_SPAN_WORDS = 60
 
 
 def one_of(branches: Sequence[JsonSchema]) -> JsonSchema:
@@ -57,22 +58,14 @@ def call(tool: ToolSchema, request: str, *, known: str = "", tried: Collection[o
     return _object({"tool": {"const": tool.name}, "arguments": arguments})
 
 
-def answer(quoted: str | None = None) -> JsonSchema:
-    """An answer, free or of the form that `quoting` gives."""
-    return _object({"answer": {"type": "string", "pattern": quoted} if quoted else {"type": "string"}})
+def answer(form: str | None = None) -> JsonSchema:
+    """An answer, free or of the form that a pattern gives."""
+    return _object({"answer": {"type": "string", "pattern": form} if form else {"type": "string"}})
 
 
-def quoting(question: str, statements: Sequence[str]) -> str:
-    """The pattern of an answer: a statement, or words of the question and a statement from a word of it to its end.
-
-    What is said is the model's choice; a number or a name that was not seen cannot be said.
-    """
-    whole = "|".join(_literal(statement) for statement in statements)
-    runs = "|".join(_run(clause, start) for clause in _clauses(question) for start in _beginnings(clause))
-    if not runs:
-        return f"^({whole})$"
-    ends = "|".join(_from_any_word(statement.split()[-_SPAN_WORDS:]) for statement in statements)
-    return f"^({whole}|(The )?({runs}) ((is|are|was|has|says) )?({ends}))$"
+def literal(text: str) -> str:
+    """The pattern of a text, as it stands in JSON: what JSON escapes is escaped first."""
+    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", json.dumps(text, ensure_ascii=False)[1:-1])
 
 
 def candidates(tool: ToolSchema, request: str) -> list[str]:
@@ -100,6 +93,8 @@ def _held(
         choice = [word for word in spare if word not in tried]
         return {"type": "string", "enum": choice} if choice else schema
     if EXPRESSION.fullmatch(name):
+        if spelled := written_out(request):
+            return {"type": "string", "pattern": f"^({'|'.join(map(literal, spelled))})$"}
         numbers = _NUMBER_IN_TEXT.findall(request)
         if len(numbers) < 2:
             numbers += _NUMBER_IN_TEXT.findall(known)
@@ -107,9 +102,15 @@ def _held(
     return schema
 
 
+def written_out(request: str) -> list[str]:
+    """The expressions that a request writes out itself: "(120 + 45) / 3", "15% of 240"."""
+    found = (match[0].strip() for match in _WRITTEN.finditer(_PERCENT.sub("%", request)))
+    return list(dict.fromkeys(each for each in found if each.count("(") == each.count(")") and _PAIR.search(each)))
+
+
 def _expression(numbers: Sequence[str]) -> str:
     """An expression of the numbers at hand; of any numbers if there are not two of them to compute with."""
-    at_hand = "|".join(map(_literal, dict.fromkeys(numbers)))
+    at_hand = "|".join(map(literal, dict.fromkeys(numbers)))
     number = f"({at_hand})" if len(numbers) > 1 else "[0-9]{1,9}([.][0-9]{1,6})?"
     sign = r"( [-+*/%] | \*\* )"
     pair = f"{number}{sign}{number}"
@@ -119,46 +120,6 @@ def _expression(numbers: Sequence[str]) -> str:
         return rf"^({pair}{sign}{number}|\({pair}\){sign}{number}|{number}{sign}\({pair}\)|{pair})$"
     term = rf"({number}|\({pair}\))"
     return f"^{term}({sign}{term}){{1,{max(2, len(numbers) - 1)}}}$"
-
-
-def _clauses(question: str) -> Iterator[list[str]]:
-    """The runs of words of a question that an answer can take up; a sign, which would compute, is not one of them."""
-    run: list[str] = []
-    for token in question.split()[:_LEAD_WORDS]:
-        word = token.strip(".,;:!?\"'`()")
-        if not word or word.lower() in _NOT_TAKEN_UP or shape(word) == "<sign>":
-            if run:
-                yield run
-            run = []
-        else:
-            run.append(word)
-    if run:
-        yield run
-
-
-def _beginnings(clause: Sequence[str]) -> Iterator[int]:
-    """Where in a clause a sentence can begin."""
-    return (at for at, word in enumerate(clause) if word.lower() in ("the", "a", "an") or not is_function_word(word))
-
-
-def _run(found: Sequence[str], start: int) -> str:
-    """The words from `start` on, up to any of them."""
-    pattern = ""
-    for word in reversed(found[start + 1 :]):
-        pattern = f"( {_literal(word)}{pattern})?"
-    return _literal(found[start]) + pattern
-
-
-def _from_any_word(found: Sequence[str]) -> str:
-    pattern = ""
-    for word in found[:-1]:
-        pattern = f"({pattern}{_literal(word)} )?"
-    return pattern + _literal(found[-1])
-
-
-def _literal(text: str) -> str:
-    # the pattern is of the JSON text of the string: what JSON escapes is escaped first
-    return re.sub(r"([.^$*+?()\[\]{}|\\])", r"\\\1", json.dumps(text, ensure_ascii=False)[1:-1])
 
 
 def _object(properties: Mapping[str, object]) -> JsonSchema:

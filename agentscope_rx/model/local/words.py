@@ -84,6 +84,12 @@ def features(text: str) -> Features:
     return frozenset(feature(word) for word in words(text) if not is_function_word(word))
 
 
+def matter(text: str) -> Features:
+    """The features of a text's words, but a number counts as itself."""
+    counting = (word for word in words(text) if not is_function_word(word))
+    return frozenset(word if shape(word) == "<number>" else feature(word) for word in counting)
+
+
 def shapes(text: str) -> Features:
     """The shapes in a text alone."""
     return frozenset(found for word in words(text) if (found := shape(word)) is not None)
