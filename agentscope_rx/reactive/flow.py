@@ -54,6 +54,21 @@ class Flow(Observable[T]):
         # Observable.__init__ would make a lock for every stage of every turn; see `lock`.
         self._attach = attach
 
+    # Observable has slices, by which a plain `for` would go on for ever: flow[0], flow[1], ...
+    __iter__ = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}, not begun: await it, run() it or subscribe to it>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """What is asked of a result whose `run()` or `await` was forgotten."""
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            if not name.startswith("_"):
+                message += f". It has not begun: for {name!r} of its result await it, or run() it"
+            raise AttributeError(message, name=name, obj=self)
+
     @property
     def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The lock that some stock operators expect on their source, made when first asked for."""
