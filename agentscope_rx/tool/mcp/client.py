@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakSet, finalize
@@ -36,6 +37,8 @@ from agentscope_rx.tool.mcp.server import McpHttp, McpServer, McpStdio
 from agentscope_rx.tool.mcp.session import Session
 
 if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
     from agentscope_rx.tool.mcp.registration import Registration
 
 T = TypeVar("T")
@@ -210,14 +213,24 @@ class McpClient:
             if held.session is None or held.session.stale:
                 opened = from_call(self._open)
                 if held.session is not None:
-                    opened = opened.pipe(retry(self._reconnect))
-                held.session = await opened
+                    opened = opened.pipe(retry(replace(self._reconnect, retry=self._tried_again)))
+                try:
+                    held.session = await opened
+                except McpConnectionError:
+                    if held.closed:
+                        raise McpClosedError(self.name) from None
+                    raise
             return held.session
+
+    def _tried_again(self, state: RetryCallState) -> bool:
+        return not self._held.closed and self._reconnect.retry(state)
 
     async def _open(self) -> Session:
         from agentscope_rx.tool.mcp.session import Session
 
         held = self._held
+        if held.closed:
+            raise McpClosedError(self.name)
         session = Session(self.server, terms_of(self, held.changed))
         held.sessions.add(session)
         session.gone.listen(lambda: held.sessions.discard(session))
@@ -227,9 +240,9 @@ class McpClient:
     async def _close(self) -> None:
         held = self._held
         held.closed = True
-        async with held.lock:
-            for session in tuple(held.sessions):
-                await session.close(McpClosedError(self.name))
+        # without the lock, which is held while a connection is made: that ends now, and none is made after it
+        for session in tuple(held.sessions):
+            await session.close(McpClosedError(self.name))
         self._suspended.clear()
         self._answers.clear()
 

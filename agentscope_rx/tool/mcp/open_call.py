@@ -58,6 +58,7 @@ class OpenCall:
         self.given: list[Answer] = []
         """What has been answered before it is asked."""
         self.done = Signal()
+        self._name = ""
         self._server = server
         self._patience = patience
         self._moved = asyncio.Event()
@@ -65,9 +66,11 @@ class OpenCall:
         self._result: CallToolResult | None = None
         self._error: Exception | None = None
         self._task: abc.DisposableBase | None = None
+        self._lives = False
 
     def begin(self, name: str, arguments: Mapping[str, object]) -> None:
         """Send it."""
+        self._name = name
         self.session.calls.add(self)
         self._task = keep(
             from_call(lambda: self._live(name, dict(arguments))), f"a call of MCP tool {name!r}", copy_context()
@@ -110,6 +113,9 @@ class OpenCall:
         """End it, tell the server, and return when its task has ended."""
         if self._task is not None:
             self._task.dispose()
+        if not self._lives:
+            # a task that is cancelled before its first step has none at all
+            self._over()
         await fired(self.done)
 
     async def fail(self, error: Exception) -> None:
@@ -146,6 +152,7 @@ class OpenCall:
         self._moved.set()
 
     async def _live(self, name: str, arguments: dict[str, Any]) -> None:
+        self._lives = True
         CURRENT.set(self)
         try:
             self._result = await self._rounds(name, arguments)
@@ -153,11 +160,14 @@ class OpenCall:
             # one that was given before says more
             self._error = self._error or error
         finally:
-            if self._result is None and self._error is None:
-                self._error = McpError(f"The call of MCP tool {name!r} was cancelled.", server=self._server)
-            self.session.calls.discard(self)
-            self.done.fire()
-            self._moved.set()
+            self._over()
+
+    def _over(self) -> None:
+        if self._result is None and self._error is None:
+            self._error = McpError(f"The call of MCP tool {self._name!r} was cancelled.", server=self._server)
+        self.session.calls.discard(self)
+        self.done.fire()
+        self._moved.set()
 
     async def _rounds(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
         resumed = self._resumed()

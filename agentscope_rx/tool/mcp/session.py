@@ -98,6 +98,7 @@ class Session:
         self._owner: abc.DisposableBase | None = None
         self._failure: Exception | None = None
         self._busy = 0
+        self._lives = False
         self.calls: set[OpenCall] = set()
         self.stale = False
         """Whether new calls should go to another one; it closes with its last call."""
@@ -136,6 +137,9 @@ class Session:
         # it is still being opened, or does not end
         if self._owner is not None:
             self._owner.dispose()
+        if not self._lives:
+            # a task that is cancelled before its first step has none at all
+            self._is_gone()
         await fired(self.gone)
 
     def close_soon(self) -> None:
@@ -145,6 +149,7 @@ class Session:
 
     async def _live(self) -> None:
         """The owner's task, from the first step to the last."""
+        self._lives = True
         try:
             async with self._connected() as client:
                 self._client = client
@@ -161,11 +166,14 @@ class Session:
             # an exception group: transports live in task groups
             self._failure = _leaf(error)
         finally:
-            self.stale = True
-            _sessions.discard(self)
-            self.left.set()
-            self._opened.fire()
-            self.gone.fire()
+            self._is_gone()
+
+    def _is_gone(self) -> None:
+        self.stale = True
+        _sessions.discard(self)
+        self.left.set()
+        self._opened.fire()
+        self.gone.fire()
 
     def _connected(self) -> Client:
         terms = self._terms
