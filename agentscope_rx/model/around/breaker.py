@@ -33,7 +33,19 @@ class _State:
 
     failures: int = 0
     until: float = 0.0
-    trial: object = None
+    trial: _Mark | None = None
+
+    @property
+    def tried(self) -> bool:
+        """Whether somebody tries now; on a loop that was closed without a word to them, nobody does."""
+        return self.trial is not None and not self.trial.loop.is_closed()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Mark:
+    """One attempt."""
+
+    loop: asyncio.AbstractEventLoop
 
 
 class CircuitBreaker(AroundModel):
@@ -69,7 +81,7 @@ class CircuitBreaker(AroundModel):
         """
 
         def begin(attempt: Flow[ChatResponse]) -> Flow[ChatResponse]:
-            mark = object()
+            mark = _Mark(asyncio.get_running_loop())
             left = self._enter(mark)
             if left is not None:
                 return fail(CircuitOpenError(self._failures, left, model=self.model_name, provider=self.provider))
@@ -92,21 +104,21 @@ class CircuitBreaker(AroundModel):
         """Whether a request would be refused now; on any loop."""
         with self._lock:
             clock, state = self._states.of(asyncio.get_running_loop())
-            return state.failures >= self._failures and (state.trial is not None or clock() < state.until)
+            return state.failures >= self._failures and (state.tried or clock() < state.until)
 
-    def _enter(self, mark: object) -> float | None:
+    def _enter(self, mark: _Mark) -> float | None:
         """Seconds for which it is refused; None if it may go ahead."""
         with self._lock:
             clock, state = self._states.of(asyncio.get_running_loop())
             if state.failures < self._failures:
                 return None
             left = state.until - clock()
-            if left > 0 or state.trial is not None:
+            if left > 0 or state.tried:
                 return max(left, 0.0)
             state.trial = mark
             return None
 
-    def _settle(self, mark: object, *, ok: bool) -> None:
+    def _settle(self, mark: _Mark, *, ok: bool) -> None:
         with self._lock:
             clock, state = self._states.of(asyncio.get_running_loop())
             if state.failures >= self._failures and state.trial is not mark:
@@ -117,7 +129,7 @@ class CircuitBreaker(AroundModel):
             if state.failures >= self._failures:
                 state.until = clock() + self._reset
 
-    def _left(self, mark: object, ending: Ending) -> None:
+    def _left(self, mark: _Mark, ending: Ending) -> None:
         if ending is Ending.DISPOSED:
             with self._lock:
                 state = self._states.of(asyncio.get_running_loop())[1]

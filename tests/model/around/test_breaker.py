@@ -18,6 +18,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.model import ExecutionConfig
 from agentscope_rx.model.around import CircuitBreaker, FallbackModel
+from agentscope_rx.reactive import never
 from agentscope_rx.reactive.retry import RetryPolicy
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 
@@ -88,6 +89,32 @@ def test_one_that_tried_and_was_disposed_leaves_it_to_the_next():
         assert await ask(model) == "ok" and not model.is_open
 
     run_virtual(main())
+
+
+class Silent(ScriptedModel):
+    """Its second answer never comes, and has no task."""
+
+    def do_stream(self, messages, tools, options):
+        return never() if len(self.requests) == 1 else super().do_stream(messages, tools, options)
+
+
+def test_one_that_tried_on_a_loop_that_is_closed_without_a_word_leaves_it_to_the_next():
+    inner = Silent(BROKEN, "ok", execution_config=ONCE)
+    model = CircuitBreaker(inner, failures=1, reset=0.001)
+
+    async def begin() -> object:
+        await ask(model)
+        await asyncio.sleep(0.01)
+        trial = model.stream(HI).subscribe()
+        assert model.is_open
+        return trial
+
+    loop = asyncio.new_event_loop()
+    trial = loop.run_until_complete(begin())
+    loop.close()
+    inner.do_stream = super(Silent, inner).do_stream
+    assert asyncio.run(ask(model)) == "ok"
+    del trial
 
 
 def test_one_that_is_late_with_its_answer_does_not_close_it():
