@@ -28,8 +28,7 @@ from agentscope_rx.model.around.base import AroundModel
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, WaitNotice
-from agentscope_rx.model.tokens.counter import TokenCounter
-from agentscope_rx.model.tokens.estimate import EstimatedTokens
+from agentscope_rx.model.tokens import COSTS_OF, EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import Flow, Permits, Rate, admitted, catch, concat, defer, expand, fail, flow, just
 from agentscope_rx.reactive.budget import Budget, Pause
 from agentscope_rx.reactive.flow import Operator
@@ -47,10 +46,10 @@ class LimitedStatistics(NamedTuple):
 class LimitedModel(AroundModel):
     """Each attempt to ask `model` waits for its turn; the table above says what for.
 
-    `counter` counts the tokens of a question, roughly unless given; what the answer may take (`max_tokens`) comes on
-    top.
-    An attempt that tells no usage has cost what it was estimated at, and one that is estimated at more than all goes
-    alone. What it waited is a chunk with `wait`, `PostReasoningEvent.queued`, and `model_waiting` of `run.stats()`.
+    `counter` counts the tokens of a question, an estimate by the costs of the model's vendor unless given; what the
+    answer may take (`max_tokens`) comes on top. An attempt that tells no usage has cost what was counted, and one of
+    more than all goes alone. What it waited is a chunk with `wait`, `PostReasoningEvent.queued`, and `model_waiting` of
+    `run.stats()`.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class LimitedModel(AroundModel):
         self._permits = Permits(sys.maxsize if max_concurrency is None else max_concurrency)
         self._budget = None if tokens_per_minute is None else Budget(tokens_per_minute, 60.0)
         self._pause = Pause()
-        self._counter = counter or EstimatedTokens()
+        self.counter = counter or EstimatedTokens(COSTS_OF.get(self.provider))
         gates: list[Gate] = [self._permits, self._pause]
         if rate is not None:
             gates.append(rate.gate())
@@ -96,7 +95,7 @@ class LimitedModel(AroundModel):
             if budget is None:
                 return _admitted(self._gates, attempt.pipe(catch(self._refused)), None)
             written = options.max_completion_tokens or options.max_tokens or 0
-            charge = Charge(self._counter.count(messages, tools) + written)
+            charge = Charge(self.counter.count(messages, tools) + written)
             account = _Account(budget, charge)
             counted = attempt.pipe(expand(account.take, account.end))
             return _admitted(self._gates, counted.pipe(catch(self._refused)), charge)

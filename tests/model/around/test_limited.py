@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -130,48 +129,44 @@ def test_the_total_over_all_attempts_bounds_the_wait_too():
 # --- tokens ------------------------------------------------------------------------------------------------------
 
 
-class By:
-    """A counter by a function of the messages."""
+class Counting:
+    """Says that a question has so many tokens."""
 
-    def __init__(self, count: Callable[[Sequence[Msg]], int]) -> None:
+    def __init__(self, count) -> None:
         self._count = count
 
     def count(self, messages, tools=()) -> int:
         return self._count(messages)
 
 
-class Hundred:
-    """A counter to whom everything is a hundred tokens."""
-
-    def count(self, messages, tools=()) -> int:
-        return 100
+HUNDRED = Counting(lambda messages: 100)
 
 
 def test_what_is_estimated_must_fit():
     inner = slow()
-    ask_all(LimitedModel(inner, tokens_per_minute=250, counter=Hundred()), 5)
+    ask_all(LimitedModel(inner, tokens_per_minute=250, counter=HUNDRED), 5)
     assert inner.begun == [0, 0, 60, 60, 120]
 
 
 def test_the_usage_puts_the_estimate_right():
     inner = spending(10)
-    ask_all(LimitedModel(inner, tokens_per_minute=150, counter=Hundred()), 4)
+    ask_all(LimitedModel(inner, tokens_per_minute=150, counter=HUNDRED), 4)
     assert inner.begun == [0, 1, 2, 3]
     inner = spending(200, 10)
-    ask_all(LimitedModel(inner, tokens_per_minute=200, counter=Hundred()), 4)
+    ask_all(LimitedModel(inner, tokens_per_minute=200, counter=HUNDRED), 4)
     # two fit by their estimates; one of them has cost all there is, so the next waits for its minute to pass
     assert inner.begun == [0, 0, 60, 60]
 
 
 def test_one_that_is_estimated_at_more_than_all_goes_alone():
     inner = slow()
-    ask_all(LimitedModel(inner, tokens_per_minute=50, counter=Hundred()), 3)
+    ask_all(LimitedModel(inner, tokens_per_minute=50, counter=HUNDRED), 3)
     assert inner.begun == [0, 60, 120]
 
 
 def test_what_the_answer_may_take_is_reserved():
     inner = slow()
-    limited = LimitedModel(inner, tokens_per_minute=1000, counter=Hundred())
+    limited = LimitedModel(inner, tokens_per_minute=1000, counter=HUNDRED)
 
     async def main() -> None:
         options = GenerateOptions(max_tokens=500)
@@ -184,9 +179,14 @@ def test_what_the_answer_may_take_is_reserved():
 
 def test_an_attempt_that_tells_no_usage_has_cost_its_estimate():
     inner = Clocked(BROKEN, "ok", execution_config=ExecutionConfig(max_attempts=2, wait=wait_fixed(0)))
-    assert ask_all(LimitedModel(inner, tokens_per_minute=100, counter=Hundred()), 1) == [
+    assert ask_all(LimitedModel(inner, tokens_per_minute=100, counter=HUNDRED), 1) == [
         ["retry in 0", "waits", "waited 60", "ok"]
     ]
+
+
+def test_the_counter_is_an_estimate_by_the_costs_of_the_vendor():
+    limited = LimitedModel(slow(), tokens_per_minute=1000)
+    assert limited.counter.count((Msg.user("word " * 50),)) == pytest.approx(55, abs=10)
 
 
 # --- Retry-After -------------------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def test_never_more_than_the_limits_and_all_is_given_back(asked, limit, rate, to
         max_concurrency=limit,
         rate=rate,
         tokens_per_minute=tokens,
-        counter=By(lambda messages: asked[int(messages[0].text)].tokens),
+        counter=Counting(lambda messages: asked[int(messages[0].text)].tokens),
     )
 
     async def one(number: int, question: Question) -> None:
@@ -422,7 +422,8 @@ def test_never_more_than_the_limits_and_all_is_given_back(asked, limit, rate, to
             on_error=lambda error: ended("error"), on_completed=lambda: ended("ok")
         )
         if question.disposed is not None:
-            await asyncio.sleep(question.disposed)
+            # (never at the moment of a failure, which nobody would hear then)
+            await asyncio.sleep(question.disposed + 0.5)
             subscription.dispose()
         else:
             await over.wait()
