@@ -37,6 +37,7 @@ _CONVERSATIONS = 256
 class TruncatingModel(RewritingModel):
     """A model that is sent at most `max_tokens` of input: messages, tools and the schema of an output together.
 
+    Unless given, that is nine tenths of what the longest answer leaves of the model's context window, where known.
     `counter` counts, an estimate by the costs of the model's vendor unless given. Where something must be left out, at
     least `keep` of the limit stays in use as far as messages allow. `notice` tells the model what is left out, with
     `{count}`; None tells it nothing.
@@ -45,13 +46,14 @@ class TruncatingModel(RewritingModel):
     def __init__(
         self,
         model: ChatModel,
-        max_tokens: int,
+        max_tokens: int | None = None,
         *,
         counter: TokenCounter | None = None,
         keep: float = 0.7,
         notice: str | None = NOTICE,
     ) -> None:
         super().__init__(model)
+        max_tokens = _known_limit(model) if max_tokens is None else max_tokens
         if type(max_tokens) is not int or max_tokens < 1:
             raise ConfigurationError(
                 f"max_tokens is what a request may count: a whole number >= 1, not {max_tokens!r}."
@@ -87,6 +89,18 @@ def truncated(
         return _cut(messages, _Rule(max_tokens - fixed, _measure_of(counter), keep, notice), last_user)
     except _TooLongError as error:
         raise PromptTooLongError(tokens=fixed + error.tokens, max_tokens=max_tokens) from None
+
+
+def _known_limit(model: ChatModel) -> int:
+    known = model.capabilities
+    if known is None or known.context_window is None:
+        raise ConfigurationError(
+            f"How much fits into {model!r} is not known: say it, TruncatingModel(model, max_tokens=...)."
+        )
+    window, options = known.context_window, model.options
+    answer = options.max_completion_tokens or options.max_tokens or known.max_output or 0
+    # an estimate may be too small by as much
+    return int(0.9 * max(window - answer, window // 2))
 
 
 def _measure_of(counter: TokenCounter) -> Callable[[Msg], int]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelError, PromptTooLongError
 from agentscope_rx.message import MsgRole, ToolResultBlock, ToolUseBlock
+from agentscope_rx.model import OpenAIChatModel
 from agentscope_rx.model.instruction import AS_IT_IS, instruction
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.model.speakers import SeveralSpeakers
@@ -231,6 +232,16 @@ def test_failure_and_disposal_are_the_inner_models() -> None:
             break
 
     run_virtual(disposed())
+
+
+def test_the_limit_of_a_known_model() -> None:
+    """The window is for question and answer: gpt-5's holds 400,000 tokens, 128,000 of them for the answer."""
+    known = OpenAIChatModel("gpt-5-mini", api_key="k")
+    assert TruncatingModel(known).max_tokens == 244_800
+    short = OpenAIChatModel("gpt-5-mini", api_key="k", options=GenerateOptions(max_completion_tokens=10_000))
+    assert TruncatingModel(short).max_tokens == 351_000
+    with pytest.raises(ConfigurationError, match="max_tokens="):
+        TruncatingModel(ScriptedModel())
 
 
 def test_what_it_takes() -> None:
