@@ -11,7 +11,7 @@ It takes a request of its own, so it is for measuring, not for each turn: `Trunc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
@@ -86,8 +86,8 @@ def _counting(model: ChatModel, request: HttpRequest) -> HttpRequest:
 
 
 def _number(answer: object) -> int:
-    fields: JsonObject = cast("JsonObject", answer) if isinstance(answer, dict) else {}
+    fields: JsonObject = cast("JsonObject", answer) if isinstance(answer, Mapping) else {}
     for name in ("input_tokens", "totalTokens"):
         if name in fields:
             return integer(fields, name)
-    raise ProtocolError("The answer does not say how many tokens there are.", body=encode_json(answer)[:500])
+    raise ProtocolError("The answer does not say how many tokens there are.", body=f"{cast('object', answer)!r:.500}")
