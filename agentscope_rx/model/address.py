@@ -36,6 +36,8 @@ def url_with(parts: SplitResult, path: str, query: Mapping[str, str]) -> str:
 
 def secret(given: str | None, *variables: str) -> str | None:
     """The key that was given, or the first of the environment variables that is set; '' and nothing are None."""
+    if given is not None and not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"The API key must be text, not {type(given).__name__}.")
     key = given if given is not None else next((os.environ[name] for name in variables if os.environ.get(name)), "")
     key = key.strip()
     if key and not (key.isascii() and key.isprintable()):

@@ -53,6 +53,10 @@ class ChatModel(ABC):
     ) -> None:
         if not isinstance(model_name, str) or not model_name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"{type(self).__name__} needs a model name, not {model_name!r}.")
+        if options is not None and not isinstance(options, GenerateOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"options must be GenerateOptions(...), not {options!r:.60}.")
+        if execution_config is not None and not isinstance(execution_config, ExecutionConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"execution_config must be ExecutionConfig(...), not {execution_config!r:.60}.")
         self.model_name = model_name
         self.options = options or GenerateOptions()
         self.execution_config = execution_config

@@ -52,6 +52,8 @@ class ToolChoice:
     tool: str | None = None
 
     def __post_init__(self) -> None:
+        if self.mode not in (modes := ("auto", "none", "required", "specific")):
+            raise ConfigurationError(f"The mode of a ToolChoice must be one of {modes}, not {self.mode!r:.60}.")
         if (self.mode == "specific") != bool(self.tool and self.tool.strip()):
             raise ConfigurationError("ToolChoice names a tool if, and only if, its mode is 'specific'.")
 
@@ -168,6 +170,25 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_KINDS: Final[tuple[tuple[tuple[str, ...], str, Callable[[object], bool]], ...]] = (
+    (("temperature", "top_p", "frequency_penalty", "presence_penalty"), "a number", _is_number),
+    (("top_k", "max_tokens", "max_completion_tokens", "seed", "thinking_budget"), "a whole number", _is_whole),
+    (("reasoning_effort",), "text such as 'low'", lambda value: isinstance(value, str)),
+    (("parallel_tool_calls", "stream"), "True or False", lambda value: isinstance(value, bool)),
+    (
+        ("tool_choice",),
+        "a ToolChoice, such as ToolChoice('required') or ToolChoice.specific('name')",
+        lambda value: isinstance(value, ToolChoice),
+    ),
+    (("response_format",), "a dict", lambda value: isinstance(value, Mapping)),
+    (("execution_config",), "ExecutionConfig(...)", lambda value: isinstance(value, ExecutionConfig)),
+)
+
+
 MODEL_DEFAULTS: Final = ExecutionConfig(
     timeout=300.0, max_attempts=3, initial_backoff=2.0, max_backoff=30.0, backoff_multiplier=2.0
 )
@@ -208,6 +229,7 @@ class GenerateOptions:
     additional_query_params: Mapping[str, str] = EMPTY  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self) -> None:
+        self._check()
         for name in ("additional_headers", "additional_body_params", "additional_query_params"):
             object.__setattr__(self, name, freeze(getattr(self, name)))
         if self.response_format is not None:
@@ -215,6 +237,14 @@ class GenerateOptions:
         if self.stop is not None:
             # a single str is a sequence, too: of its letters
             object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+
+    def _check(self) -> None:
+        """`ConfigurationError` for what no provider takes; which values it takes is the provider's to say."""
+        for names, what, right in _KINDS:
+            for name in names:
+                value: object = getattr(self, name)
+                if value is not None and not right(value):
+                    raise ConfigurationError(f"{name} must be {what}, not {value!r:.60}.")
 
     def over(self, other: GenerateOptions | None) -> GenerateOptions:
         """These options, with what they leave out taken from `other`; the maps and execution configs are united."""

@@ -17,6 +17,7 @@ from agentscope_rx.tool.registration import (
     RegisterOptions,
     ToolOptions,
     check_choice,
+    check_prefix,
     chosen,
     free_name,
     made,
@@ -78,6 +79,7 @@ class Registering(ToolGroups):
         `presets` are by tool name, as are the tools that `enable` and `disable` name; `prefix` stands before each name.
         """
         presets = presets or {}
+        check_prefix(prefix)
         found = chosen(tools_of(source), enable, disable, presets)
         names = [prefix + each.name if prefix else None for each in found]
         tools = [

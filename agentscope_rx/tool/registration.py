@@ -125,6 +125,12 @@ def free_name(name: str, taken: Collection[str]) -> str:
     return found
 
 
+def check_prefix(prefix: object) -> None:
+    """`ConfigurationError` if it is no text."""
+    if not isinstance(prefix, str):
+        raise ConfigurationError(f"prefix must be text to stand before names, such as 'fs_', not {prefix!r:.60}.")
+
+
 def check_choice(option: str, value: object, choices: object) -> None:
     """`ConfigurationError` if the value is none of a Literal's."""
     known = get_args(choices)

@@ -144,6 +144,11 @@ class ToolServers:
         if transport != "http":  # pyright: ignore[reportUnnecessaryComparison]
             raise ConfigurationError(f"transport must be 'stdio' or 'http', not {transport!r}.")
 
+        if type(port) is not int or not 0 <= port <= 65535:
+            raise ConfigurationError(
+                f"port must be a whole number from 0 (any that is free) to 65535, not {port!r:.60}."
+            )
+
         def listen() -> AsyncGenerator[str]:
             app = mcp_app(toolkit, name=name, path=path, host=host, instructions=instructions, context=context)
             return on_port(app, host, port, path)

@@ -263,6 +263,8 @@ def check_result(tool: str, result: Literal["last", "joined"]) -> Literal["last"
 
 def check_name(name: str) -> str:
     """The name if model providers accept it, else a `ToolDefinitionError` with one that they do."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolDefinitionError(f"A tool's name must be text, not {name!r:.60}.", tool=repr(name))
     if _NAME.fullmatch(name):
         return name
     if name == "<lambda>":

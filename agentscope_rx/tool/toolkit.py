@@ -12,7 +12,7 @@ from functools import partial
 from typing import Self, cast, get_args, overload
 
 from agentscope_rx.context_store import ContextStore, check_store, view_of
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.message import ToolResultBlock, ToolUseBlock
 from agentscope_rx.model.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, Permits, Signal, defer, flat_map_kind, just, merge_ordered
@@ -67,8 +67,16 @@ class Toolkit(Registering, ToolServers):
     ) -> None:
         if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
+        if max_concurrency_total is not None and (type(max_concurrency_total) is not int or max_concurrency_total < 1):
+            raise ConfigurationError(
+                f"max_concurrency_total must be a whole number of at least 1, not {max_concurrency_total!r:.60}."
+            )
         if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"Toolkit takes several tools, as in Toolkit([tool]), not {tools!r:.60}.")
+        if executor is not None and not callable(getattr(executor, "submit", None)):
+            raise ConfigurationError(f"executor must be an Executor of concurrent.futures, not {executor!r:.60}.")
+        if not isinstance(parallel, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"parallel must be True or False, not {parallel!r:.60}.")
         self.parallel = parallel
         self.max_concurrency = max_concurrency
         self.executor = executor
@@ -273,6 +281,9 @@ class Toolkit(Registering, ToolServers):
         completion; no error but `SourceCancelledError`.
         Cancels: the wait or the call: an async tool's `finally` blocks run, a blocking one is abandoned.
         """
+
+        if not isinstance(call, ToolUseBlock):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"A toolkit is called with a ToolUseBlock(id, name, input), not {call!r:.60}.")
 
         def look_up() -> Flow[ToolEvent]:
             entry = self._entry(call.name)

@@ -16,7 +16,7 @@ from agentscope_rx.model.options import ExecutionConfig, ToolSchema
 from agentscope_rx.tool.making import tools_of
 from agentscope_rx.tool.postprocess import Postprocess
 from agentscope_rx.tool.presets import PresetMode
-from agentscope_rx.tool.registration import Approval, ToolOptions, chosen, made, under_name
+from agentscope_rx.tool.registration import Approval, ToolOptions, check_prefix, chosen, made, under_name
 from agentscope_rx.tool.tool import Tool
 from agentscope_rx.tool.wrapper import WrapperTool, delegated
 
@@ -49,6 +49,7 @@ def renamed(tools: object, names: Mapping[str, str]) -> Tools:
 
 def prefixed(prefix: str, tools: object) -> Tools:
     """The tools with this before their names."""
+    check_prefix(prefix)
     return tuple(under_name(each, prefix + each.name) for each in tools_of(tools))
 
 

@@ -134,6 +134,8 @@ class ReActAgent(Agent):
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
         self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
+        if not isinstance(enable_meta_tool, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"enable_meta_tool must be True or False, not {enable_meta_tool!r:.60}.")
         if enable_meta_tool and META_TOOL not in self.toolkit:
             self.toolkit.register_meta_tool()
         if finish == "tool":

@@ -66,6 +66,10 @@ class LimitedModel(AroundModel):
             raise ConfigurationError(
                 "LimitedModel needs a limit: max_concurrency=, rate=Rate(500, per=60) or tokens_per_minute=."
             )
+        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
+            raise ConfigurationError(
+                f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r:.60}."
+            )
         if rate is not None and not isinstance(rate, Rate):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"rate must be Rate(n, per=seconds), not {rate!r:.60}.")
         if counter is not None and not isinstance(counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -75,6 +75,9 @@ class FileTools:
             # in the place of the tool, and no tool: it is not registered
             self.__dict__[name] = _refuse
 
+    def __repr__(self) -> str:
+        return f"<FileTools in {str(self.workspace.root)!r}{', read only' if self.read_only else ''}>"
+
     # --- looking --------------------------------------------------------------------------------------------------
 
     @tool

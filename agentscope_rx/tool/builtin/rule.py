@@ -44,6 +44,8 @@ class Rule:
     _open: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"A rule is text such as 'git status', or a Rule, not {self.pattern!r:.60}.")
         for name in ("options", "deny"):
             given: object = getattr(self, name)
             if isinstance(given, str):

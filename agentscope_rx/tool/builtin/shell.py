@@ -86,6 +86,9 @@ class ShellTool:
         bound.execution_config = ExecutionConfig(timeout=timeout + GRACE + 2 * SETTLE)
         self.__dict__["run_command"] = bound
 
+    def __repr__(self) -> str:
+        return f"<ShellTool run_command: {'; '.join(map(str, (*self.allow, *self.ask)))}>"
+
     @tool
     async def run_command(
         self,

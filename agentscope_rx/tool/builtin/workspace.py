@@ -70,6 +70,8 @@ class Workspace:
         skip: Iterable[str] = SKIPPED,
         portable: bool = True,
     ) -> None:
+        if not isinstance(root, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"A workspace is the path of a folder, not {root!r:.60}.")
         self.root = Path(os.path.realpath(root))
         for name, limit in (("max_read", max_read), ("max_write", max_write), ("max_total", max_total)):
             if type(limit) is not int or limit < 1:
@@ -78,6 +80,9 @@ class Workspace:
             raise ConfigurationError(f"A workspace is a folder that exists; {str(root)!r:.200} is none. Make it first.")
         if isinstance(deny, str):
             raise ConfigurationError(f"deny takes several patterns, as in deny=[{deny!r}].")
+        deny = tuple(deny)
+        if strange := [each for each in deny if not isinstance(each, str)]:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"deny takes patterns, which are text, not {strange[0]!r:.60}.")
         self.max_read = max_read
         self.max_write = max_write
         self.max_total = max_total
@@ -90,6 +95,9 @@ class Workspace:
         self._quota = threading.Lock()
         with Folder.open(str(self.root), by_parts=BY_PARTS) as folder:
             self._identity = folder.identity()
+
+    def __repr__(self) -> str:
+        return f"<Workspace {str(self.root)!r}>"
 
     @property
     def written(self) -> int:
