@@ -44,10 +44,26 @@ class Ended:
 class _Child(asyncio.SubprocessProtocol):
     """What asyncio tells of the program."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: Output, mark: str) -> None:
         self.output = output
         self.exited = asyncio.Event()
         self.silent = asyncio.Event()
+        self._mark = mark
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._abandoned = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        if self._abandoned:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Nobody waits for it: it is ended as soon as it is there, and closed when it has ended."""
+        self._abandoned = True
+        if self._transport is not None:
+            _Family(self._transport, self._mark).end()
+            if self.exited.is_set():
+                self._transport.close()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self.output.add(data)
@@ -58,6 +74,11 @@ class _Child(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
+        if self._abandoned and self._transport is not None:
+            self._transport.close()
+
+
+_Starting = asyncio.Future[tuple[asyncio.SubprocessTransport, _Child]]
 
 
 async def run(
@@ -74,20 +95,20 @@ async def run(
 
     Cancelling ends it, and returns when it has ended.
     """
-    loop = asyncio.get_running_loop()
     mark = secrets.token_hex(16)
-    pipe = None if given is None else asyncio.subprocess.PIPE
+    child = _Child(Output(max_output, show), mark)
+    starting = asyncio.get_running_loop().subprocess_exec(
+        lambda: child,
+        *words,
+        stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=cwd,
+        env={**env, MARK: mark},
+        start_new_session=True,
+    )
     try:
-        transport, child = await loop.subprocess_exec(
-            lambda: _Child(Output(max_output, show)),
-            *words,
-            stdin=asyncio.subprocess.DEVNULL if pipe is None else pipe,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            cwd=cwd,
-            env={**env, MARK: mark},
-            start_new_session=True,
-        )
+        transport = await _started(asyncio.ensure_future(starting), child)
     except (OSError, ValueError) as error:
         raise ToolError(f"{os.path.basename(words[0])!r} could not be started: {error}.") from None
     family = _Family(transport, mark)
@@ -115,6 +136,22 @@ async def run(
             transport.close()
     output = child.output
     return Ended(transport.get_returncode(), timed_out, output.text(), output.total, output.left_out)
+
+
+async def _started(starting: _Starting, child: _Child) -> asyncio.SubprocessTransport:
+    """The program, once it runs. Cancelled meanwhile, its family is ended.
+
+    asyncio would end the program alone, and then wait for as long as anything that it has started keeps its output.
+    """
+    try:
+        # it takes a few turns of the loop, whatever the program does
+        return (await asyncio.shield(starting))[0]
+    except asyncio.CancelledError:
+        child.abandon()
+        await asyncio.wait([starting])
+        if not starting.cancelled() and starting.exception() is None:
+            await _within(SETTLE, child.exited)
+        raise
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

@@ -17,7 +17,7 @@ from agentscope_rx.event import ActingChunkEvent
 from agentscope_rx.message import ToolResultBlock
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tool import ToolChunk
-from agentscope_rx.tool.builtin import FileTools, PythonTool, Rule, ShellTool, Workspace
+from agentscope_rx.tool.builtin import FileTools, PythonTool, Rule, ShellTool, Workspace, process
 from agentscope_rx.tool.builtin.command import parsed
 from agentscope_rx.tool.builtin.output import Output
 from tests.tool.builtin.fence import SECRET, Fence
@@ -390,3 +390,38 @@ def test_python_code_is_bounded(tmp_path: Path):
         in python(Workspace(tmp_path, max_write=1000), "f = open('x', 'w'); f.write('y' * 5000); f.close()").text
     )
     assert python(tmp_path, "while True: pass", timeout=0.3).kind is ToolResultKind.TIMEOUT
+
+
+@pytest.mark.parametrize("turns", range(1, 8))
+@pytest.mark.parametrize("times", [1, 2])
+def test_cancelled_while_it_starts(turns: int, times: int, tmp_path: Path) -> None:
+    """asyncio's own way would be to end the program alone, and to wait for those who hold its output."""
+    script = "sleep 600 & echo $! > pids; sleep 600 & echo $! >> pids; wait"
+
+    async def main() -> None:
+        running = asyncio.ensure_future(
+            process.run(
+                ["/bin/sh", "-c", script],
+                cwd=str(tmp_path),
+                env={"PATH": os.environ["PATH"]},
+                timeout=60,
+                max_output=100,
+            )
+        )
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        # it runs while the loop does not
+        time.sleep(0.05)  # noqa: ASYNC251 - a loop that is busy
+        for _ in range(times):
+            running.cancel()
+            await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        # (cancelled twice, it is not waited for)
+        await asyncio.sleep(0.1)
+
+    asyncio.run(main())
+    pids = tmp_path / "pids"
+    for pid in pids.read_text().split() if pids.exists() else ():
+        assert not Path(f"/proc/{pid}").exists() or " Z " in Path(f"/proc/{pid}/stat").read_text()
