@@ -59,8 +59,11 @@ class Gather:
     @property
     def usage(self) -> ChatUsage | None:
         """What the answer and the attempts before it have cost; None if nobody has told."""
+        if not self._spent:
+            # nearly always: the first attempt is the answer
+            return self._own
         told = [usage for _, usage in self.costs]
-        return sum(told[1:], told[0]) if told else None
+        return sum(told[1:], told[0])
 
     @property
     def costs(self) -> Sequence[tuple[str | None, ChatUsage]]:
