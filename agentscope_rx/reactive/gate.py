@@ -30,6 +30,8 @@ S = TypeVar("S")
 PASSED = 16
 """How often somebody behind may pass a request before the gates that are its own are kept for it."""
 LOCK = threading.Lock()
+LOOK_SECONDS = 1.0
+"""How often one who waits for those of another loop looks whether that has been closed without a word to them."""
 EXACT = 1e-9
 _SYSTEM_CLOCK = time.monotonic
 _number_of = attrgetter("number")
@@ -78,6 +80,10 @@ class Gate:
         """Those through whose loops, others than this one, have been closed without a word to them."""
         return ()
 
+    def abroad(self, loop: AbstractEventLoop) -> bool:
+        """Whether it is full, and some of those through are of other loops than this one."""
+        return False
+
 
 class Counted(Gate):
     """Room for `limit` at once."""
@@ -102,6 +108,9 @@ class Counted(Gate):
         if not self.full():
             return ()
         return [lease for lease in self.held if lease.loop is not loop and lease.stranded()]
+
+    def abroad(self, loop: AbstractEventLoop) -> bool:
+        return self.full() and any(lease.loop is not loop for lease in self.held)
 
 
 class ByClock(Generic[S]):
@@ -176,16 +185,20 @@ class Request:
 
     def enter(self) -> Lease | None:
         """Go through now, or stand in line."""
-        with LOCK:
-            abandoned = [lease for gate in self.gates for lease in gate.left_behind(self.loop)]
-        for lease in abandoned:
-            lease.drop()
+        self._clear()
         with LOCK:
             if _fits(self):
                 return self._through()
             for gate in self.gates:
                 gate.line[self] = None
         return None
+
+    def _clear(self) -> None:
+        """Give back what nobody is left to give back."""
+        with LOCK:
+            abandoned = [lease for gate in self.gates for lease in gate.left_behind(self.loop)]
+        for lease in abandoned:
+            lease.drop()
 
     def leave(self) -> Lease | None:
         """Stand in line no more; gives the lease if it has been let through meanwhile, for the caller to drop."""
@@ -199,16 +212,19 @@ class Request:
         return None
 
     def wind(self) -> float:
-        """Seconds until time lets it through, 0 if it is not time that it waits for: it is told if that changes."""
+        """Seconds until it should `ring`, as time may let it through then; 0 if not: it is told if that changes."""
         with LOCK:
             if self.lease is not None:
                 return 0.0
             delay = max(gate.wait(self.loop, self.charge) for gate in self.gates)
             self.timed = delay > 0
+            if not self.timed and any(gate.abroad(self.loop) for gate in self.gates):
+                return LOOK_SECONDS
             return delay
 
     def ring(self) -> None:
         """The time has come: let through who fits."""
+        self._clear()
         with LOCK:
             self.timed = False
             told = serve([gate for gate in self.gates if not gate.full()])

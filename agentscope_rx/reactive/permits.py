@@ -177,7 +177,7 @@ class _Admission(Link, Generic[T]):
             self._scope.call_from_thread(self._let_through)
 
     def _rewound(self) -> None:
-        self._scope.call_from_thread(self._wind)
+        self._scope.call_from_thread(self._rewind)
 
     def _give_back(self) -> None:
         request, self._request = self._request, None
@@ -193,6 +193,12 @@ class _Admission(Link, Generic[T]):
         delay = self._request.wind()
         if delay > 0:
             self._timer = self._scope.call_later(delay, self._ring)
+
+    def _rewind(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._wind()
 
     def _ring(self) -> None:
         self._timer = None

@@ -515,6 +515,23 @@ def test_a_loop_that_is_closed_without_a_word_is_found_out() -> None:
     assert free(permits)
 
 
+def test_who_stands_in_line_already_finds_out_as_well() -> None:
+    permits = Permits(1)
+
+    async def begin() -> None:
+        permits.around(never()).subscribe()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+
+    async def main() -> int:
+        asyncio.get_running_loop().call_later(0.5, loop.close)
+        return await permits.around(just(1))
+
+    assert run_virtual(main()) == 1
+    assert free(permits)
+
+
 # --- at random ----------------------------------------------------------------------------------------------------
 
 FLOWS = st.lists(
