@@ -57,6 +57,14 @@ class ToolChoice:
         if (self.mode == "specific") != bool(self.tool and self.tool.strip()):
             raise ConfigurationError("ToolChoice names a tool if, and only if, its mode is 'specific'.")
 
+    def check(self, tools: Sequence[ToolSchema]) -> None:
+        """`ConfigurationError` if it demands a call where there are no tools, or of one that is not among them."""
+        if not tools and self.mode in ("required", "specific"):
+            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+        if self.mode == "specific" and all(tool.name != self.tool for tool in tools):
+            names = ", ".join(tool.name for tool in tools)
+            raise ConfigurationError(f"tool_choice names {self.tool!r}, which is not among the tools: {names}.")
+
     @classmethod
     def specific(cls, tool: str) -> ToolChoice:
         """The model must call this tool."""

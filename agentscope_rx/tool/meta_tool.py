@@ -40,7 +40,7 @@ class MetaTool(Tool):
                 "to_activate": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Names of the groups to activate; may be empty.",
+                    "description": "Names of the groups to activate.",
                 },
                 "to_deactivate": {
                     "type": "array",
@@ -48,7 +48,6 @@ class MetaTool(Tool):
                     "description": "Names of the groups to deactivate.",
                 },
             },
-            "required": ["to_activate"],
             "additionalProperties": False,
         }
     )
@@ -67,11 +66,13 @@ class MetaTool(Tool):
         given = dict(super().validate(arguments))
         problems: list[str] = []
         for name, value in list(given.items()):
-            if value is None and name == "to_deactivate":
+            if value is None:
                 # models send null for what they leave out
                 del given[name]
             elif not isinstance(value, list) or not all(isinstance(each, str) for each in cast("list[object]", value)):
                 problems.append(f"{name}: must be a list of names of groups; given {value!r:.100}")
+        if not given:
+            problems.append("to_activate: is required and was not given, nor was to_deactivate")
         if problems:
             raise InvalidArgumentsError(self.name, problems)
         return given
@@ -85,7 +86,7 @@ class MetaTool(Tool):
     def _equip(self, arguments: Mapping[str, list[str]], toolkit: Toolkit | None) -> str:
         if toolkit is None:
             raise ToolError(f"{META_TOOL} works on the toolkit that it is called through.")
-        on, off = arguments["to_activate"], arguments.get("to_deactivate", [])
+        on, off = arguments.get("to_activate", []), arguments.get("to_deactivate", [])
         known = [group.name for group in toolkit.groups]
         problems = [
             f"{name}: there is no group {each!r}; the groups are {', '.join(known) or 'none'}"

@@ -76,6 +76,7 @@ class TestStdio:
         [
             (McpStdio("no-such-program-anywhere"), "FileNotFoundError"),
             (McpStdio(sys.executable, ["-c", "import sys; sys.exit('not today')"]), "not today"),
+            (McpStdio(sys.executable, ["-c", "import sys; sys.stderr.write('no key')"]), "It said last:\nno key"),
         ],
     )
     def test_what_does_not_start(self, server: McpStdio, words: str) -> None:

@@ -210,6 +210,7 @@ def test_activation_leaves_others_and_an_empty_list_is_fine():
     assert toolkit.active_groups == ("web", "desk")
     assert ask(toolkit, "reset_equipped_tools", to_activate=[], to_deactivate=["web"]).text == "Active groups: desk."
     assert ask(toolkit, "reset_equipped_tools", to_activate=[], to_deactivate=None).text == "Active groups: desk."
+    assert ask(toolkit, "reset_equipped_tools", to_deactivate=["desk"]).text == "Active groups: none."
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def format_tool(tool: ToolSchema) -> dict[str, object]:
 
 def _tools(tools: Sequence[ToolSchema], options: GenerateOptions) -> dict[str, object]:
     choice = options.tool_choice
+    if choice is not None:
+        choice.check(tools)
     if not tools:
-        if choice is not None and choice.mode in ("required", "specific"):
-            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
         return {}
     return {
         "tools": [format_tool(tool) for tool in tools],
@@ -122,6 +122,4 @@ def _choice(choice: ToolChoice, tools: Sequence[ToolSchema]) -> object:
             option="tool_choice",
         )
     wanted = names[0] if choice.mode == "required" else choice.tool
-    if wanted not in names:
-        raise ConfigurationError(f"tool_choice names {wanted!r}, which is not among the tools: {', '.join(names)}.")
     return {"type": "function", "function": {"name": wanted}}

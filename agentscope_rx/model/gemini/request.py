@@ -151,8 +151,8 @@ def _tools(tools: Sequence[ToolSchema], options: GenerateOptions, settings: Sett
         strict = any(tool.strict for tool in tools)
         if choice is not None or strict:
             fields["toolConfig"] = {"functionCallingConfig": _choice(choice or ToolChoice(), tools, strict=strict)}
-    elif choice is not None and choice.mode in ("required", "specific"):
-        raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+    elif choice is not None:
+        choice.check(tools)
     return {"tools": wire, **fields} if wire else fields
 
 
@@ -161,9 +161,5 @@ def _choice(choice: ToolChoice, tools: Sequence[ToolSchema], *, strict: bool) ->
         return {"mode": "VALIDATED" if strict else "AUTO"}
     if choice.mode != "specific":
         return {"mode": "NONE" if choice.mode == "none" else "ANY"}
-    names = [tool.name for tool in tools]
-    if choice.tool not in names:
-        raise ConfigurationError(
-            f"tool_choice names {choice.tool!r}, which is not among the tools: {', '.join(names)}."
-        )
+    choice.check(tools)
     return {"mode": "ANY", "allowedFunctionNames": [choice.tool]}

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.chat_model import ChatModel, OutputSupport
 from agentscope_rx.model.local.grounded import Grounded
@@ -67,8 +66,8 @@ class LocalChatModel(ChatModel):
         Cancels: the request, which ends the generation; a server that is starting goes on and serves the next one.
         """
         choice = options.tool_choice
-        if choice is not None and choice.mode in ("required", "specific") and not tools:
-            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+        if choice is not None:
+            choice.check(tools)
         turn = next_turn(messages, tools, choice)
         asked = _options(turn, options)
         served = on_worker(self._server.address)

@@ -118,8 +118,7 @@ def _sent(tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[Too
     if choice.mode == "none":
         # a tool that is not there is not called
         return ()
-    if not tools:
-        raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+    choice.check(tools)
     raise UnsupportedOptionError(
         f"Ollama has no tool_choice: a model cannot be made to call {choice.tool or 'a tool'}. Offer that tool alone "
         "and ask for it in words, or ask for a shape with response_format.",

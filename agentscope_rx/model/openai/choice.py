@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
+from agentscope_rx.errors import UnsupportedOptionError
 from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 
@@ -22,9 +22,9 @@ from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 def tool_fields(tools: Sequence[ToolSchema], options: GenerateOptions, profile: Profile) -> dict[str, object]:
     """`tools`, `tool_choice` and `parallel_tool_calls`, as far as they are needed."""
     choice = options.tool_choice
+    if choice is not None:
+        choice.check(tools)
     if not tools:
-        if choice is not None and choice.mode in ("required", "specific"):
-            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
         return {}
     chosen: object = None
     if choice is not None:
@@ -55,9 +55,6 @@ def _chosen(
     """The tools to send, and the choice among them."""
     modes, mode = profile.tool_choice, choice.mode
     named = [tool for tool in tools if tool.name == choice.tool]
-    if mode == "specific" and not named:
-        names = ", ".join(tool.name for tool in tools)
-        raise ConfigurationError(f"tool_choice names {choice.tool!r}, which is not among the tools: {names}.")
     if mode in modes:
         return tools, _by_name(choice.tool) if mode == "specific" else mode
     if mode == "auto":

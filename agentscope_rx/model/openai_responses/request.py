@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
+from agentscope_rx.errors import UnsupportedOptionError
 from agentscope_rx.message import Msg
 from agentscope_rx.model.openai.strict import format_shape
 from agentscope_rx.model.openai_responses.items import input_of
@@ -125,25 +125,20 @@ def _text(response_format: Mapping[str, object] | None) -> dict[str, object] | N
 
 def _tools(tools: Sequence[ToolSchema], options: GenerateOptions) -> dict[str, object]:
     choice = options.tool_choice
+    if choice is not None:
+        choice.check(tools)
     if not tools:
-        if choice is not None and choice.mode in ("required", "specific"):
-            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
         return {}
     return {
         "tools": [format_tool(tool) for tool in tools],
-        "tool_choice": None if choice is None else _choice(choice, tools),
+        "tool_choice": None if choice is None else _choice(choice),
         "parallel_tool_calls": options.parallel_tool_calls,
     }
 
 
-def _choice(choice: ToolChoice, tools: Sequence[ToolSchema]) -> object:
+def _choice(choice: ToolChoice) -> object:
     if choice.mode != "specific":
         return choice.mode
-    names = [tool.name for tool in tools]
-    if choice.tool not in names:
-        raise ConfigurationError(
-            f"tool_choice names {choice.tool!r}, which is not among the tools: {', '.join(names)}."
-        )
     return {"type": "function", "name": choice.tool}
 
 

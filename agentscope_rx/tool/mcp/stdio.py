@@ -122,7 +122,7 @@ class Child:
 
     async def _hear_errors(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        async for line in _lines(process.stderr):
+        async for line in _lines(process.stderr, rest=True):
             self._said.append(line.decode(errors="replace").rstrip())
 
     async def _tell(
@@ -143,15 +143,17 @@ class Child:
                     return
 
 
-async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:
-    """Its lines, of whatever length."""
+async def _lines(stream: asyncio.StreamReader, *, rest: bool = False) -> AsyncGenerator[bytes]:
+    """Its lines, of whatever length; with `rest` also what follows the last of them."""
     parts: list[bytes] = []
     while piece := await stream.read(65536):
-        *lines, rest = piece.split(b"\n")
+        *lines, begun = piece.split(b"\n")
         for line in lines:
             yield b"".join([*parts, line])
             parts.clear()
-        parts.append(rest)
+        parts.append(begun)
+    if rest and any(parts):
+        yield b"".join(parts)
 
 
 def _message(line: bytes) -> SessionMessage | Exception:
