@@ -46,8 +46,8 @@ class DuplicateToolError(ConfigurationError):
 
     def __init__(self, tool: str) -> None:
         super().__init__(
-            f"A tool named {tool!r} is registered already. Rename one of them with @tool(name=...), "
-            "or remove the first with toolkit.remove(name)."
+            f"A tool named {tool!r} is registered already. Rename one, with @tool(name=...), as_tool(name=...) or "
+            "prefix=..., say what is to happen with on_conflict=..., or remove the first with toolkit.remove(name)."
         )
         self.tool = tool
 

@@ -6,6 +6,7 @@ messages, tools, options -- format_request --> Transport -- MessageParser --> in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.anthropic.endpoint import Endpoint
@@ -18,6 +19,7 @@ from agentscope_rx.model.anthropic.request import (
     format_request,
     version_for,
 )
+from agentscope_rx.model.checks import check_objects, check_one_of
 from agentscope_rx.model.http_model import Exchange, HttpChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.transport import HttpRequest, Transport
@@ -69,8 +71,15 @@ class AnthropicChatModel(HttpChatModel):
         )
         self.endpoint = Endpoint.of(base_url, api_key, auth_token)
         official = self.endpoint.official
+        check_one_of("cache", cache, get_args(Cache))
         self._settings = Settings(
-            max_tokens, thinking, cache, tuple(server_tools), tuple(betas), version, official=official
+            max_tokens,
+            thinking,
+            cache,
+            check_objects("server_tools", server_tools),
+            tuple(betas),
+            version,
+            official=official,
         )
         check_options(self.options, self._settings)
         native = official and not model_name.startswith(_WITHOUT_NATIVE) if native_output is None else native_output

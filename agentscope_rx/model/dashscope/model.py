@@ -8,6 +8,7 @@ from functools import partial
 from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelError
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.checks import check_one_of
 from agentscope_rx.model.dashscope.endpoint import Endpoint, EndpointChoice, kind_of
 from agentscope_rx.model.dashscope.formatter import format_turns, has_media, has_uploads
 from agentscope_rx.model.dashscope.parser import DashScopeParser
@@ -58,6 +59,8 @@ class DashScopeChatModel(HttpChatModel):
         )
         if endpoint not in ("auto", "text", "multimodal"):
             raise ConfigurationError(f"endpoint is 'auto', 'text' or 'multimodal', not {endpoint!r}.")
+        check_one_of("enable_thinking", enable_thinking, (True, False))
+        check_one_of("enable_search", enable_search, (True, False))
         self._settings = Settings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)
         check_options(self.options, self._settings)
         self.endpoint = Endpoint.of(base_url, api_key, workspace)

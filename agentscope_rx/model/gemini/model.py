@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.checks import check_objects
 from agentscope_rx.model.gemini.endpoint import Endpoint
 from agentscope_rx.model.gemini.formatter import is_old
 from agentscope_rx.model.gemini.parser import ContentParser
@@ -63,7 +64,11 @@ class GeminiChatModel(HttpChatModel):
                 "Vertex AI needs a token: pass token=..., best a function that gives a fresh one, as google-auth does."
             )
         self._token = token
-        self._settings = Settings(include_thoughts, tuple(safety_settings), tuple(server_tools))
+        self._settings = Settings(
+            include_thoughts,
+            check_objects("safety_settings", safety_settings),
+            check_objects("server_tools", server_tools),
+        )
         if not is_old(model_name) if native_output is None else native_output:
             self.output_modes = frozenset(("native", "tool", "prompted"))
 

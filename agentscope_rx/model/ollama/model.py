@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agentscope_rx.errors import ModelConnectionError, ModelError, NotFoundError
 from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.checks import check_one_of
 from agentscope_rx.model.http_model import Exchange, HttpChatModel
 from agentscope_rx.model.ollama.endpoint import Endpoint
 from agentscope_rx.model.ollama.formatter import format_turns
@@ -52,6 +53,8 @@ class OllamaChatModel(HttpChatModel):
         )
         check_options(self.options)
         self.endpoint = Endpoint.of(base_url, api_key)
+        if not isinstance(think, str):
+            check_one_of("think", think, (True, False, "low", "medium", "high"))
         self._settings = Settings(think, keep_alive)
         if native_output:
             self.output_modes = frozenset(("native", "tool", "prompted"))

@@ -6,8 +6,10 @@ messages, tools, options -- format_request --> Transport -- ResponseParser --> i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from agentscope_rx.message.msg import Msg
+from agentscope_rx.model.checks import check_one_of
 from agentscope_rx.model.http_model import Exchange, HttpChatModel
 from agentscope_rx.model.openai.endpoint import RESPONSES, Endpoint
 from agentscope_rx.model.openai.profile import Profile
@@ -54,6 +56,7 @@ class OpenAIResponsesModel(HttpChatModel):
         check_options(self.options)
         self.endpoint = Endpoint.of(base_url, api_key, profile=profile, model=model_name, path=RESPONSES)
         self.provider = "openai" if self.endpoint.profile.name == "generic" else self.endpoint.profile.name
+        check_one_of("summary", summary, get_args(Summary))
         self._settings = Settings(reasons_by_name(model_name) if reasons is None else reasons, summary, store)
         if native_output:
             self.output_modes = frozenset(("native", "tool", "prompted"))
