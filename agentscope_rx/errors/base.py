@@ -46,7 +46,7 @@ class DuplicateToolError(ConfigurationError):
 
     def __init__(self, tool: str) -> None:
         super().__init__(
-            f"A tool named {tool!r} is registered already. Rename one, with @tool(name=...), as_tool(name=...) or "
+            f"A tool named {tool!r} is registered already. Rename one of them: @tool(name=...), as_tool(name=...) or "
             "prefix=..., say what is to happen with on_conflict=..., or remove the first with toolkit.remove(name)."
         )
         self.tool = tool
