@@ -401,5 +401,6 @@ def _misfit(kind: str, pending: Sequence[ToolUseBlock]) -> Any:
 def _limits(limit: Limit) -> UsageLimits:
     then: Any = "summary" if limit.summary else "error"
     if limit.which == "deadline":
-        return UsageLimits(deadline=1.5 + limit.value * 0.25, summary_reserve=1.0, on_limit=then)
+        # never at the very moment of anything else: which of two comes first would be a matter of rounding
+        return UsageLimits(deadline=1.507 + limit.value * 0.25, summary_reserve=1.003, on_limit=then)
     return UsageLimits(**{limit.which: limit.value}, on_limit=then)
