@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.tool.call import Plan
+from agentscope_rx.tool.meta_tool import MetaTool
 from agentscope_rx.tool.tool import Tool
+from agentscope_rx.tool.wrapper import innermost
 
 
 class Entry:
     """A registered tool with what is made of it once: its schema, and the plan for the config last asked for."""
 
-    __slots__ = ("_planned", "limits", "schema", "tool")
+    __slots__ = ("_planned", "limits", "meta", "schema", "tool")
 
     def __init__(self, tool: Tool) -> None:
         self.tool = tool
         self.schema = tool.schema
         self.limits = tool.limits
+        inner = innermost(tool)
+        self.meta = inner if isinstance(inner, MetaTool) else None
+        """The meta tool, wrapped or not: what it says of itself changes with the groups."""
         self._planned: tuple[ExecutionConfig | None, Plan] | None = None
 
     def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:

@@ -11,6 +11,7 @@ registration. Fixed ones are in no message, no event and no problem that a model
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Literal
 
@@ -22,6 +23,8 @@ from agentscope_rx.tool.schema import own
 from agentscope_rx.tool.schema_edit import hidden, properties_of, shown_default
 from agentscope_rx.tool.tool import FunctionTool, Tool
 from agentscope_rx.tool.wrapper import WrapperTool, innermost, strays
+
+_log = logging.getLogger("agentscope_rx")
 
 PresetMode = Literal["fixed", "default"]
 
@@ -99,8 +102,9 @@ def _problems(tool: Tool, values: Mapping[str, object]) -> list[tuple[str, str]]
             for name in values
             if problem.startswith((f"{name}:", f"{name}.", f"{name}["))
         ]
-    except Exception:
-        pass
+    except Exception as error:
+        # one that cannot do without what is not there yet: a call has all. (Its text may quote a secret.)
+        _log.debug("presets of tool %s could not be checked by its validator: %s", tool.name, type(error).__name__)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.tool.entry import Entry
@@ -26,12 +26,16 @@ from agentscope_rx.tool.registration import (
 )
 from agentscope_rx.tool.tool import Tool
 
+if TYPE_CHECKING:
+    from agentscope_rx.tool.toolkit import Toolkit
+
 Group = str | Iterable[str] | None
 
 
 class Registering(ToolGroups):
     """The part of a toolkit by which it is filled."""
 
+    _base: Toolkit | None
     _entries: dict[str, Entry]
 
     @property
@@ -121,9 +125,15 @@ class Registering(ToolGroups):
                 if groups := self._join(tool.name, group):
                     members[tool.name] = groups
             added.append(there.tool)
-        # all or none; an overlay does not change what is beneath
-        self._entries.update(entries)
-        if members != self._members:
+        # all or none; an overlay does not change what is beneath, and runs in progress see what is added beneath them
+        if self._base is not None:
             self._members = members
+        for name in entries:
+            # first of all: a tool is never seen without its groups
+            if name in members:
+                self._members[name] = members[name]
+            else:
+                self._members.pop(name, None)
+        self._entries.update(entries)
         self._changes += len(entries)
         return tuple(added)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import Self, cast, get_args, overload
 
@@ -205,7 +206,9 @@ class Toolkit(Registering, ToolServers):
                 yield self._schema(cast("Entry", self._entry(name)))
 
     def _schema(self, entry: Entry) -> ToolSchema:
-        return entry.tool.schema_in(self) if isinstance(entry.tool, MetaTool) else entry.schema
+        if entry.meta is None:
+            return entry.schema
+        return replace(entry.meta.schema_in(self), name=entry.schema.name)
 
     def copy(self) -> Self:
         """A toolkit of the same class, settings and tools; a change of one does not show in the other."""

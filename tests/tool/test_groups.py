@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message import ToolResultBlock, ToolResultKind
 from agentscope_rx.tool import Toolkit, tool
+from agentscope_rx.tool.meta_tool import MetaTool
 
 
 @tool
@@ -116,6 +117,17 @@ def test_a_copy_and_a_view_have_active_groups_of_their_own():
         ["clock", "browse", "click"],
     )
     assert [group.name for group in toolkit.groups] == ["web", "desk"]
+
+
+def test_what_is_added_while_a_view_is_in_use_is_in_its_groups_there_too():
+    toolkit = grouped()
+    view = toolkit.overlay()
+    toolkit.register(tool(name="scroll")(clock), group="web")
+    assert told(view) == ["clock"] and ask(view, "scroll").kind is ToolResultKind.NOT_FOUND
+    view.update_tool_groups(["web"], active=True)
+    assert told(view) == ["clock", "browse", "click", "scroll"]
+    view.register(tool(name="mine")(clock), group="desk")
+    assert toolkit.groups_of("mine") == () and view.groups_of("mine") == ("desk",)
 
 
 def test_setting_the_active_groups_deactivates_the_others():
@@ -228,6 +240,16 @@ def test_a_bad_choice_changes_nothing(input, says):
     result = ask(toolkit, "reset_equipped_tools", **input)
     assert result.kind is ToolResultKind.INVALID_ARGUMENTS and says in result.text
     assert toolkit.active_groups == ()
+
+
+def test_a_meta_tool_of_another_name_tells_of_the_groups_as_well():
+    toolkit = grouped()
+    toolkit.register(MetaTool(), name="equip")
+    toolkit.update_tool_groups(["desk"], active=True)
+    schema = toolkit.schemas()[-1]
+    assert schema.name == "equip" and "Active groups:\n- desk" in schema.description
+    ask(toolkit, "equip", to_activate=["web"])
+    assert toolkit.active_groups == ("web", "desk")
 
 
 def test_a_copied_meta_tool_controls_the_copy():
