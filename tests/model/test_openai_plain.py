@@ -54,6 +54,7 @@ def outcome(parser: ChunkParser, chunk: object, *, short: bool) -> object:
 
 @given(st.lists(CHUNKS, max_size=4))
 @example([{"choices": [{"delta": {"content": "a", "tool_calls": None}}], "usage": None}])
+@example([{"choices": [{"delta": {"content": "word", "images": [{}]}}]}])
 @settings(deadline=None, max_examples=300)
 def test_any_chunks_are_read_alike_by_both_ways(chunks: list[object]) -> None:
     short, general = ChunkParser(lambda: 0.0), ChunkParser(lambda: 0.0)

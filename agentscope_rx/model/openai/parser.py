@@ -156,7 +156,10 @@ class ChunkParser:
         for text in (*self._contents(delta.get("content"), blocks), refusal):
             rest += _text_block(text)
         for image in objects_in(delta, "images"):
-            rest.append(ImageBlock(URLSource(text_in(object_in(image, "image_url") or {}, "url") or "")))
+            url = text_in(object_in(image, "image_url") or {}, "url")
+            if not url:
+                raise malformed("an image must have an image_url with a url", image)
+            rest.append(ImageBlock(URLSource(url)))
         rest += self._calls.feed(delta)
         if rest:
             blocks += self._reasoning.close()
