@@ -65,8 +65,7 @@ class FunctionSchema:
         self._known = [parameter.name for parameter in self._parameters]
         self._positional = [parameter for parameter in everything if parameter.positional_only]
         self.description, described = read_docstring(docstring(function), tool)
-        model = _model(self._parameters, described, tool)
-        self.json_schema: dict[str, object] = _json_schema(model)
+        model, self.json_schema = _model(self._parameters, described, tool)
         self._validator = cast("SchemaValidator", model.__pydantic_validator__)
         # what Python has no default for is passed always, also where pydantic has one: Field(default_factory=...)
         self._fields = [
@@ -141,18 +140,19 @@ def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:
     return (parsed.description or text.partition("\n")[0]).strip(), said
 
 
-def _model(parameters: Sequence[Parameter], described: Mapping[str, str], tool: str) -> type[BaseModel]:
-    """A pydantic model whose fields are p0, p1, ...; the real names, which pydantic may reserve, are aliases."""
+def _model(
+    parameters: Sequence[Parameter], described: Mapping[str, str], tool: str
+) -> tuple[type[BaseModel], dict[str, object]]:
+    """A pydantic model with the fields p0, p1, ... and the real names as aliases (some are reserved); its schema."""
     fields: dict[str, Any] = {}
     for index, parameter in enumerate(parameters):
         fields[f"p{index}"] = _field(parameter, described.get(parameter.name))
     try:
         model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
         model.model_rebuild(raise_errors=True)
-        model.model_json_schema(schema_generator=Generator)
+        return model, in_order(model.model_json_schema(schema_generator=Generator))
     except UNUSABLE as error:
         raise _unusable(parameters, error, tool) from error
-    return model
 
 
 UNUSABLE = (PydanticUserError, PydanticUndefinedAnnotation, PydanticInvalidForJsonSchema, TypeError, NameError)
@@ -226,10 +226,6 @@ class Generator(GenerateJsonSchema):
 _MAPS_OF_SCHEMAS = ("properties", "$defs", "patternProperties", "dependentSchemas")
 _LISTS_OF_SCHEMAS = ("anyOf", "allOf", "oneOf", "prefixItems")
 _SCHEMAS = ("items", "additionalProperties", "contains", "not", "propertyNames", "unevaluatedProperties")
-
-
-def _json_schema(model: type[BaseModel]) -> dict[str, object]:
-    return in_order(model.model_json_schema(schema_generator=Generator))
 
 
 def in_order(schema: dict[str, Any]) -> dict[str, object]:
