@@ -9,8 +9,10 @@ ever fetched. `format` is said to the model, and not checked.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.errors import ConfigurationError
@@ -45,7 +47,14 @@ class SchemaCheck:
     __slots__ = ("_validator",)
 
     def __init__(self, schema: Mapping[str, object]) -> None:
-        self._validator = _validator(schema)
+        plain = thaw(schema)
+        try:
+            text = json.dumps(plain)
+        except (TypeError, ValueError, RecursionError):
+            # no JSON, which is for the check to say
+            self._validator = _validator(plain)
+        else:
+            self._validator = _known(text)
 
     def problems(self, value: object) -> list[Problem]:
         """What is wrong with the value, in the order of its parts; an empty list if it fits."""
@@ -71,12 +80,17 @@ def _place(error: ValidationError) -> list[str]:
     return [f"{step}" for step in error.absolute_path]
 
 
-def _validator(schema: Mapping[str, object]) -> Validator:
+@lru_cache(maxsize=256)
+def _known(text: str) -> Validator:
+    # a schema is checked against that of schemas, which takes a millisecond: not again for each agent of a service
+    return _validator(json.loads(text))
+
+
+def _validator(plain: dict[str, object]) -> Validator:
     # imported on first use: it costs as much as a third of the library
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
 
-    plain = thaw(schema)
     kind = validator_for(plain, default=Draft202012Validator)
     if not set(kind.VALIDATORS) & set(plain):
         raise ConfigurationError(f"{plain!r:.80} is no JSON schema: it has none of its keywords (type, ...).")

@@ -12,8 +12,22 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, note, settings
 
+from agentscope_rx import GenerateReason
 from tests.support.scripts.__main__ import play_in_processes
-from tests.support.scripts.steps import Answers, Call, End, Hooked, Output, Respond, Restart, Script, Setup, Step, Use
+from tests.support.scripts.steps import (
+    Answers,
+    Call,
+    End,
+    Hooked,
+    Limit,
+    Output,
+    Respond,
+    Restart,
+    Script,
+    Setup,
+    Step,
+    Use,
+)
 from tests.support.scripts.strategies import scripts
 from tests.support.scripts.world import World
 
@@ -62,6 +76,19 @@ def test_a_shutdown_saves_no_response_in_vain_as_pending(event: int):
     """The state was put together before the response had been taken out of memory: it named a call that was gone."""
     wrong = Call(turns=((Respond(right=False),),), end=End("shutdown", event), output=Output("tool", retries=0))
     play(wrong, hooks=(Hooked("sleepy"), Hooked("sleepy")), bound=True)
+
+
+@pytest.mark.parametrize("max_iters", [1, 5])
+@pytest.mark.parametrize("broken", [False, True])
+def test_calls_beyond_a_limit_have_results_where_there_is_no_further_chance_for_the_output(
+    broken: bool, max_iters: int
+):
+    """The last chance had been had at `max_iters`: its text became the reply, and the calls stayed open for good."""
+    uses = (Use("quick", broken=broken),) * 2
+    output = Output("tool", retries=1, text=True)
+    asked = Call(turns=((Respond(right=False),), uses), output=output, limit=Limit("tool_calls", 1, summary=True))
+    world = play(asked, max_iters=max_iters, parallel=False)
+    assert world.memories[0].messages[-1].generate_reason is GenerateReason.LIMIT_REACHED
 
 
 def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibling():

@@ -67,6 +67,8 @@ class Asking:
     """Whether the rounds are used up, and this is the one more that the output is worth."""
     due: bool = False
     """Whether that one round has been granted, and not begun."""
+    limit: str | None = None
+    """The usage limit that has ended the rounds, if it was one, in words."""
     refused: bool = False
     """Whether the provider takes no forced choice."""
     calls: set[str] = field(default_factory=set[str])
@@ -113,15 +115,16 @@ class Asking:
         """The tools of the round; at the last chance the response tool alone."""
         return [each for each in schemas if self.owns(each.name)] if self.last else schemas
 
-    def last_chance(self, *, due: bool = False) -> bool:
+    def last_chance(self, limit: str | None = None) -> bool:
         """Whether there is one more round now that they are used up: once, if an output is asked for.
 
-        `due`: the round is to begin yet, past the limit that has ended the others.
+        `limit` is what has ended the others, if it was not `max_iters`: the round is to begin yet, past it.
         """
+        self.limit = limit
         if self.last or self.request.output is None:
             return False
         self.last = True
-        self.due = due
+        self.due = limit is not None
         reminder = [REMINDER.format(name=self.request.name)] if self.request.mode == "tool" else []
         self.hint = " ".join([LAST, *reminder])
         return True

@@ -203,10 +203,10 @@ class ReActAgent(Agent):
         asking = structured.asking_of(run)
         if asking is None or asking.request.output is None:
             return just(tail(lambda: self.summarizing(run, which)))
-        if not asking.last_chance(due=True):
-            return just(tail(lambda: structured.given_up(self, run, asking)))
+        once_more = asking.last_chance(which)
         closing = run.close_open(ToolResultKind.REJECTED, f"The limit for {which} was reached before this call ran.")
-        return concat(closing, just(tail(lambda: self.reasoning(run))))
+        follow = self.reasoning if once_more else partial(structured.given_up, self, asking=asking)
+        return concat(closing, just(tail(lambda: follow(run))))
 
     def _shut_down(self, run: Run) -> Stage:
         """Fail, with what has not begun left pending: `call()` goes on with it in another process."""

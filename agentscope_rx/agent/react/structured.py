@@ -167,7 +167,7 @@ def given_up(agent: ReActAgent, run: Run, asking: Asking) -> Stage:
     if output is None or output.on_failure == "error":
         return fail(StructuredOutputError(agent.name, asking.problems, attempts=asking.failures, text=asking.text))
     if not asking.text:
-        return just(tail(lambda: agent.summarizing(run)))
+        return just(tail(lambda: agent.summarizing(run, asking.limit)))
     return _replied(run, run.final(Msg.assistant(asking.text, agent.name), _plain_reason(asking)))
 
 
@@ -203,4 +203,6 @@ def _replied(run: Run, message: Msg) -> Stage:
 
 
 def _plain_reason(asking: Asking) -> GenerateReason:
+    if asking.limit is not None:
+        return GenerateReason.LIMIT_REACHED
     return GenerateReason.MAX_ITERATIONS if asking.last else GenerateReason.MODEL_STOP
