@@ -48,17 +48,21 @@ trees = st.recursive(
 
 @dataclass
 class Tree:
-    """A tree as agents. The models outlive a restart, as models do; all else is made anew."""
+    """A tree as agents. The models and tools outlive a restart; all else is made anew."""
 
     root: Node
     ran: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedModel] = field(default_factory=dict)
+    tools: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.tools = tuple(self._tools())
 
     def build(self) -> ReActAgent:
         return self._agent(self.root, "root")
 
     def _agent(self, node: Node, name: str) -> ReActAgent:
-        toolkit = Toolkit(self._tools(), parallel=node.parallel)
+        toolkit = Toolkit(self.tools, parallel=node.parallel)
         toolkit.register_schema(ToolSchema("outside", "Somebody else.", {"type": "object"}))
         for number, inner in enumerate(_inner(node)):
             toolkit.register(self._agent(inner, f"{name}_{number}").as_tool())
