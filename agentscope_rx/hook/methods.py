@@ -24,6 +24,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple, cast, get_type_hints
 
 from agentscope_rx.errors import ConfigurationError
@@ -203,6 +204,7 @@ def _check_name(cls: type, name: str, value: object) -> None:
         )
 
 
+@lru_cache(maxsize=4096)
 def _meant(name: str) -> str | None:
     """The hook whose name this is but for a slip of the fingers; None if it may well be something else."""
     match = _PREFIXED.fullmatch(name)
