@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator
 
@@ -44,7 +44,7 @@ class ThinkingBlock:
 
     thinking: str
     signature: str | None = None
-    metadata: Mapping[str, object] = EMPTY
+    metadata: Mapping[str, Any] = EMPTY
     type: Literal["thinking"] = "thinking"
 
     def __post_init__(self) -> None:
@@ -119,10 +119,10 @@ class ToolUseBlock:
 
     id: str
     name: str
-    input: Mapping[str, object] = EMPTY
+    input: Mapping[str, Any] = EMPTY
     raw: str | None = None
     input_error: str | None = None
-    metadata: Mapping[str, object] = EMPTY
+    metadata: Mapping[str, Any] = EMPTY
     type: Literal["tool_use"] = "tool_use"
 
     def __post_init__(self) -> None:
@@ -166,7 +166,7 @@ class ToolResultBlock:
     name: str
     output: tuple[OutputBlock, ...] = ()
     kind: ToolResultKind | None = None
-    metadata: Mapping[str, object] = EMPTY
+    metadata: Mapping[str, Any] = EMPTY
     type: Literal["tool_result"] = "tool_result"
 
     def __post_init__(self) -> None:

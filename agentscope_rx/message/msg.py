@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from os import urandom
 from time import time_ns
-from typing import Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, cast, overload
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
@@ -72,7 +72,7 @@ class MsgFields(TypedDict, total=False):
     content: str | ContentBlock | Iterable[ContentBlock]
     role: MsgRole | str
     id: str
-    metadata: Mapping[str, object]
+    metadata: Mapping[str, Any]
     timestamp: str
     generate_reason: GenerateReason
     usage: ChatUsage | None
@@ -90,7 +90,7 @@ class Msg:
     content: tuple[ContentBlock, ...]
     role: MsgRole = MsgRole.USER
     id: str = ""
-    metadata: Mapping[str, object] = EMPTY
+    metadata: Mapping[str, Any] = EMPTY
     timestamp: str = ""
     generate_reason: GenerateReason = GenerateReason.MODEL_STOP
     usage: ChatUsage | None = None
