@@ -9,14 +9,26 @@ from agentscope_rx import event as kinds
 from agentscope_rx.model.growing import growing
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
 from agentscope_rx.model.response import FinishReason
-from tests.message.values import blocks, ids, messages, numbers, objects, tool_results, tool_uses, usages, words
+from tests.message.values import (
+    blocks,
+    ids,
+    messages,
+    numbers,
+    objects,
+    short_messages,
+    tool_results,
+    tool_uses,
+    usages,
+    words,
+)
 
 places = {
     "source": st.builds(kinds.EventSource, words, words, st.lists(ids, max_size=3).map(tuple)),
     "seq": st.integers(-1, 10**6),
     "timestamp": numbers,
 }
-several = st.lists(messages, max_size=2).map(tuple)
+# (what a message can hold is for its own tests)
+several = st.lists(messages | short_messages, max_size=2).map(tuple)
 flags = st.booleans()
 iterations = st.integers(0, 99)
 

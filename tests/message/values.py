@@ -67,3 +67,4 @@ messages = st.builds(
     generate_reason=st.sampled_from(GenerateReason),
     usage=st.none() | usages,
 )
+short_messages = st.builds(Msg, words, words, st.sampled_from(MsgRole), id=ids)

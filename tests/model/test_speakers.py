@@ -130,7 +130,7 @@ def said_in(messages: list[Msg]) -> list[str]:
     return [b.text for m in messages for b in m.content if isinstance(b, TextBlock) and b.text.strip()]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(conversations)
 def test_no_word_is_lost_and_the_order_kept(messages: list[Msg]) -> None:
     merged = merge_speakers(messages)
@@ -145,7 +145,7 @@ def test_no_word_is_lost_and_the_order_kept(messages: list[Msg]) -> None:
     assert [b for m in merged for b in m.blocks(ImageBlock)] == media
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(conversations)
 def test_merging_twice_changes_nothing(messages: list[Msg]) -> None:
     merged = merge_speakers(messages)
@@ -153,7 +153,7 @@ def test_merging_twice_changes_nothing(messages: list[Msg]) -> None:
     assert merge_speakers(messages) == merged
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(conversations)
 def test_calls_and_results_stay_together_and_the_last_words_are_not_the_models_own(messages: list[Msg]) -> None:
     merged = merge_speakers(messages)

@@ -90,7 +90,7 @@ def test_a_call_whose_result_is_too_long() -> None:
         truncated(messages, 300, EstimatedTokens())
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(conversations, st.integers(1, 120), st.sampled_from([0.0, 0.5, 0.7, 0.9]))
 def test_laws(messages: list[Msg], limit: int, keep: float) -> None:
     """Never too long; nothing lost that must be sent; calls with their results; the order kept; the same each time."""
