@@ -41,7 +41,10 @@ def of_urllib(status: int, **headers: str) -> Exception:
     message = email.message.Message()
     for name, value in headers.items():
         message[name.replace("_", "-")] = value
-    return urllib.error.HTTPError("http://localhost", status, "x", message, None)
+    error = urllib.error.HTTPError("http://localhost", status, "x", message, None)
+    # from 3.14 on it is a resource that is missed
+    error.close()
+    return error
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 529])

@@ -124,6 +124,8 @@ def check_traces(world: World, outcome: Outcome) -> None:
         # (where it is not the response tool, it is a tool that nobody has)
         replies = [message for message in new if message.generate_reason is GenerateReason.ACTING_STOP_REQUESTED]
         replied = {result.id for message in replies for result in message.tool_results}
+        # (one that had been left open was no call of the response tool: this run has closed it)
+        replied.update(outcome.before.open)
         for message in new:
             blocks = (*message.tool_calls, *message.tool_results)
             named = [block.name for block in blocks if block.id not in replied]
