@@ -17,7 +17,7 @@ def test_a_plain_for_is_refused(source: Flow[object]) -> None:
     assert not isinstance(source, Iterable)
     with pytest.raises(TypeError, match="not iterable"):
         list(source)  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
-    with pytest.raises(TypeError, match="not iterable|not a container"):
+    with pytest.raises(TypeError, match=r"not iterable|not a container"):
         _ = 1 in source  # pyright: ignore[reportOperatorIssue]
 
 
