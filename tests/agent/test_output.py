@@ -24,6 +24,7 @@ from agentscope_rx import (
     ThinkingBlock,
     ToolResultKind,
     ToolUseBlock,
+    UsageLimits,
     fold,
     hook,
     tool,
@@ -219,6 +220,23 @@ async def test_a_provider_that_takes_no_forced_choice_is_asked_without():
     other = model("Sunny.", BadRequestError("no such field", status=400))
     with pytest.raises(BadRequestError, match="no such field"):
         await agent(other).call("Weather?", output=asked("tool"))
+
+
+@pytest.mark.parametrize("bound", [{"max_iters": 1}, {"limits": UsageLimits(model_calls=1, on_limit="summary")}])
+@virtual
+async def test_a_last_chance_that_is_refused_for_its_forced_choice_is_had_without(bound: dict[str, Any]):
+    """It was taken for the chance itself: a summary or an error came in its place."""
+    no = BadRequestError("Thinking mode does not support this tool_choice", status=400)
+    scripted = model(call("weather", city="Rome"), no, good("tool"))
+    friday = agent(scripted, **bound)
+    assert reply_of(await run(friday, "Weather?", output=asked("tool"))).structured() == ROME
+    assert [request.options.tool_choice is not None for request in scripted.requests] == [False, True, False]
+    assert_whole(friday)
+    # and it is had once
+    friday = agent(model(call("weather", city="Rome"), no, call("weather", city="Rome"), "words"), **bound)
+    with pytest.raises(StructuredOutputError):
+        await friday.call("Weather?", output=asked("tool"))
+    assert_whole(friday)
 
 
 @virtual

@@ -84,6 +84,8 @@ def asked_again(
         else:
             told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
         asking.refused = told
+        # the last chance has not been had
+        asking.due = told and asking.last
         return empty() if told else fail(error)
 
     def then() -> Stage:
