@@ -31,7 +31,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent.run import Cut
 from agentscope_rx.console.transcript import Transcript
-from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError
+from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError, RunDeadlineError
 from agentscope_rx.event import (
     Event,
     MemoryEvent,
@@ -236,6 +236,20 @@ async def test_a_last_chance_that_is_refused_for_its_forced_choice_is_had_withou
     friday = agent(model(call("weather", city="Rome"), no, call("weather", city="Rome"), "words"), **bound)
     with pytest.raises(StructuredOutputError):
         await friday.call("Weather?", output=asked("tool"))
+    assert_whole(friday)
+
+
+@virtual
+async def test_a_last_chance_that_has_begun_is_not_cut_off_for_one():
+    """The deadline's reserve is for a last word; this is one, and has all the time that is left."""
+    limits = UsageLimits(deadline=20, summary_reserve=10, on_limit="summary")
+    slow = [Delay(12), good("tool")]
+    friday = agent(model([Delay(5), call("weather", city="Rome")], slow), max_iters=1, limits=limits)
+    assert reply_of(await run(friday, "Weather?", output=asked("tool"))).structured() == ROME
+    friday = agent(model([Delay(12), call("weather", city="Rome")], slow), max_iters=1, limits=limits)
+    with pytest.raises(RunDeadlineError):
+        await friday.call("Weather?", output=asked("tool"))
+    assert asyncio.get_running_loop().time() == pytest.approx(17 + 20)
     assert_whole(friday)
 
 

@@ -51,8 +51,13 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         return just(tail(lambda: agent.end_interrupted(run)))
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.end_limited(run, *limit)))
-    if decision is Decision.SUMMARIZE and not granted and (asking is None or not asking.last_chance()):
-        return just(tail(lambda: agent.summarizing(run)))
+    if decision is Decision.SUMMARIZE and not granted:
+        granted = asking is not None and asking.last_chance()
+        if not granted:
+            return just(tail(lambda: agent.summarizing(run)))
+    if granted:
+        # it is what the deadline would have asked for
+        run.over()
 
     def ask(pre: PreReasoningEvent) -> Stage:
         tools = run.toolkit.schemas()
