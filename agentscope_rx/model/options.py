@@ -59,11 +59,18 @@ class ToolChoice:
 
     def check(self, tools: Sequence[ToolSchema]) -> None:
         """`ConfigurationError` if it demands a call where there are no tools, or of one that is not among them."""
-        if not tools and self.mode in ("required", "specific"):
+        if self.fits(tools):
+            return
+        if not tools:
             raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
-        if self.mode == "specific" and all(tool.name != self.tool for tool in tools):
-            names = ", ".join(tool.name for tool in tools)
-            raise ConfigurationError(f"tool_choice names {self.tool!r}, which is not among the tools: {names}.")
+        names = ", ".join(tool.name for tool in tools)
+        raise ConfigurationError(f"tool_choice names {self.tool!r}, which is not among the tools: {names}.")
+
+    def fits(self, tools: Sequence[ToolSchema]) -> bool:
+        """Whether it asks for nothing that these tools do not have."""
+        if self.mode == "specific":
+            return any(tool.name == self.tool for tool in tools)
+        return bool(tools) or self.mode != "required"
 
     @classmethod
     def specific(cls, tool: str) -> ToolChoice:

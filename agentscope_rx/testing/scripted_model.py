@@ -118,6 +118,9 @@ class ScriptedModel(ChatModel):
 
         def begin() -> AsyncIterator[ChatResponse]:
             number = len(self.requests)
+            if options.tool_choice is not None:
+                # as the real ones do
+                options.tool_choice.check(tools)
             # a list may go on changing; the agent's own sequences are views that do not
             asked = tuple(messages) if isinstance(messages, list) else messages
             self.requests.append(Request(asked, tuple(tools), options))

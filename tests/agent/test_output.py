@@ -253,6 +253,21 @@ async def test_a_last_chance_that_has_begun_is_not_cut_off_for_one():
     assert_whole(friday)
 
 
+@pytest.mark.parametrize("mode", [*MODES, None])
+@pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice.specific("weather")])
+@virtual
+async def test_a_choice_of_tools_that_are_withheld_is_not_asked_for(choice: ToolChoice, mode: str | None):
+    """Who must call a tool in each round always comes to the last one, and that failed: it demanded a call of no tool."""
+    output = None if mode is None else asked(mode, reminder="prompt")
+    scripted = model(call("weather", city="Rome"), "In short." if mode is None else good(mode))
+    friday = agent(scripted, max_iters=1, generate_options=GenerateOptions(tool_choice=choice))
+    events = await run(friday, "Weather?", output=output)
+    assert reply_of(events).text in ("In short.", TEXT)
+    choices = [request.options.tool_choice for request in scripted.requests]
+    assert choices == [choice, choice if mode == "tool" and choice.mode == "required" else None]
+    assert [each.options.tool_choice for each in events if isinstance(each, PreReasoningEvent)] == choices
+
+
 @virtual
 async def test_words_three_times_are_an_error_too():
     """java-core.md §22.10: failed reminders. (Java gives the plain text.)"""

@@ -8,8 +8,8 @@ The answer is gathered upstream of the hooks: what they do to chunks changes wha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from agentscope_rx.agent.budget import charge
 from agentscope_rx.agent.run import Run
@@ -25,6 +25,8 @@ from agentscope_rx.reactive import Flow, expand, stop_on, through
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
 
+P = TypeVar("P", bound=PreReasoningEvent)
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -34,6 +36,14 @@ class Gathered:
     gather: Gather
     prompt: Sequence[Msg]
     model_name: str
+
+
+def offered(pre: P, tools: Sequence[ToolSchema]) -> P:
+    """The event, as hooks have left it, without a tool choice that asks for one of the tools that are withheld now."""
+    options = pre.options
+    if options is None or options.tool_choice is None or options.tool_choice.fits(tools):
+        return pre
+    return pre.replace(options=replace(options, tool_choice=None))
 
 
 def model_round(

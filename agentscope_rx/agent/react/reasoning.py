@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import limit_before_model
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
-from agentscope_rx.agent.react.model_round import Gathered, model_round
+from agentscope_rx.agent.react.model_round import Gathered, model_round, offered
 from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
@@ -64,6 +64,8 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         beside = None
         if asking is not None:
             tools = asking.tools(tools)
+            if asking.last:
+                pre = offered(pre, tools)
             beside = pieces(agent, asking)
         shown, gathered = model_round(agent, run, pre, tools, ReasoningChunkEvent, beside)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.agent import Stage
-from agentscope_rx.agent.react.model_round import Gathered, model_round
+from agentscope_rx.agent.react.model_round import Gathered, model_round, offered
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
@@ -49,6 +49,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None) -> Stage:
     over = f"The limit of {limit} rounds" if which is None else f"The limit for {which}"
 
     def ask(pre: PreSummaryEvent) -> Stage:
+        pre = offered(pre, ())
         chunks, gathered = model_round(agent, run, pre, (), SummaryChunkEvent)
         return concat(just(pre), chunks, defer(lambda: _answered(agent, run, pre, gathered(), which)))
 
