@@ -257,7 +257,7 @@ async def test_a_last_chance_that_has_begun_is_not_cut_off_for_one():
 @pytest.mark.parametrize("choice", [ToolChoice("required"), ToolChoice.specific("weather")])
 @virtual
 async def test_a_choice_of_tools_that_are_withheld_is_not_asked_for(choice: ToolChoice, mode: str | None):
-    """Who must call a tool in each round always comes to the last one, and that failed: it demanded a call of no tool."""
+    """Who must call a tool in each round always gets to the last one, and that failed: it demanded a call of none."""
     output = None if mode is None else asked(mode, reminder="prompt")
     scripted = model(call("weather", city="Rome"), "In short." if mode is None else good(mode))
     friday = agent(scripted, max_iters=1, generate_options=GenerateOptions(tool_choice=choice))
