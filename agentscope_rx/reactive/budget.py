@@ -28,6 +28,7 @@ class Budget(Gate):
     """Room for charges of at most `limit` in any `per` seconds. One of more than all waits until nothing is spent."""
 
     __slots__ = ("_accounts", "limit", "per")
+    by_clock = True
 
     def __init__(self, limit: float, per: float) -> None:
         number = isinstance(limit, (int, float)) and not isinstance(limit, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -85,6 +86,7 @@ class Pause(Gate):
     """Room for nobody until a time."""
 
     __slots__ = ("_until",)
+    by_clock = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentscope_rx.reactive.scope import clock_of
@@ -52,6 +52,8 @@ class Gate:
     """Room for some at a time. `shared`: by requests that have narrower gates besides, so it is kept for nobody."""
 
     __slots__ = ("claim", "line", "shared")
+    by_clock: ClassVar[bool] = False
+    """Whether room comes with time, without a word to those in line."""
 
     def __init__(self, *, shared: bool = False) -> None:
         self.line: dict[Request, None] = {}
@@ -138,6 +140,7 @@ class Paced(Gate):
     """Room for `limit` beginnings in any `per` seconds."""
 
     __slots__ = ("_begun", "limit", "per")
+    by_clock = True
 
     def __init__(self, limit: int, per: float) -> None:
         super().__init__()
@@ -187,11 +190,14 @@ class Request:
         """Go through now, or stand in line."""
         self._clear()
         with LOCK:
-            if _fits(self):
-                return self._through()
-            for gate in self.gates:
-                gate.line[self] = None
-        return None
+            # the time of those in line may have come, and their timers not have rung yet
+            told = serve([gate for gate in self.gates if gate.by_clock and gate.line])
+            lease = self._through() if _fits(self) else None
+            if lease is None:
+                for gate in self.gates:
+                    gate.line[self] = None
+        tell(told)
+        return lease
 
     def _clear(self) -> None:
         """Give back what nobody is left to give back."""

@@ -120,7 +120,7 @@ class Asking:
 
         `limit` is what has ended the others, if it was not `max_iters`: the round is to begin yet, past it.
         """
-        self.limit = limit
+        self.limit = limit or self.limit
         if self.last or self.request.output is None:
             return False
         self.last = True
