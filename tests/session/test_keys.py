@@ -80,7 +80,7 @@ texts |= st.text("aA./\\=-_:\x00 é", min_size=1, max_size=8) | st.text("aB.", m
 
 
 @given(texts)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_a_file_name_is_safe_on_every_file_system(text: str):
     name = file_name(text)
     assert name == name.lower() and name.isascii()
@@ -92,14 +92,14 @@ def test_a_file_name_is_safe_on_every_file_system(text: str):
 
 
 @given(texts, texts)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_two_texts_have_two_names(one: str, other: str):
     assume(one != other)
     assert file_name(one) != file_name(other)
 
 
 @given(st.text("=0123456789abcdefhx-_A./", max_size=8) | st.text())
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_what_is_no_name_of_ours_stands_for_nothing(name: str):
     text = text_of(name)
     assert text is None or code_of(text) == name

@@ -482,7 +482,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(number=st.integers(0, len(TYPES) - 1), value=JSON)
 def test_law_any_json_is_taken_or_refused_as_pydantic_does(number: int, value: Any):
     made, adapter = corpus()[number]
