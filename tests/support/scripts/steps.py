@@ -181,6 +181,8 @@ class Hooked:
 
 @dataclass(frozen=True)
 class Setup:
+    """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response."""
+
     parallel: bool = True
     max_iters: int = 3
     finish: str = "text"
@@ -189,6 +191,8 @@ class Setup:
     store: str = "memory"
     bound: bool = False
     remote: bool = False
+    choice: str = ""
+    choosy: bool = False
 
 
 @dataclass(frozen=True)

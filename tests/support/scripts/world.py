@@ -28,9 +28,9 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import GracefulShutdown, InterruptSource, Tracer, UsageLimits
 from agentscope_rx.agent.run import Done
-from agentscope_rx.errors import AgentScopeError, ModelConnectionError
+from agentscope_rx.errors import ModelConnectionError
 from agentscope_rx.message import TextBlock, ThinkingBlock, open_calls
-from agentscope_rx.model.options import ExecutionConfig
+from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.model.response import ToolUseDelta
 from agentscope_rx.reactive import Flow, and_then, map_flow, timer
 from agentscope_rx.session import InMemorySession, JsonSession, Session
@@ -38,6 +38,7 @@ from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, r
 from tests.support.scripts import checks
 from tests.support.scripts.hooks import Scripted
 from tests.support.scripts.ledger import Interrupt, Ledger, toolkit
+from tests.support.scripts.models import Choosy, ModelDown, choice_of
 from tests.support.scripts.playing import OWN, Outcome, play_call
 from tests.support.scripts.steps import (
     Answers,
@@ -75,10 +76,6 @@ _LEFT = ("a disposed run", "a stream left before its error was read", "an await 
 """Where an error is told that came when nobody listened any more."""
 _OF_A_PROCESS = ("store", "shutdown", "context", "memories", "friday")
 TIMED = ("dispose", "cancel", "interrupt", "interrupt_with", "interrupt_tool", "shutdown")
-
-
-class ModelDown(AgentScopeError):
-    """The model fails, as a script says."""
 
 
 class Remote(InMemoryMemory):
@@ -197,6 +194,7 @@ class World:
             max_iters=setup.max_iters,
             tracer=Ends(self.ends),
             finish=setup.finish,  # pyright: ignore[reportArgumentType]
+            generate_options=GenerateOptions(tool_choice=choice_of(setup.choice)),
             **options,
         )
 
@@ -221,7 +219,7 @@ class World:
         # (two calls take their answers from one model)
         hangs = all(_ends(each) for each in calls)
         turns = [self._turn(turn, each, hangs) for each in calls for turn in each.turns]
-        self.friday.model = ScriptedModel(
+        self.friday.model = (Choosy if self.setup.choosy else ScriptedModel)(
             *turns,
             *["The end."] * 40,
             execution_config=ExecutionConfig(max_attempts=2, wait=wait_fixed(0.25)),
