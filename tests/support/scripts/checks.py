@@ -11,6 +11,7 @@ from agentscope_rx.agent import ApprovalRule
 from agentscope_rx.agent.react.react_agent import NOT_RUN
 from agentscope_rx.errors import (
     AgentShuttingDownError,
+    CircuitOpenError,
     EmptyResponseError,
     InvalidInputError,
     ModelConnectionError,
@@ -62,7 +63,7 @@ class State:
         return tuple(call.id for call in open_calls(self.messages, NAME))
 
 
-def check_error(outcome: Outcome) -> None:
+def check_error(world: World, outcome: Outcome) -> None:
     """A run fails with what the script made it fail with; input that does not fit is refused, and changes nothing."""
     step, error = outcome.step, outcome.error
     misfit = isinstance(step.given, Misfit)
@@ -76,6 +77,7 @@ def check_error(outcome: Outcome) -> None:
         return
     allowed: list[type[BaseException]] = [HookFailed, EmptyResponseError, ModelConnectionError, PendingCallsError]
     allowed += [InvalidInputError] if misfit else []
+    allowed += [CircuitOpenError] if world.setup.around == "breaker" else []
     allowed += [UsageLimitError, RunDeadlineError] if step.limit is not None else []
     allowed += [StructuredOutputError] if step.output is not None else []
     # (the other one of two may have begun the shutdown)

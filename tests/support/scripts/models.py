@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentscope_rx import Msg
-from agentscope_rx.errors import AgentScopeError, BadRequestError
-from agentscope_rx.model import ChatResponse
-from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.errors import AgentScopeError, BadRequestError, ModelConnectionError
+from agentscope_rx.model import (
+    ChatModel,
+    ChatResponse,
+    CircuitBreaker,
+    FallbackModel,
+    HedgedModel,
+    LimitedModel,
+)
+from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.reactive import Flow, fail
 from agentscope_rx.testing import ScriptedModel
+
+MODES = ("native", "tool", "prompted")
+ONCE = ExecutionConfig(max_attempts=1)
 
 
 def choice_of(named: str) -> ToolChoice | None:
@@ -21,6 +31,28 @@ def choice_of(named: str) -> ToolChoice | None:
 
 class ModelDown(AgentScopeError):
     """The model fails, as a script says."""
+
+
+class Down(ScriptedModel):
+    """Fails, each time it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__(ModelConnectionError("down"), repeat=True, output_modes=MODES, execution_config=ONCE)
+
+
+def around(what: str, model: ScriptedModel) -> ChatModel:
+    """The model, with others around it: limited (one answer at a time), fallback, breaker, hedged."""
+    match what:
+        case "limited":
+            return LimitedModel(model, max_concurrency=1)
+        case "fallback":
+            return FallbackModel(Down(), model, after_content="restart")
+        case "breaker":
+            return CircuitBreaker(model, failures=2, reset=0.3)
+        case "hedged":
+            return HedgedModel(model, after=0.37)
+        case _:
+            return model
 
 
 class Choosy(ScriptedModel):

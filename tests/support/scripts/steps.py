@@ -181,7 +181,9 @@ class Hooked:
 
 @dataclass(frozen=True)
 class Setup:
-    """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response."""
+    """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response.
+
+    `around` it is a limited, fallback, breaker or hedged one."""
 
     parallel: bool = True
     max_iters: int = 3
@@ -193,6 +195,7 @@ class Setup:
     remote: bool = False
     choice: str = ""
     choosy: bool = False
+    around: str = ""
 
 
 @dataclass(frozen=True)

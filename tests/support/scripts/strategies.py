@@ -129,6 +129,7 @@ def scripts(*, files: bool = True, hooks: bool = True, steps: int = 8) -> st.Sea
         bound=st.booleans(),
         remote=st.sampled_from([False, False, False, True]),
         choice=st.sampled_from(["", "", "", "required", "quick"]),
+        around=st.sampled_from(["", "", "", "", "limited", "fallback", "breaker", "hedged"]),
         choosy=st.sampled_from([False, False, True]),
     )
     return st.builds(Script, setups, st.lists(_STEPS, min_size=1, max_size=steps).map(tuple))

@@ -26,19 +26,18 @@ from agentscope_rx import (
     ToolResultKind,
     ToolUseBlock,
 )
-from agentscope_rx.agent import GracefulShutdown, InterruptSource, Tracer, UsageLimits
-from agentscope_rx.agent.run import Done
+from agentscope_rx.agent import GracefulShutdown, InterruptSource, UsageLimits
 from agentscope_rx.errors import ModelConnectionError
 from agentscope_rx.message import TextBlock, ThinkingBlock, open_calls
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.model.response import ToolUseDelta
-from agentscope_rx.reactive import Flow, and_then, map_flow, timer
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.support.scripts import checks
 from tests.support.scripts.hooks import Scripted
 from tests.support.scripts.ledger import Interrupt, Ledger, toolkit
-from tests.support.scripts.models import Choosy, ModelDown, choice_of
+from tests.support.scripts.models import MODES, Choosy, ModelDown, around, choice_of
+from tests.support.scripts.parts import Ends, Remote
 from tests.support.scripts.playing import OWN, Outcome, play_call
 from tests.support.scripts.steps import (
     Answers,
@@ -76,37 +75,6 @@ _LEFT = ("a disposed run", "a stream left before its error was read", "an await 
 """Where an error is told that came when nobody listened any more."""
 _OF_A_PROCESS = ("store", "shutdown", "context", "memories", "friday")
 TIMED = ("dispose", "cancel", "interrupt", "interrupt_with", "interrupt_tool", "shutdown")
-
-
-class Remote(InMemoryMemory):
-    """Takes its time for everything, as a store elsewhere does."""
-
-    def get(self):
-        return timer(0.125).pipe(and_then(super().get))
-
-    def add(self, messages):
-        return timer(0.125).pipe(and_then(lambda: super(Remote, self).add(messages)))
-
-    def replace(self, message):
-        return timer(0.125).pipe(and_then(lambda: super(Remote, self).replace(message)))
-
-    def delete(self, ids):
-        return timer(0.125).pipe(and_then(lambda: super(Remote, self).delete(ids)))
-
-
-class Ends(Tracer):
-    """Sees to what end the stages of a run have come, whatever becomes of the run then."""
-
-    def __init__(self, ends: dict[str, Msg]) -> None:
-        self.ends = ends
-
-    def trace_stage(self, flow: Flow[T], *, agent: str, run_id: str, stage: str, iteration: int) -> Flow[T]:
-        def note(value: T) -> T:
-            if isinstance(value, Done):
-                self.ends[run_id] = value.message
-            return value
-
-        return flow.pipe(map_flow(note))
 
 
 class World:
@@ -219,12 +187,13 @@ class World:
         # (two calls take their answers from one model)
         hangs = all(_ends(each) for each in calls)
         turns = [self._turn(turn, each, hangs) for each in calls for turn in each.turns]
-        self.friday.model = (Choosy if self.setup.choosy else ScriptedModel)(
+        script = (Choosy if self.setup.choosy else ScriptedModel)(
             *turns,
             *["The end."] * 40,
             execution_config=ExecutionConfig(max_attempts=2, wait=wait_fixed(0.25)),
-            output_modes=["native", "tool", "prompted"],
+            output_modes=MODES,
         )
+        self.friday.model = around(self.setup.around, script)
         with collect_dropped() as dropped:
             outcomes = await asyncio.gather(*(play_call(self, each) for each in calls))
         # (an error that a run was about to tell when it was left is told there, by the kernel's contract)
@@ -238,14 +207,14 @@ class World:
         assert told == expected, f"dropped: {told}"
         assert not self.friday.running and not self.friday.entered
         for outcome in outcomes:
-            await self._check(outcome)
+            await self._check(outcome, script)
 
-    async def _check(self, outcome: Outcome) -> None:
-        checks.check_error(outcome)
+    async def _check(self, outcome: Outcome, script: ScriptedModel) -> None:
+        checks.check_error(self, outcome)
         checks.check_memory(self, outcome)
         checks.check_truth(self, outcome)
         checks.check_ledger(self, outcome)
-        checks.check_prompts(self.friday.model)
+        checks.check_prompts(script)
         await checks.check_saved(self, outcome)
         await checks.check_next(self, outcome)
         self.told.append(outcome.told())
