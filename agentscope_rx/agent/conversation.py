@@ -10,7 +10,7 @@ own pending calls and its own remembered approvals; nothing of them is kept on t
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -47,6 +47,8 @@ class Conversation:
 
     __slots__ = (
         "__weakref__",
+        "_called",
+        "_looked_at",
         "_name",
         "_rules",
         "_written",
@@ -79,6 +81,8 @@ class Conversation:
         """The conversations that sub-agents have had within this one, if there were any."""
         self.bond: Bond | None = None
         """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
+        self._called: set[str] = set()
+        self._looked_at = 0, ""
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
@@ -157,6 +161,21 @@ class Conversation:
         """Whether the input repeats that of the run that was cut off: it is remembered already."""
         cut_off = self.cut_off
         return bool(cut_off) and [_said(message) for message in cut_off] == [_said(message) for message in given]
+
+    def called(self, history: Sequence[Msg]) -> Collection[str]:
+        """The ids of all calls that have been in this history; only what is new since the last time is looked at."""
+        count = len(history)
+        begin, last = self._looked_at
+        if begin > count or (begin and history[begin - 1].id != last):
+            begin = 0
+        new = history[begin:]
+        for message in new:
+            for block in message.content:
+                if type(block) is ToolUseBlock:
+                    self._called.add(block.id)
+        if new:
+            self._looked_at = count, new[-1].id
+        return self._called
 
     def written(self, history: Sequence[Msg]) -> list[Unchanging]:
         """The messages as items to be saved; those that were written out before are not written out again."""

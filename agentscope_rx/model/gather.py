@@ -2,13 +2,13 @@
 
 Blocks keep the order in which they began. Text and thinking pieces continue the block before if it is of their kind;
 a thinking block ends with its signature. Pieces of tool calls belong together by index, and every call has an id of
-its own in the answer, from its first piece on. Arguments that are no JSON object are told apart from empty ones:
-`input_error` says what is wrong, `raw` keeps the text.
+its own, from its first piece on, whatever the server says: some count from 0 in each answer. Arguments that are no JSON
+object are told apart from empty ones: `input_error` says what is wrong, `raw` keeps the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
@@ -32,7 +32,10 @@ class Piece(NamedTuple):
 
 
 class Gather:
-    """The answer so far. Feed it every chunk of one stream; ask for `blocks()` at the end."""
+    """The answer so far. Feed it every chunk of one stream; ask for `blocks()` at the end.
+
+    `taken` gives the ids that no call may have: those of the conversation before.
+    """
 
     __slots__ = (
         "_calls",
@@ -40,6 +43,7 @@ class Gather:
         "_own",
         "_parts",
         "_spent",
+        "_taken",
         "finish_reason",
         "model",
         "queued",
@@ -47,7 +51,8 @@ class Gather:
         "response_id",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, taken: Callable[[], Container[str]] = frozenset) -> None:
+        self._taken = taken
         self._spent: Sequence[tuple[str | None, ChatUsage]] = ()
         self._own: ChatUsage | None = None
         self.model: str | None = None
@@ -151,8 +156,8 @@ class Gather:
         return self._put(block, self._begun(Whole()))
 
     def _own_id(self, id: str | None) -> str:
-        """The id, or a new one: a result is found by its call's id, so two calls of one answer must not share it."""
-        own = id if id and id not in self._ids else f"call_{uuid4().hex}"
+        """The id, or a new one: results and approvals are found by a call's id, so no two calls may share it."""
+        own = id if id and id not in self._ids and id not in self._taken() else f"call_{uuid4().hex}"
         self._ids.add(own)
         return own
 

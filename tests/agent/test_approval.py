@@ -20,7 +20,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event import Event, MemoryEvent, PreActingEvent
+from agentscope_rx.event import Event, MemoryEvent, PreActingEvent, ReasoningChunkEvent
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import ScriptedModel
 from tests.agent.parts import agent, assert_whole, events_of, remembered, slow, weather
@@ -58,6 +58,30 @@ def friday(*turns, tools=(delete, pay, weather), **options):
 
 def results(of) -> dict[str, tuple[str | None, str]]:
     return {r.id: (r.kind, r.text) for message in remembered(of) for r in message.tool_results}
+
+
+@pytest.mark.parametrize("answer", [Approve, Reject])
+def test_an_answer_is_for_one_call_also_if_the_server_counts_its_calls_from_0_in_each_answer(answer):
+    """The next call of that id was taken for the one that had been approved, and ran."""
+
+    async def main() -> None:
+        ask = [call("delete", id="call_0", path="a")], [call("delete", id="call_0", path="b")]
+        someone = friday(*ask, "All done.")
+        await someone.call("go")
+        seen = await events_of(someone, answer("call_0"))
+        reply = seen[-1].message
+        assert reply.generate_reason is GenerateReason.APPROVAL_REQUIRED
+        assert done == (["a"] if answer is Approve else [])
+        (waiting,) = reply.pending_calls
+        assert waiting.id != "call_0" and waiting.input == {"path": "b"}
+        # one id from its first piece on
+        chunks = [e.delta.id for e in seen if isinstance(e, ReasoningChunkEvent)]
+        assert chunks == [waiting.id]
+        assert (await someone.call(Reject(waiting))).text == "All done."
+        assert len(results(someone)) == 2
+        assert_whole(someone)
+
+    run_virtual(main())
 
 
 def test_a_call_that_needs_approval_waits_and_its_siblings_run():

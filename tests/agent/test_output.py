@@ -269,6 +269,22 @@ async def test_a_choice_of_tools_that_are_withheld_is_not_asked_for(choice: Tool
 
 
 @virtual
+async def test_what_leaves_memory_with_an_output_are_its_own_calls_alone():
+    """A server may count its calls from 0 in each answer: the work before had the id of the response."""
+    work, answer = (
+        ToolUseBlock("call_0", "weather", {"city": "Rome"}),
+        ToolUseBlock("call_0", "generate_response", ROME),
+    )
+    friday = agent(model([work], "It is warm.", [work], [answer]))
+    await friday.call("Weather?")
+    before = list(remembered(friday))
+    assert reply_of(await run(friday, "And now?", output=asked("tool"))).structured() == ROME
+    after = remembered(friday)
+    assert after[: len(before)] == before
+    assert [m.role for m in after[len(before) :]] == ["user", "assistant", "tool", "assistant"]
+
+
+@virtual
 async def test_words_three_times_are_an_error_too():
     """java-core.md §22.10: failed reminders. (Java gives the plain text.)"""
     with pytest.raises(StructuredOutputError, match="in words, not by a call of 'generate_response'") as caught:

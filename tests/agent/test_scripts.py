@@ -102,7 +102,7 @@ def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibli
 
 
 @settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))
-@given(script=scripts(files=False))
+@given(script=scripts(files=False, same_ids=False))
 def test_another_process_goes_on_as_this_one_would(script: Script):
     """Whether there is a restart between two steps makes no difference to anything that happens."""
     assume("worker" not in repr(script))

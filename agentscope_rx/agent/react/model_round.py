@@ -61,7 +61,7 @@ def model_round(
     Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`.
     Cancels: the model call. An interruption ends it normally, with what has come so far.
     """
-    gather = Gather()
+    gather = Gather(lambda: run.conversation.called(pre.history))
     message_id = new_id()
     iteration = run.iteration
     source = run.source

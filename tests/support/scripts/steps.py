@@ -183,7 +183,7 @@ class Hooked:
 class Setup:
     """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response.
 
-    `around` it is a limited, fallback, breaker or hedged one."""
+    `around` it is a limited, fallback, breaker or hedged one. `same_ids`: it counts its calls from 1 in each answer."""
 
     parallel: bool = True
     max_iters: int = 3
@@ -196,6 +196,7 @@ class Setup:
     choice: str = ""
     choosy: bool = False
     around: str = ""
+    same_ids: bool = False
 
 
 @dataclass(frozen=True)

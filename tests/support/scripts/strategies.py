@@ -116,7 +116,9 @@ _HOOKS = st.one_of(
 )
 
 
-def scripts(*, files: bool = True, hooks: bool = True, steps: int = 8) -> st.SearchStrategy[Script]:
+def scripts(
+    *, files: bool = True, hooks: bool = True, same_ids: bool = True, steps: int = 8
+) -> st.SearchStrategy[Script]:
     """Scripts of up to so many steps."""
     setups = st.builds(
         Setup,
@@ -129,6 +131,7 @@ def scripts(*, files: bool = True, hooks: bool = True, steps: int = 8) -> st.Sea
         bound=st.booleans(),
         remote=st.sampled_from([False, False, False, True]),
         choice=st.sampled_from(["", "", "", "required", "quick"]),
+        same_ids=st.booleans() if same_ids else st.just(False),
         around=st.sampled_from(["", "", "", "", "limited", "fallback", "breaker", "hedged"]),
         choosy=st.sampled_from([False, False, True]),
     )

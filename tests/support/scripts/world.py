@@ -98,6 +98,8 @@ class World:
         self.told: list[tuple[object, ...]] = []
         """How each run ended, in words that are the same whenever the script is played."""
         self.heard = False
+        self.in_turn = 0
+        self.alone = True
 
     # --- processes ------------------------------------------------------------------------------------------------
 
@@ -185,6 +187,7 @@ class World:
             return
         calls = [step] if isinstance(step, Call) else [step.first, step.second] if isinstance(step, Both) else []
         # (two calls take their answers from one model)
+        self.alone = len(calls) == 1
         hangs = all(_ends(each) for each in calls)
         turns = [self._turn(turn, each, hangs) for each in calls for turn in each.turns]
         script = (Choosy if self.setup.choosy else ScriptedModel)(
@@ -196,8 +199,9 @@ class World:
         self.friday.model = around(self.setup.around, script)
         with collect_dropped() as dropped:
             outcomes = await asyncio.gather(*(play_call(self, each) for each in calls))
-        # (an error that a run was about to tell when it was left is told there, by the kernel's contract)
-        left = any(each.left for each in outcomes)
+        # (an error that a run was about to tell when it was left is told there, by the kernel's contract; so is that of
+        # a model with others around it, which is left when its run is interrupted)
+        left = bool(self.setup.around) or any(each.left for each in outcomes)
         told = [
             f"{error} in {where}"
             for error, where in zip(dropped, dropped.where, strict=True)
@@ -246,6 +250,7 @@ class World:
     # --- what the model does --------------------------------------------------------------------------------------
 
     def _turn(self, turn: Sequence[Part], step: Call, hangs: bool) -> list[Any]:
+        self.in_turn = 0
         return [played for part in turn for played in self._part(part, step, hangs)] or ["Hm."]
 
     def _part(self, part: Part, step: Call, hangs: bool) -> list[Any]:
@@ -259,15 +264,15 @@ class World:
             case Fails(again):
                 return [ModelConnectionError("gone") if again else ModelDown("the model fails")]
             case Use():
-                return self._use(part)
+                return self._use(part, step)
             case Respond(right):
                 return self._respond(right, step)
             case _:
                 return [HANG if hangs else Delay(10)]
 
-    def _use(self, part: Use) -> list[Any]:
+    def _use(self, part: Use, step: Call) -> list[Any]:
         number = self._next()
-        id = f"c{number}"
+        id = self._id("c", number, step)
         if not part.split and not part.broken:
             return [ToolUseBlock(id, part.tool, {"n": part.n})]
         first = [ToolUseDelta(number, id, part.tool, '{"n"'), Delay(0.5)]
@@ -281,7 +286,14 @@ class World:
         if self.setup.finish == "tool":
             given["response"] = "It is warm." if right else 3
         number = self._next()
-        return [ToolUseBlock(f"r{number}", "generate_response", given)]
+        return [ToolUseBlock(self._id("r", number, step), "generate_response", given)]
+
+    def _id(self, kind: str, number: int, step: Call) -> str:
+        if not (self.setup.same_ids and self.alone):
+            return f"{kind}{number}"
+        self.in_turn += 1
+        # (the ledger is that of all conversations)
+        return f"call_{self.in_turn}_{step.conversation}"
 
     # --- what a call is given -------------------------------------------------------------------------------------
 
