@@ -22,7 +22,7 @@ from agentscope_rx.event import (
     PreCallEvent,
     PreSummaryEvent,
 )
-from agentscope_rx.message import ToolResultBlock
+from agentscope_rx.message import ThinkingBlock, ToolResultBlock
 from agentscope_rx.model.options import GenerateOptions
 from agentscope_rx.testing import HANG, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather
@@ -278,7 +278,13 @@ def test_the_summary_is_an_answer_like_any_other():
 
 
 @pytest.mark.parametrize(
-    ("turn", "error"), [([], EmptyResponseError), ([""], EmptyResponseError), (ModelConnectionError("x"), None)]
+    ("turn", "error"),
+    [
+        ([], EmptyResponseError),
+        ([""], EmptyResponseError),
+        ([ThinkingBlock("hm"), call("wait", seconds=1)], EmptyResponseError),
+        (ModelConnectionError("x"), None),
+    ],
 )
 def test_a_summary_that_fails_is_an_error_and_no_reply(turn: Any, error: Any):
     """W49: an error has its own type, and is not remembered as if somebody had said it."""

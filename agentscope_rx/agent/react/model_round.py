@@ -15,7 +15,16 @@ from agentscope_rx.agent.budget import charge
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
-from agentscope_rx.message import GenerateReason, Joined, Msg, MsgRole, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message import (
+    ContentBlock,
+    GenerateReason,
+    Joined,
+    Msg,
+    MsgRole,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 from agentscope_rx.message.msg import new_id
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.options import ToolSchema
@@ -111,7 +120,7 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str, model
         if run.parent is not None:
             charge(run.parent, model=model, usage=usage)
     content = gather.blocks(complete=not run.interrupted)
-    if all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content):
+    if silent(content):
         if not run.interrupted:
             raise EmptyResponseError(model=model_name, finish_reason=gather.raw_finish_reason)
         if not content:
@@ -119,6 +128,11 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str, model
     calls = [block for block in content if type(block) is ToolUseBlock]
     reason = GenerateReason.TOOL_CALLS if calls else GenerateReason.MODEL_STOP
     return Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage, generate_reason=reason)
+
+
+def silent(content: Sequence[ContentBlock]) -> bool:
+    """Whether this says nothing: thinking alone is no answer."""
+    return all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content)
 
 
 def retry_event(notice: RetryNotice, source: EventSource) -> RetryEvent:

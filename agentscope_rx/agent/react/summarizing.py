@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.agent import Stage
-from agentscope_rx.agent.react.model_round import Gathered, model_round, offered
+from agentscope_rx.agent.react.model_round import Gathered, model_round, offered, silent
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
@@ -76,7 +76,9 @@ def _answered(agent: ReActAgent, run: Run, pre: PreSummaryEvent, gathered: Gathe
         return just(tail(lambda: agent.end_interrupted(run)))
     # no tool was offered: a call here could never be answered
     words = tuple(block for block in gathered.message.content if not isinstance(block, ToolUseBlock))
-    if not words:
+    if run.interrupted and not words:
+        return just(tail(lambda: agent.end_interrupted(run)))
+    if silent(words) and not run.interrupted:
         raise EmptyResponseError(model=gathered.model_name, finish_reason=gathered.gather.raw_finish_reason)
     reached = GenerateReason.MAX_ITERATIONS if which is None else GenerateReason.LIMIT_REACHED
     reason = GenerateReason.INTERRUPTED if run.interrupted else reached
