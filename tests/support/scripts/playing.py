@@ -101,7 +101,7 @@ class _Running:
             await self._subscribed(way)
 
     async def meanwhile(self, what: Meanwhile) -> None:
-        await asyncio.sleep(what.at * 0.25)
+        await asyncio.sleep(what.at * 0.25 + 2 * self.world.apart)
         if what.what != "call":
             await self.world.observe(what.what, self.memory)
             return
@@ -127,7 +127,7 @@ class _Running:
             # (it could not be disposed of while subscribe() had not returned)
             subscription.dispose()
         if way in ("dispose", "interrupt", "interrupt_with", "interrupt_tool", "shutdown"):
-            await self._wait(end.at * 0.25)
+            await self._wait(end.at * 0.25 + self.world.apart)
             await self._end(way, subscription)
         else:
             await self.over.wait()
@@ -191,7 +191,7 @@ class _Running:
 
     async def _cancelled(self) -> None:
         task = self.flow.pipe(ops.do_action(self._hear)).as_task()
-        await asyncio.wait([task], timeout=self.outcome.step.end.at * 0.25)
+        await asyncio.wait([task], timeout=self.outcome.step.end.at * 0.25 + self.world.apart)
         task.cancel()
         try:
             await task

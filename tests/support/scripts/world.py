@@ -80,10 +80,12 @@ TIMED = ("dispose", "cancel", "interrupt", "interrupt_with", "interrupt_tool", "
 class World:
     """What outlives the processes of a script, and the process that is there now."""
 
-    def __init__(self, script: Script, root: Path | None = None, *, restarts: bool = False) -> None:
+    def __init__(self, script: Script, root: Path | None = None, *, restarts: bool = False, apart: float = 0.0) -> None:
         self.setup = script.setup
         self.steps = deque(script.steps)
         self.restarts = restarts
+        self.apart = apart
+        """Seconds by which what happens from outside is kept off the moments of what happens inside."""
         self.ledger = Ledger()
         self.hooks = [Scripted(each) for each in script.setup.hooks]
         self.ends: dict[str, Msg] = {}
