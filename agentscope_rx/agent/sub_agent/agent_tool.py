@@ -24,6 +24,7 @@ from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.message import ToolResultKind, ToolUseBlock
 from agentscope_rx.message.frozen import freeze
+from agentscope_rx.message.msg import new_id
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, empty
 from agentscope_rx.tool import InvalidArgumentsError, ToolContext
@@ -171,8 +172,12 @@ class AgentTool(ChildTool):
         return arguments
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        """As `call_with`, by nobody."""
-        return self.call_with(arguments, ToolContext(ToolUseBlock("call", self.name, arguments)))
+        """As `call_with`, by nobody: each subscription is a call of its own."""
+
+        def begin() -> Flow[object]:
+            return self.call_with(arguments, ToolContext(ToolUseBlock(f"call_{new_id()}", self.name, arguments)))
+
+        return defer(begin)
 
     def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
         """One run of the agent, in the conversation that this call has begun or that the model has named.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -219,6 +220,10 @@ def test_called_by_hand_it_keeps_its_conversations_itself():
         values = [value async for value in alone.call({"message": "hi"})]
         assert values[-1].text.endswith("three")
         assert ToolContext(ask("p")).host is None
+        # several at once, and one Flow more than once, are calls of their own
+        twice = researcher("four", "five").as_tool().call({"message": "hi"})
+        results = await asyncio.gather(twice.as_task(), twice.as_task())
+        assert {result.text.split()[-1] for result in results} == {"four", "five"}
 
     run_virtual(main())
 
