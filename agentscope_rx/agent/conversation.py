@@ -10,6 +10,7 @@ own pending calls and its own remembered approvals; nothing of them is kept on t
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -40,6 +41,10 @@ class ApprovalRule:
     def covers(self, call: ToolUseBlock) -> bool:
         """Whether this rule decides the call."""
         return call.name == self.tool and (self.input is None or self.input == call.input)
+
+
+_KNOWN = 64
+"""Of so many messages that were looked at last the ids are kept."""
 
 
 class Conversation:
@@ -82,7 +87,7 @@ class Conversation:
         self.bond: Bond | None = None
         """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
         self._called: set[str] = set()
-        self._looked_at = 0, ""
+        self._looked_at: tuple[int, deque[str]] = (0, deque(maxlen=_KNOWN))
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
@@ -163,18 +168,27 @@ class Conversation:
         return bool(cut_off) and [_said(message) for message in cut_off] == [_said(message) for message in given]
 
     def called(self, history: Sequence[Msg]) -> Collection[str]:
-        """The ids of all calls that have been in this history; only what is new since the last time is looked at."""
+        """The ids of all calls in this history; only what is new since the last time is looked at."""
         count = len(history)
         begin, last = self._looked_at
-        if begin > count or (begin and history[begin - 1].id != last):
-            begin = 0
+        if begin > count or (begin and history[begin - 1].id != last[-1]):
+            # something was taken out: go back to what is known
+            begin = min(begin, count)
+            back = max(0, begin - _KNOWN)
+            while begin > back and history[begin - 1].id not in last:
+                begin -= 1
+            begin = 0 if begin == back else begin
+        if not begin or len(self._called) > 2 * count + 1000:
+            # what was in it is forgotten
+            begin, self._called = 0, set()
         new = history[begin:]
         for message in new:
             for block in message.content:
                 if type(block) is ToolUseBlock:
                     self._called.add(block.id)
         if new:
-            self._looked_at = count, new[-1].id
+            last.extend(message.id for message in new[-_KNOWN:])
+            self._looked_at = count, last
         return self._called
 
     def written(self, history: Sequence[Msg]) -> list[Unchanging]:

@@ -1,0 +1,92 @@
+"""The ids of the calls in a conversation: all are known, little is looked at twice, and what is gone is forgotten."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentscope_rx import InMemoryMemory, Msg, ReActAgent, tool
+from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.message import ToolUseBlock
+from agentscope_rx.message.history import History
+from agentscope_rx.testing import ScriptedModel, run_virtual
+
+changes = st.one_of(
+    st.tuples(st.just("add"), st.integers(1, 90)),
+    st.tuples(st.just("take out"), st.integers(0, 200), st.integers(1, 90)),
+    st.tuples(st.just("take out last"), st.integers(1, 4)),
+    st.tuples(st.just("look")),
+)
+
+
+def said(number: int) -> Msg:
+    return Msg.assistant(ToolUseBlock(f"c{number}", "f") if number % 2 else "words", "Friday")
+
+
+@given(st.lists(changes, max_size=12))
+def test_every_call_of_the_history_is_known(steps: list[Any]) -> None:
+    conversation, messages, numbers = Conversation("Friday"), list[Msg](), count()
+    for step in [*steps, ("look",)]:
+        match step:
+            case ("add", some):
+                messages += [said(next(numbers)) for _ in range(some)]
+            case ("take out", where, some):
+                del messages[where : where + some]
+            case ("take out last", some):
+                del messages[-some:]
+            case _:
+                known = conversation.called(History(list(messages)))
+                there = {call.id for message in messages for call in message.tool_calls}
+                assert there <= set(known)
+                assert len(known) <= 2 * len(messages) + 1000 + 90 * 12
+
+
+class Seen(History):
+    """Counts the messages that are looked at."""
+
+    looked = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        Seen.looked += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+def test_what_was_looked_at_is_not_looked_at_again() -> None:
+    conversation, messages = Conversation("Friday"), [said(n) for n in range(10_000)]
+    conversation.called(Seen(messages))
+    for number in range(100):
+        Seen.looked = 0
+        # traces of an output leave a history at its end, and others follow
+        messages = [*messages[:-3], *(said(20_000 + 5 * number + n) for n in range(5))]
+        conversation.called(Seen(messages))
+        assert Seen.looked <= 20
+
+
+def test_a_history_that_is_cut_off_again_and_again_is_forgotten() -> None:
+    conversation = Conversation("Friday")
+    for start in range(0, 100_000, 50):
+        conversation.called(History([said(n) for n in range(start, start + 60)]))
+    assert len(conversation.called(History([said(1)]))) < 2000
+
+
+def test_ids_that_a_loaded_history_has_are_not_given_again() -> None:
+    @tool
+    async def f() -> str:
+        """Runs."""
+        return "ran"
+
+    async def main() -> None:
+        memory = InMemoryMemory()
+        again = [ToolUseBlock("call_0", "f")]
+        one = ReActAgent("Friday", ScriptedModel(again, "done"), tools=[f], memory=memory)
+        await one.call("go")
+        other = ReActAgent("Friday", ScriptedModel(again, "done"), tools=[f], memory=memory)
+        await other.call("go")
+        ids = [call.id for message in memory.messages for call in message.tool_calls]
+        assert ids[0] == "call_0" and len(set(ids)) == 2
+
+    run_virtual(main())
