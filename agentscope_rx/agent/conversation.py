@@ -181,6 +181,7 @@ class Conversation:
         if not begin or len(self._called) > 2 * count + 1000:
             # what was in it is forgotten
             begin, self._called = 0, set()
+            last.clear()
         new = history[begin:]
         for message in new:
             for block in message.content:

@@ -190,8 +190,8 @@ class Request:
         """Go through now, or stand in line."""
         self._clear()
         with LOCK:
-            # the time of those in line may have come, and their timers not have rung yet
-            told = serve([gate for gate in self.gates if gate.by_clock and gate.line])
+            # the time of those in line may have come, and their timers not have rung yet (the first is asked, not all)
+            told = serve([gate for gate in self.gates if gate.by_clock and gate.line and _fits(next(iter(gate.line)))])
             lease = self._through() if _fits(self) else None
             if lease is None:
                 for gate in self.gates:

@@ -18,6 +18,7 @@ changes = st.one_of(
     st.tuples(st.just("add"), st.integers(1, 90)),
     st.tuples(st.just("take out"), st.integers(0, 200), st.integers(1, 90)),
     st.tuples(st.just("take out last"), st.integers(1, 4)),
+    st.tuples(st.just("put back")),
     st.tuples(st.just("look")),
 )
 
@@ -29,10 +30,14 @@ def said(number: int) -> Msg:
 @given(st.lists(changes, max_size=12))
 def test_every_call_of_the_history_is_known(steps: list[Any]) -> None:
     conversation, messages, numbers = Conversation("Friday"), list[Msg](), count()
+    first: list[Msg] = []
     for step in [*steps, ("look",)]:
         match step:
             case ("add", some):
                 messages += [said(next(numbers)) for _ in range(some)]
+            case ("put back",):
+                # another state is loaded: the one that was there before
+                first, messages = messages, list(first)
             case ("take out", where, some):
                 del messages[where : where + some]
             case ("take out last", some):

@@ -32,7 +32,7 @@ from agentscope_rx.reactive import (
     on_worker,
 )
 from agentscope_rx.reactive.budget import Budget
-from agentscope_rx.reactive.gate import PASSED, Charge, Counted
+from agentscope_rx.reactive.gate import PASSED, Charge, Counted, Paced
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import Recorder, turns
 from tests.reactive.test_workers import until
@@ -552,6 +552,28 @@ def test_who_comes_at_the_very_moment_when_there_is_room_again_does_not_overtake
 
     run_virtual(main())
     assert begun == [("first", 0), ("second", 1), ("third", 2), ("fourth", 3)]
+
+
+def test_who_comes_asks_for_the_first_in_line_and_not_for_all() -> None:
+    asked = 0
+
+    class Asked(Paced):
+        def wait(self, loop: asyncio.AbstractEventLoop, charge: Charge | None = None) -> float:
+            nonlocal asked
+            asked += 1
+            return super().wait(loop, charge)
+
+    async def main() -> None:
+        nonlocal asked
+        gates = [Permits(1), Asked(10**6, 1000.0)]
+        line = [admitted(gates, lambda queued: never()).subscribe() for _ in range(500)]
+        asked = 0
+        line.append(admitted(gates, lambda queued: never()).subscribe())
+        assert asked < 10
+        for each in reversed(line):
+            each.dispose()
+
+    run_virtual(main())
 
 
 # --- at random ----------------------------------------------------------------------------------------------------
