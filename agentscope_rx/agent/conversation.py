@@ -178,6 +178,8 @@ class Conversation:
             while begin > back and history[begin - 1].id not in last:
                 begin -= 1
             begin = 0 if begin == back else begin
+            while begin and last[-1] != history[begin - 1].id:
+                last.pop()
         if not begin or len(self._called) > 2 * count + 1000:
             # what was in it is forgotten
             begin, self._called = 0, set()
@@ -187,9 +189,8 @@ class Conversation:
             for block in message.content:
                 if type(block) is ToolUseBlock:
                     self._called.add(block.id)
-        if new:
-            last.extend(message.id for message in new[-_KNOWN:])
-            self._looked_at = count, last
+        last.extend(message.id for message in new[-_KNOWN:])
+        self._looked_at = count, last
         return self._called
 
     def written(self, history: Sequence[Msg]) -> list[Unchanging]:

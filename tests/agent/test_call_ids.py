@@ -100,7 +100,7 @@ def test_ids_that_a_loaded_history_has_are_not_given_again() -> None:
 def test_a_conversation_that_is_loaded_again_is_read_again() -> None:
     conversation = Conversation("Friday")
     first, second = [said(n) for n in range(40)], [said(n) for n in range(100, 103)]
-    for history in (first, [], second):
+    for history in (first, [], first, [], second):
         conversation.called(History(history))
     known = conversation.called(History(first))
     assert {call.id for message in first for call in message.tool_calls} <= set(known)
