@@ -148,13 +148,20 @@ class Conversation:
 
     def pending_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
         """The open calls of the history that this agent has to settle, but for those of other runs in progress."""
-        elsewhere = {id for run in self.runs if run is not besides for id in tuple(run.open)}
         known = self.pending
-        return tuple(
-            call
-            for call in open_calls(history, self._name)
-            if call.id not in elsewhere and (known is None or call.id in known)
-        )
+        return tuple(call for call in self._open_in(history, besides) if known is None or call.id in known)
+
+    def lost_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
+        """The open calls of the history that nobody has left open on purpose: no result of theirs could be kept."""
+        known = self.pending
+        return () if known is None else tuple(call for call in self._open_in(history, besides) if call.id not in known)
+
+    def _open_in(self, history: Sequence[Msg], besides: Run | None) -> tuple[ToolUseBlock, ...]:
+        calls = open_calls(history, self._name)
+        if not calls:
+            return calls
+        elsewhere = {id for run in self.runs if run is not besides for id in tuple(run.open)}
+        return tuple(call for call in calls if call.id not in elsewhere)
 
     def waits_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
         """The calls of the history that somebody may answer: in the place of one whose sub-agent waits, those of that

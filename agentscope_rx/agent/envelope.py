@@ -16,6 +16,7 @@ from reactivex import Observable
 from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.input import Given, check_words
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.repair import repaired, reported
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
 from agentscope_rx.agent.sub_agent.children import without_results
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
@@ -38,9 +39,7 @@ from agentscope_rx.reactive import (
     timeout,
     using,
 )
-from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.observer import attach
-from agentscope_rx.reactive.using import CLEAN_UP_SECONDS, CleanUpTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,7 +99,9 @@ def closed(agent: Agent, memory: Memory, kind: ToolResultKind, text: str | None)
 
     def close(run: Run) -> Flow[None]:
         def shut(history: Sequence[Msg]) -> Flow[None]:
-            run.open = {call.id: call for call in run.conversation.pending_in(history, run)}
+            conversation = run.conversation
+            left = (*conversation.lost_in(history, run), *conversation.pending_in(history, run))
+            run.open = {call.id: call for call in left}
             run.begun.update(run.open)
             run.admitted = True
             return run.close_open(kind, text).pipe(and_then(end))
@@ -210,7 +211,11 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
             shown = event.replace(passes_by=True) if run.passes_by else event
             if run.input is not event.input:
                 shown = shown.replace(input=run.input)
-            return concat(just(shown), settled, run.remember(run.input, heard=True).pipe(and_then(empty)))
+            remembered = agent.hooks.watched(MemoryEvent, _input_remembered(run))
+            if lost := run.conversation.lost_in(history, run):
+                # what failed to give them results then is not to break every call from now on
+                return concat(just(shown.replace(lost=lost)), run.close(lost), settled, remembered)
+            return concat(just(shown), settled, remembered)
 
         return run.history().pipe(concat_map(settle))
 
@@ -233,6 +238,16 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         )
 
     return run.history().pipe(concat_map(fire), concat_map(begin))
+
+
+def _input_remembered(run: Run) -> Flow[Event]:
+    """Nothing; where memory refuses the input, which has been told of, that it is not there."""
+
+    def failed(error: Exception) -> Flow[Event]:
+        removed = tuple(message.id for message in run.input)
+        return concat(just(MemoryEvent(source=run.source, removed=removed)), fail(error))
+
+    return run.remember(run.input, heard=True).pipe(and_then(empty), catch(failed))
 
 
 def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
@@ -274,18 +289,12 @@ def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
 def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
     event = ErrorEvent.of(error, source=run.source)
     seen = cast("Flow[Event]", agent.hooks.observe(event))
-    told = _reported(seen, f"hooks on the error of agent {run.name}", event)
+    told = reported(seen, f"hooks on the error of agent {run.name}", event)
     untold, run.untold = run.untold, []
     whole = agent.hooks.watched(
         MemoryEvent, concat(just(*untold) if untold else empty(), repaired(agent, run, ToolResultKind.FAILED))
     )
     return concat(whole, _checkpoint(agent, run), told, fail(error))
-
-
-def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
-    """The run's open calls closed; what memory refuses is reported and does not replace why the run ended."""
-    closed = concat(run.close_open(kind), agent.tidied(run))
-    return _reported(closed, f"repairing the memory of agent {run.name}")
 
 
 def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
@@ -295,20 +304,7 @@ def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
         return empty() if checkpoint is None else checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty())))
 
     # (what could not be saved just now need not be tried again)
-    return empty() if run.checkpointed else _reported(defer(save), f"saving agent {run.name}")
-
-
-def _reported(flow: Flow[Event], where: str, instead: Event | None = None) -> Flow[Event]:
-    """What must not keep a run from its end, neither by failing nor by taking for ever; `instead` is said then."""
-
-    def late(which: str, limit: float) -> Exception:
-        return CleanUpTimeoutError(f"{where} took more than {limit:g} s")
-
-    def failed(error: Exception) -> Flow[Event]:
-        report_dropped(error, where)
-        return empty() if instead is None else just(instead)
-
-    return flow.pipe(timeout(total=CLEAN_UP_SECONDS, error=late), catch(failed))
+    return empty() if run.checkpointed else reported(defer(save), f"saving agent {run.name}")
 
 
 def _released(agent: Agent, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:

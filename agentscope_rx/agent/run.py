@@ -360,6 +360,11 @@ class Run:
 
         return defer(close)
 
+    def close(self, lost: Sequence[ToolUseBlock]) -> Flow[PostActingEvent]:
+        """Give calls that an earlier run should have closed their error results; emits their events."""
+        self.begun.update(call.id for call in lost)
+        return concat(*(self._close(call, ToolResultKind.INTERRUPTED, None) for call in lost))
+
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
         message = Msg.tool(self.closing(call, kind, text), self.name)
         event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)

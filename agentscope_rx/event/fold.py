@@ -43,9 +43,8 @@ def fold(events: Iterable[Event]) -> Folded:
     for event in _outermost(events):
         if isinstance(event, PreCallEvent):
             history.extend(event.input)
-            if event.passes_by:
-                # what is pending is closed before the input
-                passed_by = {call.id for call in event.pending}
+            # what is lost, and what is passed by, is closed before the input
+            passed_by = {call.id for call in (*event.lost, *(event.pending if event.passes_by else ()))}
         elif isinstance(event, PostReasoningEvent):
             history.append(event.message)
             history.extend(event.goto_messages or ())

@@ -52,6 +52,8 @@ class PreCallEvent(Event):
     """Read-only: the calls that an earlier run has left open."""
     passes_by: bool = False
     """Read-only, and known only when hooks have seen the event: the input neither answers nor runs what is pending."""
+    lost: tuple[ToolUseBlock, ...] = ()
+    """Read-only, and known only then: calls that are open because memory kept no result for them. They get one now."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 
@@ -328,7 +330,8 @@ class PostSummaryEvent(Event):
 class MemoryEvent(Event):
     """The run has changed what is remembered already: messages replaced (by their ids) and removed (ids).
 
-    `added` is the reply of a run that failed once it was remembered, if no event has told of it before.
+    `added` is what a run that failed has remembered, if no event has told of it before. What memory has refused of the
+    input, which `PreCallEvent` had told of, is `removed`.
     """
 
     type: ClassVar[str] = "memory"

@@ -121,7 +121,7 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     asking = asking_of(run)
     if asking is not None:
         asking.begin(post.message)
-        if post.stop_requested and not run.interrupted:
+        if post.stop_requested and not run.cut_short(ending=not post.interrupted):
             post = stopped(asking, post)
     calls = post.message.tool_calls
     decision = after_reasoning(

@@ -26,6 +26,7 @@ from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel
 from tests.support.assertions import assert_prompts_are_whole, results_in
 from tests.support.scripts.hooks import BY_HOOK, HookFailed
+from tests.support.scripts.parts import StoreDown
 from tests.support.scripts.steps import Misfit
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class State:
         """The open calls of the agent's last message."""
         return tuple(call.id for call in open_calls(self.messages, NAME))
 
+    @property
+    def lost(self) -> frozenset[str]:
+        """Those that nobody has left open on purpose: the next run closes them."""
+        return frozenset(() if self.pending is None else set(self.open) - self.pending)
+
 
 def check_error(world: World, outcome: Outcome) -> None:
     """A run fails with what the script made it fail with; input that does not fit is refused, and changes nothing."""
@@ -77,6 +83,7 @@ def check_error(world: World, outcome: Outcome) -> None:
         return
     allowed: list[type[BaseException]] = [HookFailed, EmptyResponseError, ModelConnectionError, PendingCallsError]
     allowed += [InvalidInputError] if misfit else []
+    allowed += [StoreDown] if world.faulty.failed else []
     allowed += [CircuitOpenError] if world.setup.around == "breaker" else []
     allowed += [UsageLimitError, RunDeadlineError] if step.limit is not None else []
     allowed += [StructuredOutputError] if step.output is not None else []
@@ -89,14 +96,17 @@ def check_error(world: World, outcome: Outcome) -> None:
 def check_memory(world: World, outcome: Outcome) -> None:
     """Every call has one result behind it, but for the pending ones, which the end of the run accounts for."""
     after = outcome.after
-    pending = after.open
-    assert_whole(after.messages, pending)
+    assert_whole(after.messages, after.open)
+    assert world.torn or not after.lost or not outcome.admitted, f"without a result: {after.lost}"
+    assert not (outcome.completed and after.lost & outcome.before.lost), "not closed by the next run"
+    pending = tuple(id for id in after.open if id not in after.lost)
     if after.pending is None:
         assert after == outcome.before or not pending
     else:
         assert after.pending == set(pending), f"pending {after.pending}, open {pending}"
     assert set(after.answers) <= set(pending)
-    check_traces(world, outcome)
+    if not world.faulty.failed:
+        check_traces(world, outcome)
     if not pending or set(pending) == set(outcome.before.open):
         # (a run that was not admitted leaves everything as it was)
         return
@@ -132,7 +142,7 @@ def check_traces(world: World, outcome: Outcome) -> None:
             blocks = (*message.tool_calls, *message.tool_results)
             named = [block.name for block in blocks if block.id not in replied]
             assert "generate_response" not in named, f"a trace of the output: {message.content}"
-    elif output is not None and not any(each.what == "goto" for each in world.hooks):
+    elif output is not None and not any(each.what == "goto" for each in world.setup.hooks):
         for message in new:
             if message.text.startswith('{"city"') and not message.tool_calls and not message.has_structured:
                 last = output.text and message == new[-1]
@@ -166,6 +176,9 @@ def own(world: World, messages: Iterable[Msg]) -> list[Msg]:
 
 def check_truth(world: World, outcome: Outcome) -> None:
     """Memory is what the events say; the reply is the last event's message, and what memory holds."""
+    if world.torn or world.faulty.failed in ("replace", "delete"):
+        # (what has been done half cannot be told)
+        return
     before, after = own(world, outcome.before.messages), own(world, outcome.after.messages)
     said = derived(before, outcome.seen)
     assert derived(before, [event_from_json(event.to_json()) for event in outcome.seen]) == said
@@ -224,14 +237,15 @@ def check_ledger(world: World, outcome: Outcome) -> None:
     known: set[str] = set()
     for memory in world.memories:
         messages = memory.messages
-        pending = {call.id for call in open_calls(messages, NAME)}
-        results = results_in(messages)
+        state = world.state(memory)
+        pending, results = set(state.open), results_in(messages)
         for message in messages:
             if message.role is not MsgRole.ASSISTANT or message.name != NAME:
                 continue
             for call in message.tool_calls:
                 known.add(call.id)
-                _check_call(world, call, None if call.id in pending else results[call.id])
+                result = None if call.id in pending else results[call.id]
+                _check_call(world, call, result, lost=call.id in state.lost)
     assert set(ledger.begun) <= known, f"done, and not in the history: {set(ledger.begun) - known}"
     _check_held(world, outcome)
     if outcome.completed:
@@ -253,7 +267,7 @@ def _check_held(world: World, outcome: Outcome) -> None:
             assert world.ledger.begun[call.id] == outcome.begun[call.id], f"{call.id} was to wait, and has run"
 
 
-def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str] | None) -> None:
+def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str] | None, *, lost: bool) -> None:
     ledger = world.ledger
     begun, ended, suspended = ledger.begun[call.id], ledger.ended[call.id], ledger.suspended[call.id]
     assert ended <= 1, f"{call.id} has taken effect {ended} times"
@@ -265,7 +279,7 @@ def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str]
         assert ledger.given[call.id] == call.input.get("n", 0), "run with other arguments than the history says"
     not_run = ended == 0 and begun == suspended
     if result is None:
-        assert not_run, f"{call.id} is pending, and has run"
+        assert not_run or lost, f"{call.id} is pending, and has run"
         return
     kind, text = result
     if kind is None:
@@ -303,7 +317,8 @@ def check_prompts(model: object) -> None:
 
 async def check_saved(world: World, outcome: Outcome) -> None:
     """What a bound conversation is saved as is what it is."""
-    if not world.setup.bound or (isinstance(outcome.error, AgentShuttingDownError) and outcome.error.run_id is None):
+    refused = isinstance(outcome.error, AgentShuttingDownError) and outcome.error.run_id is None
+    if not world.setup.bound or world.faulty.failed or refused:
         return
     key = ("ann", "bob")[outcome.step.conversation]
     memory = InMemoryMemory()

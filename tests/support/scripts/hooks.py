@@ -6,8 +6,18 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from agentscope_rx import Hook, Msg
-from agentscope_rx.event import Event, PostActingEvent, PostCallEvent, PostReasoningEvent
+from reactivex import of
+from reactivex import operators as ops
+
+from agentscope_rx import Hook, Msg, hook_operator
+from agentscope_rx.event import (
+    ActingChunkEvent,
+    Event,
+    PostActingEvent,
+    PostCallEvent,
+    PostReasoningEvent,
+    ReasoningChunkEvent,
+)
 from agentscope_rx.message import TextBlock, ToolResultBlock
 from tests.support.scripts.steps import Hooked
 
@@ -17,6 +27,20 @@ BY_HOOK = "by a hook"
 
 class HookFailed(Exception):
     """What a hook of a script fails with."""
+
+
+OPERATORS = {
+    "held_back": ops.delay(0.125),
+    "thinned": ops.filter_indexed(lambda _, index: index % 2 == 0),
+    "doubled": ops.flat_map(lambda event: of(event, event)),
+}
+
+
+def hooks_of(each: Hooked) -> list[Hook]:
+    """The hooks that do what this says."""
+    if each.what not in OPERATORS:
+        return [Scripted(each)]
+    return [hook_operator(kind, OPERATORS[each.what]) for kind in (ReasoningChunkEvent, ActingChunkEvent)]
 
 
 class Scripted(Hook):

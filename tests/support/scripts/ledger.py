@@ -6,12 +6,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tenacity import wait_fixed
 
 from agentscope_rx import Toolkit, ToolSuspend, tool
 from agentscope_rx.model.options import ExecutionConfig, ToolSchema
-from agentscope_rx.tool import ToolContext
+from agentscope_rx.tool import Rate, Tool, ToolContext, WrapperTool
 
 EXTERNAL = "ask"
 UNKNOWN = "nobody"
@@ -174,9 +175,29 @@ _TOOLS = (quick, slow, worker, broken, once, never, risky, pay, stubborn, count,
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
-def toolkit(*, parallel: bool) -> Toolkit:
+_KITS: dict[str, dict[str, Any]] = {
+    "siblings": {"on_failure": "cancel_siblings"},
+    "narrow": {"max_concurrency": 2},
+    "total": {"max_concurrency_total": 1},
+}
+_OF_EACH: dict[str, tuple[str, object]] = {
+    "permits": ("max_concurrency", 1),
+    "rates": ("rate", Rate(1, per=0.8)),
+    "alone": ("exclusive", True),
+}
+
+
+def _limited(each: Tool, kit: str) -> Tool:
+    if kit not in _OF_EACH:
+        return each
+    wrapper = WrapperTool(each)
+    setattr(wrapper, *_OF_EACH[kit])
+    return wrapper
+
+
+def toolkit(*, parallel: bool, kit: str = "") -> Toolkit:
     """One tool of each kind; each writes down what it does, in the ledger that the call's context brings."""
-    made = Toolkit(_TOOLS, parallel=parallel)
+    made = Toolkit([_limited(each, kit) for each in _TOOLS], parallel=parallel, **_KITS.get(kit, {}))
     made.register_schema(ToolSchema(EXTERNAL, "Asks somebody.", _SCHEMA))
     return made
 

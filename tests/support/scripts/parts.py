@@ -7,7 +7,8 @@ from typing import TypeVar
 from agentscope_rx import InMemoryMemory, Msg
 from agentscope_rx.agent import Tracer
 from agentscope_rx.agent.run import Done
-from agentscope_rx.reactive import Flow, and_then, map_flow, timer
+from agentscope_rx.reactive import Flow, and_then, defer, fail, map_flow, timer
+from tests.support.scripts.steps import Fault
 
 T = TypeVar("T")
 
@@ -26,6 +27,65 @@ class Remote(InMemoryMemory):
 
     def delete(self, ids):
         return timer(0.125).pipe(and_then(lambda: super(Remote, self).delete(ids)))
+
+
+class StoreDown(Exception):
+    """What a memory of a script fails with."""
+
+
+class Faulty:
+    """Where the memories of a script fail, once, as `Fault` says; they are counted together, while `armed`."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.way, self.left = fault.way, fault.at
+        self.armed = False
+        self.failed = ""
+        """What has failed in this step."""
+
+    def does(self, what: str, flow: Flow[T]) -> Flow[T]:
+        if self.way == "raise" and self._now(what):
+            raise StoreDown(what)
+        return flow if self.way == "raise" else defer(lambda: self._begun(what, flow))
+
+    def _begun(self, what: str, flow: Flow[T]) -> Flow[T]:
+        if not self._now(what):
+            return flow
+        failed: Flow[T] = fail(StoreDown(what))
+        match self.way:
+            case "late":
+                return timer(0.125).pipe(and_then(lambda: failed))
+            case "after":
+                return flow.pipe(and_then(lambda: failed))
+            case _:
+                return failed
+
+    def _now(self, what: str) -> bool:
+        if not self.armed:
+            return False
+        self.left -= 1
+        if self.left == -1:
+            self.failed = what
+        return self.left == -1
+
+
+class Brittle(InMemoryMemory):
+    """Fails once, as a store elsewhere may."""
+
+    def __init__(self, faulty: Faulty) -> None:
+        super().__init__()
+        self.faulty = faulty
+
+    def get(self):
+        return self.faulty.does("get", super().get())
+
+    def add(self, messages):
+        return self.faulty.does("add", super().add(messages))
+
+    def replace(self, message):
+        return self.faulty.does("replace", super().replace(message))
+
+    def delete(self, ids):
+        return self.faulty.does("delete", super().delete(ids))
 
 
 class Ends(Tracer):

@@ -15,6 +15,7 @@ from agentscope_rx.agent import InterruptSource
 from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError
 from agentscope_rx.event import Event, PostCallEvent
 from tests.support.scripts.checks import State
+from tests.support.scripts.parts import StoreDown
 from tests.support.scripts.steps import Call, Meanwhile
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class Outcome:
     def reply(self) -> Msg | None:
         last = self.seen[-1] if self.seen else None
         return last.message if self.completed and isinstance(last, PostCallEvent) else None
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the run has taken its input."""
+        return any(event.type != "error" for event in self.seen)
 
     @property
     def left(self) -> bool:
@@ -103,7 +109,10 @@ class _Running:
     async def meanwhile(self, what: Meanwhile) -> None:
         await asyncio.sleep(what.at * 0.25 + 2 * self.world.apart)
         if what.what != "call":
-            await self.world.observe(what.what, self.memory)
+            try:
+                await self.world.observe(what.what, self.memory)
+            except StoreDown:
+                assert self.world.faulty.failed == "add"
             return
         gate = self.friday.conversation(self.memory).gate
         if gate.interruptible:

@@ -172,7 +172,8 @@ Step = Call | Both | Observe | Restart
 class Hooked:
     """A hook that acts at the n-th event of its kind, counted over the whole script.
 
-    stop_reasoning, stop_acting, goto, fail, fail_later; and always: sleepy, redact (results), reply (changes it).
+    stop_reasoning, stop_acting, goto, fail, fail_later; and always: sleepy, redact (results), reply (changes it);
+    as operators over the chunks: held_back (each comes later), thinned (some do not come), doubled.
     """
 
     what: str = "sleepy"
@@ -180,9 +181,19 @@ class Hooked:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """What memory is asked for the n-th time while a run goes on fails: raise (at the call), fail, late, after (it is
+    done, and said to have failed)."""
+
+    way: str = "fail"
+    at: int = 0
+
+
+@dataclass(frozen=True)
 class Setup:
     """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response.
 
+    `fault`: memory fails once. `kit`: permits, alone, rates (of each tool); siblings, narrow, total (of all tools).
     `around` it is a limited, fallback, breaker or hedged one. `same_ids`: it counts its calls from 1 in each answer."""
 
     parallel: bool = True
@@ -197,6 +208,8 @@ class Setup:
     choosy: bool = False
     around: str = ""
     same_ids: bool = False
+    fault: Fault | None = None
+    kit: str = ""
 
 
 @dataclass(frozen=True)

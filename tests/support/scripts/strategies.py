@@ -11,6 +11,7 @@ from tests.support.scripts.steps import (
     Call,
     End,
     Fails,
+    Fault,
     Hangs,
     Hooked,
     Limit,
@@ -110,14 +111,17 @@ _STEPS = st.one_of(
 )  # fmt: skip
 
 _HOOKS = st.one_of(
-    st.builds(Hooked, st.sampled_from(["sleepy", "sleepy", "redact", "reply"])),
+    st.builds(Hooked, st.sampled_from(["sleepy", "sleepy", "redact", "reply", "held_back", "thinned", "doubled"])),
     st.builds(Hooked, st.sampled_from(["stop_reasoning", "stop_acting", "goto"]), st.integers(0, 3)),
     st.builds(Hooked, st.sampled_from(["fail", "fail_later"]), st.integers(0, 40)),
 )
 
+FAULTS = ("raise", "fail", "late", "after")
+KITS = ("permits", "alone", "rates", "siblings", "narrow", "total")
+
 
 def scripts(
-    *, files: bool = True, hooks: bool = True, same_ids: bool = True, steps: int = 8
+    *, files: bool = True, hooks: bool = True, same_ids: bool = True, faults: bool = True, steps: int = 8
 ) -> st.SearchStrategy[Script]:
     """Scripts of up to so many steps."""
     setups = st.builds(
@@ -134,5 +138,7 @@ def scripts(
         same_ids=st.booleans() if same_ids else st.just(False),
         around=st.sampled_from(["", "", "", "", "limited", "fallback", "breaker", "hedged"]),
         choosy=st.sampled_from([False, False, True]),
+        fault=_seldom(st.builds(Fault, st.sampled_from(FAULTS), st.integers(0, 40))) if faults else st.none(),
+        kit=st.sampled_from(["", "", "", *KITS]),
     )
     return st.builds(Script, setups, st.lists(_STEPS, min_size=1, max_size=steps).map(tuple))

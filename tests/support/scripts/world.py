@@ -34,16 +34,17 @@ from agentscope_rx.model.response import ToolUseDelta
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.support.scripts import checks
-from tests.support.scripts.hooks import Scripted
+from tests.support.scripts.hooks import hooks_of
 from tests.support.scripts.ledger import Interrupt, Ledger, toolkit
 from tests.support.scripts.models import MODES, Choosy, ModelDown, around, choice_of
-from tests.support.scripts.parts import Ends, Remote
+from tests.support.scripts.parts import Brittle, Ends, Faulty, Remote, StoreDown
 from tests.support.scripts.playing import OWN, Outcome, play_call
 from tests.support.scripts.steps import (
     Answers,
     Both,
     Call,
     Fails,
+    Fault,
     Given,
     Limit,
     Misfit,
@@ -73,6 +74,8 @@ SCHEMA = {
 RIGHT = {"city": "Rome", "degrees": 21}
 _LEFT = ("a disposed run", "a stream left before its error was read", "an await that was cancelled")
 """Where an error is told that came when nobody listened any more."""
+_REPAIRS = ("repairing the memory of agent Friday", "saving agent Friday", "a write that outlived its run")
+"""Where an error of memory is told that is not why the run has ended."""
 _OF_A_PROCESS = ("store", "shutdown", "context", "memories", "friday")
 TIMED = ("dispose", "cancel", "interrupt", "interrupt_with", "interrupt_tool", "shutdown")
 
@@ -87,7 +90,10 @@ class World:
         self.apart = apart
         """Seconds by which what happens from outside is kept off the moments of what happens inside."""
         self.ledger = Ledger()
-        self.hooks = [Scripted(each) for each in script.setup.hooks]
+        self.hooks = [hook for each in script.setup.hooks for hook in hooks_of(each)]
+        self.faulty = Faulty(script.setup.fault or Fault(at=-1))
+        self.torn = False
+        """Whether memory has failed in this step when calls were to get their results."""
         self.ends: dict[str, Msg] = {}
         """The replies that the stages of the runs have come to, by run."""
         self.root = root
@@ -152,6 +158,8 @@ class World:
         return bool(self.steps)
 
     def _memory(self) -> InMemoryMemory:
+        if self.setup.fault is not None:
+            return Brittle(self.faulty)
         return Remote() if self.setup.remote else InMemoryMemory()
 
     def agent(self, memory: InMemoryMemory | None = None, **options: Any) -> ReActAgent:
@@ -161,7 +169,7 @@ class World:
             "Friday",
             ScriptedModel(),
             "You are Friday.",
-            toolkit=toolkit(parallel=setup.parallel),
+            toolkit=toolkit(parallel=setup.parallel, kit=setup.kit),
             memory=memory,
             max_iters=setup.max_iters,
             tracer=Ends(self.ends),
@@ -199,16 +207,20 @@ class World:
             output_modes=MODES,
         )
         self.friday.model = around(self.setup.around, script)
+        self.faulty.armed, self.faulty.failed, self.torn = True, "", False
         with collect_dropped() as dropped:
             outcomes = await asyncio.gather(*(play_call(self, each) for each in calls))
+        self.faulty.armed = False
         # (an error that a run was about to tell when it was left is told there, by the kernel's contract; so is that of
         # a model with others around it, which is left when its run is interrupted)
         left = bool(self.setup.around) or any(each.left for each in outcomes)
         told = [
             f"{error} in {where}"
             for error, where in zip(dropped, dropped.where, strict=True)
-            if not (left and where in _LEFT)
+            if not (left and where in _LEFT) and not (isinstance(error, StoreDown) and where in _REPAIRS)
         ]
+        self.heard = self.heard or bool(self.faulty.failed)
+        self.torn = self.faulty.way == "after" or any(where == _REPAIRS[0] for where in dropped.where)
         expected = [f"{OWN} in a subscriber's callback" for each in outcomes if each.raised]
         assert told == expected, f"dropped: {told}"
         assert not self.friday.running and not self.friday.entered

@@ -1,0 +1,189 @@
+"""Memory that fails when a run's calls are to get their results: the next call closes them, and events say all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from reactivex import operators as ops
+
+from agentscope_rx import InMemoryMemory, Msg, ReActAgent, fold, tool
+from agentscope_rx.event import Event, MemoryEvent, PostActingEvent, PreCallEvent, event_from_json
+from agentscope_rx.message import ToolResultKind
+from agentscope_rx.reactive import and_then, defer, fail
+from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
+from tests.agent.parts import assert_whole, events_of, remembered
+from tests.support.assertions import assert_prompts_are_whole
+
+REPAIR = "repairing the memory of agent Friday"
+
+
+class Brittle(InMemoryMemory):
+    """Fails at these writes, counted from 1; `lies`: what has failed is there all the same."""
+
+    def __init__(self, *writes: int, lies: bool = False) -> None:
+        super().__init__()
+        self.writes, self.lies, self.count = writes, lies, 0
+
+    def add(self, messages):
+        def begin():
+            self.count += 1
+            if self.count not in self.writes:
+                return super(Brittle, self).add(messages)
+            failed = fail(ConnectionError(f"write {self.count}"))
+            return super(Brittle, self).add(messages).pipe(and_then(lambda: failed)) if self.lies else failed
+
+        return defer(begin)
+
+
+@tool
+async def slow(name: str = "") -> str:
+    """Takes a second."""
+    await asyncio.sleep(1)
+    return f"{name} done"
+
+
+def friday(*turns, memory) -> ReActAgent:
+    return ReActAgent("Friday", ScriptedModel(*turns), tools=[slow], memory=memory)
+
+
+async def broken(agent: ReActAgent, way: str) -> list[Event]:
+    """A run that ends with an open call: what it has told."""
+    seen: list[Event] = []
+
+    async def hear() -> None:
+        async for event in agent.stream("go"):
+            seen.append(event)
+
+    with collect_dropped() as dropped:
+        task = asyncio.create_task(hear())
+        await asyncio.sleep(0.5)
+        if way == "cancel":
+            task.cancel()
+        elif way == "interrupt":
+            agent.interrupt()
+        await asyncio.wait([task])
+        await agent.idle()
+    assert dropped.where == [REPAIR]
+    if way != "cancel":
+        assert isinstance(task.exception(), ConnectionError)
+    return seen
+
+
+@pytest.mark.parametrize(("way", "writes"), [("fail", (3, 4)), ("interrupt", (3, 4)), ("cancel", (3,))])
+def test_what_no_result_could_be_kept_for_is_closed_by_the_next_call(way: str, writes: tuple[int, ...]):
+    """It stayed open for good: no provider takes a history with a call that has no result."""
+
+    async def main() -> None:
+        memory = Brittle(*writes)
+        agent = friday([call("slow", name="a"), call("slow", name="b")], "Fine.", memory=memory)
+        seen = await broken(agent, way)
+        assert way == "cancel" or list(fold(seen).history) == memory.messages
+        before = list(memory.messages)
+        lost = before[-1].tool_calls if before[-1].tool_calls else before[-2].tool_calls[1:]
+        assert lost and not await agent.pending_calls()
+
+        events = await events_of(agent, "And now?")
+        (begin,) = (each for each in events if isinstance(each, PreCallEvent))
+        assert begin.lost == lost and begin.pending == () and event_from_json(begin.to_json()) == begin
+        closed = [each for each in events if isinstance(each, PostActingEvent)]
+        assert [each.tool_use for each in closed] == list(lost)
+        assert all(each.result.kind is ToolResultKind.INTERRUPTED for each in closed)
+        assert [message.text for message in memory.messages][-2:] == ["And now?", "Fine."]
+        assert (*before, *fold(events).history) == tuple(memory.messages)
+        assert_whole(agent)
+        assert_prompts_are_whole(agent.model)
+
+    run_virtual(main())
+
+
+def test_if_that_fails_as_well_the_call_fails_and_the_one_after_it_tries_again():
+    async def main() -> None:
+        memory = Brittle(3, 4, 5)
+        agent = friday(call("slow"), "Fine.", memory=memory)
+        await broken(agent, "fail")
+        before = list(memory.messages)
+        with pytest.raises(ConnectionError, match="write 5"):
+            await agent.call("And now?")
+        assert memory.messages == before
+        assert (await agent.call("And now?")).text == "Fine."
+        assert_whole(agent)
+
+    run_virtual(main())
+
+
+def test_it_is_closed_in_another_process_too():
+    async def main() -> None:
+        from agentscope_rx.session import InMemorySession
+
+        session = InMemorySession()
+        agent = friday(call("slow"), memory=Brittle(3, 4))
+        await broken(agent, "fail")
+        await agent.save(session, "s")
+        other = friday("Fine.", memory=InMemoryMemory())
+        assert await other.load(session, "s") and not await other.pending_calls()
+        # without input it goes on from memory: what was begun once is not begun again
+        assert (await other.call()).text == "Fine."
+        assert_whole(other)
+
+    run_virtual(main())
+
+
+def test_a_result_that_is_there_although_its_write_failed_is_not_written_again():
+    async def main() -> None:
+        agent = friday(call("slow", name="a"), "Fine.", memory=Brittle(3, lies=True))
+        seen: list[Event] = []
+        with pytest.raises(ConnectionError, match="write 3"):
+            await agent.stream("go").pipe(ops.do_action(seen.append))
+        (result,) = remembered(agent)[-1].tool_results
+        assert result.text == "a done"
+        (told,) = (event for event in seen if isinstance(event, MemoryEvent))
+        assert told.added == (remembered(agent)[-1],)
+        assert list(fold(seen).history) == remembered(agent)
+        await agent.call("on")
+        assert_whole(agent)
+
+    run_virtual(main())
+
+
+def test_calls_that_are_there_although_their_write_failed_are_closed_by_the_next_call():
+    async def main() -> None:
+        agent = friday(call("slow"), "Fine.", memory=Brittle(2, lies=True))
+        with pytest.raises(ConnectionError, match="write 2"):
+            await agent.call("go")
+        await agent.call("on")
+        assert_whole(agent)
+        assert_prompts_are_whole(agent.model)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("way", ["cancel", "fail"])
+def test_a_call_that_has_left_memory_meanwhile_gets_no_result(way: str):
+    async def main() -> None:
+        memory = Brittle(3)
+        agent = friday(call("slow"), "Fine.", memory=memory)
+        task = agent.call("go").as_task()
+        await asyncio.sleep(0.5)
+        await memory.clear()
+        if way == "cancel":
+            task.cancel()
+        await asyncio.wait([task])
+        assert way == "cancel" or isinstance(task.exception(), ConnectionError)
+        await agent.idle()
+        assert memory.messages == []
+
+    run_virtual(main())
+
+
+def test_events_say_that_the_input_is_not_there_when_memory_refuses_it():
+    async def main() -> None:
+        agent = friday("Fine.", memory=Brittle(1))
+        seen: list[Event] = []
+        with pytest.raises(ConnectionError, match="write 1"):
+            await agent.stream(Msg.user("go")).pipe(ops.do_action(seen.append))
+        assert [event.type for event in seen] == ["pre_call", "memory", "error"]
+        assert fold(seen).history == () and not remembered(agent)
+        assert (await agent.call("go")).text == "Fine."
+
+    run_virtual(main())
