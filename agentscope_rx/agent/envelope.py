@@ -213,7 +213,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
                 shown = shown.replace(input=run.input)
             remembered = agent.hooks.watched(MemoryEvent, _input_remembered(run))
             if lost := run.conversation.lost_in(history, run):
-                # what failed to give them results then is not to break every call from now on
+                # else the model would be told in each prompt from now on that their results are to come
                 return concat(just(shown.replace(lost=lost)), run.close(lost), settled, remembered)
             return concat(just(shown), settled, remembered)
 

@@ -72,7 +72,7 @@ async def broken(agent: ReActAgent, way: str) -> list[Event]:
 
 @pytest.mark.parametrize(("way", "writes"), [("fail", (3, 4)), ("interrupt", (3, 4)), ("cancel", (3,))])
 def test_what_no_result_could_be_kept_for_is_closed_by_the_next_call(way: str, writes: tuple[int, ...]):
-    """It stayed open for good: no provider takes a history with a call that has no result."""
+    """It stayed open for good: pending for nobody, and each prompt from then on said that its result was to come."""
 
     async def main() -> None:
         memory = Brittle(*writes)

@@ -142,7 +142,7 @@ def test_suspended_calls_are_answered_in_another_process(session: Session):
 @pytest.mark.parametrize("pending", [True, False])
 def test_a_loaded_agent_knows_what_is_not_its_own(session: Session, pending: bool):
     """W44: an open call of the same name in the history is a peer's if the saved state says so: it is never run, and
-    gets a result only because no provider takes a history without it."""
+    gets a result only because the model would be told in each prompt that one is to come."""
 
     async def main() -> None:
         first = friday("hi")
