@@ -22,6 +22,7 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.children import Children
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
+from agentscope_rx.message.history import open_among
 from agentscope_rx.session import Unchanging
 
 if TYPE_CHECKING:
@@ -149,19 +150,32 @@ class Conversation:
     def pending_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
         """The open calls of the history that this agent has to settle, but for those of other runs in progress."""
         known = self.pending
-        return tuple(call for call in self._open_in(history, besides) if known is None or call.id in known)
-
-    def lost_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
-        """The open calls of the history that nobody has left open on purpose: no result of theirs could be kept."""
-        known = self.pending
-        return () if known is None else tuple(call for call in self._open_in(history, besides) if call.id not in known)
-
-    def _open_in(self, history: Sequence[Msg], besides: Run | None) -> tuple[ToolUseBlock, ...]:
-        calls = open_calls(history, self._name)
+        if known is None:
+            calls = open_calls(history, self._name)
+        else:
+            # overlapping runs may have said something since
+            calls = open_among(history, self._name, known) if known else ()
         if not calls:
             return calls
-        elsewhere = {id for run in self.runs if run is not besides for id in tuple(run.open)}
+        elsewhere = {id for run in self._others(besides) for id in tuple(run.open)}
         return tuple(call for call in calls if call.id not in elsewhere)
+
+    def lost_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
+        """The open calls of the agent's last message that nobody has left open on purpose: no result of theirs could be
+        kept. While other runs are in progress, nobody can say."""
+        known = self.pending
+        if known is None or not (calls := open_calls(history, self._name)) or self._others(besides):
+            return ()
+        return tuple(call for call in calls if call.id not in known)
+
+    def _others(self, besides: Run | None) -> list[Run]:
+        return [run for run in self.runs if run is not besides and not run.ended]
+
+    @property
+    def unsettled(self) -> frozenset[str] | None:
+        """What is pending, and what the runs in progress are about to settle; None if that is not known."""
+        open = frozenset(id for run in self._others(None) for id in tuple(run.open))
+        return open.union(self.pending or ()) if open else self.pending
 
     def waits_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
         """The calls of the history that somebody may answer: in the place of one whose sub-agent waits, those of that
@@ -216,6 +230,11 @@ class Conversation:
         """The messages have been made of these items: they are not to be written out again."""
         self._written = (history, items)
 
+    def admit(self, run: Run) -> None:
+        """The run has taken its input: what is pending now is its own to settle."""
+        run.admitted = True
+        run.taken = self.pending or frozenset()
+
     def end(self, run: Run) -> None:
         """Keep what the run leaves pending; one that was refused leaves everything as it was."""
         if not run.admitted:
@@ -223,12 +242,16 @@ class Conversation:
         if run.toolkit.active_groups != run.groups:
             self.active_groups = run.toolkit.active_groups
         left = frozenset(run.open) if run.pending else frozenset[str]()
-        others = [other for other in self.runs if other is not run]
-        self.pending = left.union(*(other.open for other in others)) if others else left
+        if run.ended:
+            # said a second time: others may have settled meanwhile what it has left
+            left &= run.taken & (self.pending or frozenset())
+        run.ended = True
+        self.pending = left | ((self.pending or frozenset()) - run.taken)
+        run.taken = left
         if self.answers:
-            self.answers = {id: answer for id, answer in self.answers.items() if id in left}
+            self.answers = {id: answer for id, answer in self.answers.items() if id in self.pending}
         if self.children is not None:
-            self.children.keep(self.pending)
+            self.children.keep(self.unsettled or ())
 
 
 def _said(message: Msg) -> tuple[object, ...]:

@@ -103,7 +103,7 @@ def closed(agent: Agent, memory: Memory, kind: ToolResultKind, text: str | None)
             left = (*conversation.lost_in(history, run), *conversation.pending_in(history, run))
             run.open = {call.id: call for call in left}
             run.begun.update(run.open)
-            run.admitted = True
+            conversation.admit(run)
             return run.close_open(kind, text).pipe(and_then(end))
 
         def end() -> Flow[None]:
@@ -204,11 +204,14 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
                     "give no input at all: call()."
                 )
             settled = agent.admit(run, event, history)
-            run.admitted = True
+            run.conversation.admit(run)
             run.conversation.cut_off = None
             if run.handed_down:
                 run.input = without_results(event.input, run.handed_down)
-            shown = event.replace(passes_by=True) if run.passes_by else event
+            shown = event
+            if run.passes_by:
+                # (an overlapping run may have left some since the hooks were asked)
+                shown = event.replace(passes_by=True, pending=tuple(run.open.values()))
             if run.input is not event.input:
                 shown = shown.replace(input=run.input)
             remembered = agent.hooks.watched(MemoryEvent, _input_remembered(run))

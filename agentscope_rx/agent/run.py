@@ -111,6 +111,7 @@ class Run:
         "conversation",
         "cost",
         "cut",
+        "ended",
         "extras",
         "given",
         "goto_count",
@@ -140,6 +141,7 @@ class Run:
         "source",
         "started",
         "system_message",
+        "taken",
         "timers",
         "tool_calls",
         "toolkit",
@@ -195,6 +197,10 @@ class Run:
         self.pending = False
         self.admitted = False
         """Whether the input has been taken: from then on what was pending is this run's to settle."""
+        self.taken: frozenset[str] = frozenset()
+        """The ids of what was pending when it took its input; once it has ended, of what it has left so."""
+        self.ended = False
+        """Whether the conversation has taken notice of its end."""
         self.said: frozenset[str] = frozenset()
         """The ids of the messages that the caller gave, before hooks."""
         self.passes_by = False

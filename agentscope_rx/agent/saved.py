@@ -280,7 +280,7 @@ def _state_of(conversation: Conversation, name: str) -> _State:
     return {
         "version": VERSION,
         "agent": name,
-        "pending": None if conversation.pending is None else sorted(conversation.pending),
+        "pending": None if (unsettled := conversation.unsettled) is None else sorted(unsettled),
         "answers": list(conversation.answers.values()),
         "rules": rules,
         "cut_off": None if conversation.cut_off is None else list(conversation.cut_off),

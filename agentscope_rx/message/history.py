@@ -7,7 +7,7 @@ exactly one result, but for the last assistant message of a run that stopped on 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import overload
 
@@ -117,6 +117,25 @@ def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:
             return tuple(call for call in message.tool_calls if call.id not in answered)
         answered.update(result.id for result in message.tool_results)
     return ()
+
+
+def open_among(history: Sequence[Msg], name: str, ids: Collection[str]) -> tuple[ToolUseBlock, ...]:
+    """Those of these calls of the agent `name` that have no result, in call order, whatever has been said since.
+
+    No more is looked at than it takes to find them all.
+    """
+    sought, answered = set(ids), set[str]()
+    found: list[ToolUseBlock] = []
+    for index in range(len(history) - 1, -1, -1):
+        if not sought:
+            break
+        message = history[index]
+        if message.role is MsgRole.ASSISTANT and message.name == name:
+            calls = [call for call in message.tool_calls if call.id in sought]
+            sought.difference_update(call.id for call in calls)
+            found[:0] = [call for call in calls if call.id not in answered]
+        answered.update(result.id for result in message.tool_results)
+    return tuple(found)
 
 
 _CLOSING_TEXT = {

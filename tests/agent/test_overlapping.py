@@ -1,0 +1,177 @@
+"""Calls that overlap in one conversation (`check_running=False`): each run settles its own calls, and what one leaves
+pending can be answered whatever the others have said since."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+from reactivex import operators as ops
+
+from agentscope_rx import Approve, GenerateReason, InMemoryMemory, Msg, ReActAgent, Reject, Toolkit, fold, tool
+from agentscope_rx.errors import EmptyResponseError, InvalidInputError, PendingCallsError
+from agentscope_rx.event import Event
+from agentscope_rx.message import ToolUseBlock
+from agentscope_rx.model.openai.formatter import format_messages
+from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
+from tests.agent.parts import remembered
+from tests.support.assertions import results_in
+from tests.support.scripts.parts import Remote
+
+ran = Counter[str]()
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran():
+    ran.clear()
+
+
+@tool
+async def quick(of: str) -> str:
+    ran[of] += 1
+    return f"{of} is done"
+
+
+@tool
+async def slow(of: str) -> str:
+    await asyncio.sleep(1)
+    ran[of] += 1
+    return f"{of} is done"
+
+
+@tool(requires_approval=True)
+async def risky(of: str) -> str:
+    await asyncio.sleep(0.5)
+    ran[of] += 1
+    return f"{of} is done"
+
+
+def friday(*turns: Any, parallel: bool = True, **options: Any) -> ReActAgent:
+    """One whose calls may overlap; the words of a turn are names of tools, or what is said."""
+    model = ScriptedModel(*(_played(number, turn) for number, turn in enumerate(turns)), *["The end."] * 30)
+    return ReActAgent(
+        "Friday", model, toolkit=Toolkit([quick, slow, risky], parallel=parallel), check_running=False, **options
+    )
+
+
+def _played(number: int, turn: tuple[str, ...]) -> list[Any]:
+    ids = [f"{number}{each}" for each in "abcdef"]
+    return [
+        Delay(0.5) if what == "wait" else ToolUseBlock(id, what, {"of": id}) if what in TOOLS else f"{what} "
+        for id, what in zip(ids, turn, strict=False)
+    ]
+
+
+TOOLS = ("quick", "slow", "risky")
+
+
+async def after(seconds: float, agent: ReActAgent, given: Any, seen: list[Event]) -> Msg:
+    await asyncio.sleep(seconds)
+    return await agent.stream(given).pipe(ops.do_action(seen.append), ops.last(), ops.map(lambda last: last.message))
+
+
+def assert_settled(agent: ReActAgent, pending: frozenset[str]) -> None:
+    """Each call has one result behind it, but for those that are pending; and a provider takes it."""
+    called: list[str] = []
+    for message in remembered(agent):
+        assert {result.id for result in message.tool_results} <= set(called)
+        called += [call.id for call in message.tool_calls]
+    results = results_in(remembered(agent))
+    assert len(called) == len(set(called))
+    assert set(called) - set(results) == pending, f"calls {called}, results {list(results)}, pending {set(pending)}"
+    for id, (kind, _) in results.items():
+        assert ran[id] == (1 if kind is None else 0) or (kind in ("interrupted", "failed") and ran[id] <= 1)
+    wire = format_messages(remembered(agent))
+    for place, each in enumerate(wire):
+        expected = [call["id"] for call in each.get("tool_calls", ())]
+        following = wire[place + 1 : place + 1 + len(expected)]
+        assert sorted(str(result.get("tool_call_id")) for result in following) == sorted(expected)
+
+
+def test_what_a_run_leaves_pending_can_be_approved_although_another_has_spoken_since():
+    """Only the agent's last message was looked at: the approval was refused, and the call open for good."""
+
+    async def main() -> None:
+        agent = friday(("risky",), ("wait", "wait", "Hello."))
+        first, second = (asyncio.create_task(after(0, agent, "go", [])) for _ in range(2))
+        assert (await first).generate_reason is GenerateReason.APPROVAL_REQUIRED
+        assert (await second).text == "Hello. "
+        (call,) = await agent.pending_calls()
+        assert (await agent.call(Approve(call))).text == "The end."
+        assert ran[call.id] == 1
+        assert_settled(agent, frozenset())
+
+    run_virtual(main())
+
+
+@dataclass(frozen=True)
+class Begun:
+    """One of the calls: when it begins (in quarter seconds), and when and how it is ended."""
+
+    at: int
+    given: str = "text"
+    way: str = ""
+    end: int = 0
+
+
+WORDS = st.sampled_from(["quick", "slow", "slow", "risky", "wait", "well"])
+TURNS = st.lists(st.lists(WORDS, min_size=1, max_size=3).map(tuple), max_size=8)
+WAYS = st.sampled_from(["", "", "", "cancel", "interrupt"])
+GIVEN = st.sampled_from(["text", "text", "nothing", "approve", "reject"])
+CALLS = st.lists(st.builds(Begun, st.integers(0, 16), GIVEN, WAYS, st.integers(0, 12)), min_size=2, max_size=5)
+
+
+@given(TURNS, CALLS, st.booleans(), st.sampled_from(["recover", "error"]), st.sampled_from([InMemoryMemory, Remote]))
+def test_whatever_overlaps(turns: list[tuple[str, ...]], calls: list[Begun], parallel: bool, pending: str, kind: Any):
+    ran.clear()
+
+    async def play(agent: ReActAgent, begun: Begun, seen: list[Event]) -> None:
+        await asyncio.sleep(begun.at * 0.25 + 0.01)
+        waiting = await agent.pending_calls()
+        given: Any = "go"
+        if begun.given in ("approve", "reject") and waiting:
+            given = [(Approve if begun.given == "approve" else Reject)(call) for call in waiting]
+        elif begun.given == "nothing":
+            given = None
+        before = {run.id for run in agent.runs}
+        task = asyncio.create_task(after(0, agent, given, seen))
+        if begun.way:
+            await asyncio.wait([task], timeout=begun.end * 0.25 + 0.013)
+            if begun.way == "cancel":
+                task.cancel()
+            elif not task.done():
+                own = {event.run_id for event in seen} - before
+                for run_id in own:
+                    agent.interrupt(run_id=run_id)
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # (what was pending when it was asked for may have been answered since)
+            assert isinstance(error, (EmptyResponseError, PendingCallsError, InvalidInputError)), repr(error)
+
+    async def main() -> None:
+        agent = friday(*turns, pending=pending, parallel=parallel, memory=kind())
+        heard: list[list[Event]] = [[] for _ in calls]
+        await asyncio.gather(*(play(agent, begun, seen) for begun, seen in zip(calls, heard, strict=True)))
+        await agent.idle()
+        left = frozenset(call.id for call in await agent.pending_calls())
+        assert (agent.conversation().pending or frozenset()) == left
+        assert_settled(agent, left)
+        order = {message.id: place for place, message in enumerate(remembered(agent))}
+        for seen in heard:
+            if seen and seen[-1].type in ("post_call", "error"):
+                places = [order[message.id] for message in fold(seen).history]
+                assert places == sorted(places)
+        agent.model = ScriptedModel("Fine.")
+        if left:
+            await agent.call([Reject(call) for call in await agent.pending_calls()])
+        else:
+            await agent.call("And now?")
+        assert_settled(agent, frozenset())
+
+    note(f"{turns} {calls}")
+    run_virtual(main())
