@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from agentscope_rx import InMemoryMemory, Msg
-from agentscope_rx.agent import Tracer
+from agentscope_rx.agent import Tracer, UsageLimits
 from agentscope_rx.agent.run import Done
 from agentscope_rx.reactive import Flow, and_then, defer, fail, map_flow, timer
-from tests.support.scripts.steps import Fault
+from agentscope_rx.session import Session
+from tests.support.scripts.steps import Fault, Limit
 
 T = TypeVar("T")
 
@@ -88,6 +89,32 @@ class Brittle(InMemoryMemory):
         return self.faulty.does("delete", super().delete(ids))
 
 
+class Unsteady(Session):
+    """Fails once to save, as a store elsewhere may."""
+
+    def __init__(self, session: Session, faulty: Faulty) -> None:
+        self.session = session
+        self.faulty = faulty
+
+    def save_all(self, key, values, lists=None):
+        return self.faulty.does("save", self.session.save_all(key, values, lists))
+
+    def load_all(self, key, names=None):
+        return self.session.load_all(key, names)
+
+    def remove(self, key, name):
+        return self.session.remove(key, name)
+
+    def delete(self, key):
+        return self.session.delete(key)
+
+    def exists(self, key):
+        return self.session.exists(key)
+
+    def keys(self):
+        return self.session.keys()
+
+
 class Ends(Tracer):
     """Sees to what end the stages of a run have come, whatever becomes of the run then."""
 
@@ -101,3 +128,12 @@ class Ends(Tracer):
             return value
 
         return flow.pipe(map_flow(note))
+
+
+def limits_of(limit: Limit) -> UsageLimits:
+    """The limits of a call."""
+    then: Any = "summary" if limit.summary else "error"
+    if limit.which == "deadline":
+        # never at the very moment of anything else: which of two comes first would be a matter of rounding
+        return UsageLimits(deadline=1.507 + limit.value * 0.25, summary_reserve=1.003, on_limit=then)
+    return UsageLimits(**{limit.which: limit.value}, on_limit=then)

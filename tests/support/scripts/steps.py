@@ -183,17 +183,18 @@ class Hooked:
 @dataclass(frozen=True)
 class Fault:
     """What memory is asked for the n-th time while a run goes on fails: raise (at the call), fail, late, after (it is
-    done, and said to have failed)."""
+    done, and said to have failed). `session`: the saving of the conversation does."""
 
     way: str = "fail"
     at: int = 0
+    session: bool = False
 
 
 @dataclass(frozen=True)
 class Setup:
     """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response.
 
-    `fault`: memory fails once. `kit`: permits, alone, rates (of each tool); siblings, narrow, total (of all tools).
+    `fault`: memory, or the session, fails once. `kit`: permits, alone, rates of each tool; siblings, narrow, total.
     `around` it is a limited, fallback, breaker or hedged one. `same_ids`: it counts its calls from 1 in each answer."""
 
     parallel: bool = True

@@ -120,6 +120,12 @@ FAULTS = ("raise", "fail", "late", "after")
 KITS = ("permits", "alone", "rates", "siblings", "narrow", "total")
 
 
+_FAULTS = st.one_of(
+    st.builds(Fault, st.sampled_from(FAULTS), st.integers(0, 40)),
+    st.builds(Fault, st.sampled_from(FAULTS), st.integers(0, 3), session=st.just(True)),
+)
+
+
 def scripts(
     *, files: bool = True, hooks: bool = True, same_ids: bool = True, faults: bool = True, steps: int = 8
 ) -> st.SearchStrategy[Script]:
@@ -138,7 +144,7 @@ def scripts(
         same_ids=st.booleans() if same_ids else st.just(False),
         around=st.sampled_from(["", "", "", "", "limited", "fallback", "breaker", "hedged"]),
         choosy=st.sampled_from([False, False, True]),
-        fault=_seldom(st.builds(Fault, st.sampled_from(FAULTS), st.integers(0, 40))) if faults else st.none(),
+        fault=_seldom(_FAULTS) if faults else st.none(),
         kit=st.sampled_from(["", "", "", *KITS]),
     )
     return st.builds(Script, setups, st.lists(_STEPS, min_size=1, max_size=steps).map(tuple))

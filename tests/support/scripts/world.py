@@ -26,7 +26,7 @@ from agentscope_rx import (
     ToolResultKind,
     ToolUseBlock,
 )
-from agentscope_rx.agent import GracefulShutdown, InterruptSource, UsageLimits
+from agentscope_rx.agent import GracefulShutdown, InterruptSource
 from agentscope_rx.errors import ModelConnectionError
 from agentscope_rx.message import TextBlock, ThinkingBlock, open_calls
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
@@ -37,7 +37,7 @@ from tests.support.scripts import checks
 from tests.support.scripts.hooks import hooks_of
 from tests.support.scripts.ledger import Interrupt, Ledger, toolkit
 from tests.support.scripts.models import MODES, Choosy, ModelDown, around, choice_of
-from tests.support.scripts.parts import Brittle, Ends, Faulty, Remote, StoreDown
+from tests.support.scripts.parts import Brittle, Ends, Faulty, Remote, StoreDown, Unsteady, limits_of
 from tests.support.scripts.playing import OWN, Outcome, play_call
 from tests.support.scripts.steps import (
     Answers,
@@ -46,7 +46,6 @@ from tests.support.scripts.steps import (
     Fails,
     Fault,
     Given,
-    Limit,
     Misfit,
     Nothing,
     Observe,
@@ -135,6 +134,8 @@ class World:
         if self.setup.store == "files" and self.root is not None:
             # (what is kept in this process is kept by the object)
             self.store = JsonSession(self.root)
+        if self.setup.fault is not None and self.setup.fault.session and not isinstance(self.store, Unsteady):
+            self.store = Unsteady(self.store, self.faulty)
         self.shutdown = GracefulShutdown(timeout=0.25, grace=5.0)
         self.context = RuntimeContext(self.ledger, Interrupt(lambda: self.friday.interrupt(None, InterruptSource.TOOL)))
         self.memories = [self._memory(), self._memory()]
@@ -158,7 +159,7 @@ class World:
         return bool(self.steps)
 
     def _memory(self) -> InMemoryMemory:
-        if self.setup.fault is not None:
+        if self.setup.fault is not None and not self.setup.fault.session:
             return Brittle(self.faulty)
         return Remote() if self.setup.remote else InMemoryMemory()
 
@@ -317,7 +318,7 @@ class World:
         if step.output is not None:
             options["output"] = self._output(step.output)
         if step.limit is not None:
-            options["limits"] = _limits(step.limit)
+            options["limits"] = limits_of(step.limit)
         return options
 
     def _output(self, output: Output) -> StructuredOutput:
@@ -389,11 +390,3 @@ def _misfit(kind: str, pending: Sequence[ToolUseBlock]) -> Any:
             return Msg.tool(ToolResultBlock(first.id, first.name, "waits", ToolResultKind.SUSPENDED))
         case _:
             return [Approve(first), Msg.user("and?")]
-
-
-def _limits(limit: Limit) -> UsageLimits:
-    then: Any = "summary" if limit.summary else "error"
-    if limit.which == "deadline":
-        # never at the very moment of anything else: which of two comes first would be a matter of rounding
-        return UsageLimits(deadline=1.507 + limit.value * 0.25, summary_reserve=1.003, on_limit=then)
-    return UsageLimits(**{limit.which: limit.value}, on_limit=then)
