@@ -102,6 +102,14 @@ def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibli
     play(replace(both, output=Output("tool")), hooks=(Hooked("stop_acting", 1),))
 
 
+def test_a_run_that_a_hook_stops_at_the_response_leaves_no_call_waiting_beside_it():
+    """The reply was the response, and said of no call that it waits; but one did, where nothing could find it."""
+    for beside in ("once", "risky", "ask"):
+        both = Call(turns=((Respond(), Use(beside)),))
+        play(both, Call(), finish="tool", hooks=(Hooked("stop_acting"),))
+        play(replace(both, output=Output("tool")), Call(), hooks=(Hooked("stop_acting"),))
+
+
 @settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))
 @given(script=scripts(files=False, same_ids=False, faults=False))
 def test_another_process_goes_on_as_this_one_would(script: Script):

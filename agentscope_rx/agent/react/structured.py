@@ -25,6 +25,7 @@ from agentscope_rx.reactive import (
     Flow,
     Tail,
     catch,
+    concat,
     concat_map,
     defer,
     empty,
@@ -149,7 +150,9 @@ def after_batch(
         return None
     verdict = asking.results()
     if verdict is Verdict.ACCEPTED:
-        return tail(lambda: handed_over(agent, run, asking))
+        # (a hook may have stopped the run beside calls that wait: an answer that does not say so leaves none waiting)
+        run.pending = False
+        return tail(lambda: concat(run.close_open(), defer(lambda: handed_over(agent, run, asking))))
     if decision is Decision.STOP:
         # it is the reply, and no trace
         asking.calls.difference_update(result.id for result in (stopped.tool_results if stopped is not None else ()))

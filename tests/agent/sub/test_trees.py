@@ -6,18 +6,30 @@ exactly once, and nobody was asked for what was answered.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from agentscope_rx import Approve, InMemorySession, Msg, ReActAgent, Reject, Toolkit, ToolResultBlock, tool
+from agentscope_rx import (
+    Approve,
+    InMemoryMemory,
+    InMemorySession,
+    Msg,
+    ReActAgent,
+    Reject,
+    Toolkit,
+    ToolResultBlock,
+    tool,
+)
+from agentscope_rx.memory import Memory
 from agentscope_rx.message import TextBlock, ToolUseBlock
 from agentscope_rx.model.options import ToolSchema
-from agentscope_rx.testing import ScriptedModel, run_virtual
+from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import events_of, remembered
 from tests.agent.sub.parts import assert_all_whole
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole
@@ -31,26 +43,27 @@ class Node:
     parallel: bool = True
 
 
-kinds = st.sampled_from(["quick", "risky", "outside"])
-leaves = st.builds(
-    Node, st.lists(st.lists(kinds, min_size=1, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple), st.booleans()
-)
-trees = st.recursive(
-    leaves,
-    lambda inner: st.builds(
-        Node,
-        st.lists(st.lists(kinds | inner, min_size=1, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple),
-        st.booleans(),
-    ),
-    max_leaves=4,
-)
+def trees_of(names: Sequence[str]) -> st.SearchStrategy[Node]:
+    """Trees of agents that call tools of these names."""
+    kinds = st.sampled_from(names)
+
+    def nodes(calls: st.SearchStrategy[Any]) -> st.SearchStrategy[Node]:
+        rounds = st.lists(st.lists(calls, min_size=1, max_size=3).map(tuple), min_size=1, max_size=2).map(tuple)
+        return st.builds(Node, rounds, st.booleans())
+
+    return st.recursive(nodes(kinds), lambda inner: nodes(kinds | inner), max_leaves=4)
 
 
 @dataclass
 class Tree:
-    """A tree as agents. The models and tools outlive a restart; all else is made anew."""
+    """A tree as agents. The models and tools outlive a restart; all else is made anew.
+
+    `pace`: how many seconds each model takes for an answer.
+    """
 
     root: Node
+    memory: Callable[[], Memory] = InMemoryMemory
+    pace: float = 0.0
     ran: Counter[str] = field(default_factory=Counter)
     models: dict[str, ScriptedModel] = field(default_factory=dict)
     tools: tuple[Any, ...] = ()
@@ -58,16 +71,23 @@ class Tree:
     def __post_init__(self) -> None:
         self.tools = tuple(self._tools())
 
-    def build(self) -> ReActAgent:
-        return self._agent(self.root, "root")
+    def build(self, **options: Any) -> ReActAgent:
+        return self._agent(self.root, "root", **options)
 
-    def _agent(self, node: Node, name: str) -> ReActAgent:
+    def _agent(self, node: Node, name: str, **options: Any) -> ReActAgent:
         toolkit = Toolkit(self.tools, parallel=node.parallel)
         toolkit.register_schema(ToolSchema("outside", "Somebody else.", {"type": "object"}))
         for number, inner in enumerate(_inner(node)):
-            toolkit.register(self._agent(inner, f"{name}_{number}").as_tool())
-        model = self.models.setdefault(name, ScriptedModel(*_script(node, name)))
-        return ReActAgent(name, model, toolkit=toolkit)
+            toolkit.register(self._agent(inner, f"{name}_{number}").as_tool(memory=self.memory))
+        made = ScriptedModel(*self._script(node, name))
+        return ReActAgent(name, self.models.setdefault(name, made), toolkit=toolkit, memory=self.memory(), **options)
+
+    def _script(self, node: Node, name: str) -> Iterator[list[Any]]:
+        for turn in _turns(node, name):
+            yield [Delay(self.pace), *turn] if self.pace else turn
+        if self.pace:
+            # (one that is cut off may be asked more often)
+            yield from [["done"]] * 40
 
     def _tools(self) -> Iterator[Any]:
         def body(name: str) -> Callable[[str], str]:
@@ -89,14 +109,23 @@ class Tree:
             """Needs a person."""
             return risky(who)
 
-        yield from (quick_tool, risky_tool)
+        @tool(name="slow")
+        async def slow_tool(who: str) -> str:
+            """Takes its time, and some for its clean-up."""
+            try:
+                await asyncio.sleep(0.5)
+                return quick(who)
+            finally:
+                await asyncio.sleep(0.125)
+
+        yield from (quick_tool, risky_tool, slow_tool)
 
 
 def _inner(node: Node) -> list[Node]:
     return [each for calls in node.rounds for each in calls if isinstance(each, Node)]
 
 
-def _script(node: Node, name: str) -> Iterator[list[Any]]:
+def _turns(node: Node, name: str) -> Iterator[list[Any]]:
     number = 0
     for turn, calls in enumerate(node.rounds):
         steps: list[Any] = []
@@ -119,7 +148,7 @@ def _answer(call: ToolUseBlock, reject: bool) -> Any:
 
 
 @settings(max_examples=60)
-@given(trees, st.data())
+@given(trees_of(["quick", "risky", "outside"]), st.data())
 def test_every_tree_ends_whole(root: Node, data: st.DataObject):
     """R5, R27, field P7."""
     tree = Tree(root)
@@ -157,7 +186,7 @@ def test_every_tree_ends_whole(root: Node, data: st.DataObject):
         else:
             raise AssertionError(f"still waiting for {[call.id for call in await top.pending_calls()]}")
         assert set(tree.ran.values()) <= {1}
-        await _thawed(top)
+        await thaw(top)
         await assert_all_whole(top.conversation(), remembered(top))
         for model in tree.models.values():
             model.assert_complete()
@@ -171,7 +200,7 @@ def _answerable(call: ToolUseBlock, top: ReActAgent) -> bool:
     return call.name in ("risky", "outside")
 
 
-async def _thawed(top: ReActAgent) -> None:
+async def thaw(top: ReActAgent) -> None:
     """Conversations that nobody has asked for since a restart are read by asking for them."""
     from agentscope_rx.agent.saved import thawed
     from agentscope_rx.agent.sub_agent.child_tool import child_tool
