@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Approve, InMemoryMemory, InMemorySession, Msg, ReActAgent, Reject, ToolResultBlock
 from agentscope_rx.agent import Conversation, GracefulShutdown, UsageLimits
-from agentscope_rx.errors import AgentShuttingDownError, EmptyResponseError, RunDeadlineError
+from agentscope_rx.errors import AgentShuttingDownError, EmptyResponseError, RunDeadlineError, UsageLimitError
 from agentscope_rx.message import TextBlock, ToolUseBlock
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.agent.parts import remembered
@@ -27,7 +27,7 @@ from tests.support.scripts.steps import Fault
 
 SLOW = ("quick", "slow", "slow", "risky", "outside")
 REPAIRS = ("repairing", "saving", "a write that outlived", "a disposed run")
-FAILURES = (RunDeadlineError, AgentShuttingDownError, StoreDown, EmptyResponseError)
+FAILURES = (RunDeadlineError, AgentShuttingDownError, StoreDown, EmptyResponseError, UsageLimitError)
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,17 @@ class Ended:
     restart: bool = False
 
 
-WAYS = st.sampled_from(["", "", "cancel", "interrupt", "deadline", "last word", "shutdown"])
+WAYS = st.sampled_from(["", "", "cancel", "interrupt", "deadline", "last word", "models", "tools", "shutdown"])
 THEN = st.sampled_from(["answers", "answers", "nothing", "text"])
 ENDS = st.lists(st.builds(Ended, WAYS, st.integers(0, 40), THEN, st.booleans()), max_size=6)
 FAULTS = st.none() | st.builds(Fault, st.sampled_from(["raise", "fail", "late", "after"]), st.integers(0, 60))
 
 
 def limits_of(ended: Ended) -> UsageLimits | None:
+    if ended.way in ("models", "tools"):
+        return UsageLimits(
+            **{f"{ended.way[:-1]}_calls": 1 + ended.at // 4}, on_limit="summary" if ended.at % 2 else "error"
+        )
     if ended.way not in ("deadline", "last word"):
         return None
     last = "summary" if ended.way == "last word" else "error"
