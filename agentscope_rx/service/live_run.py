@@ -17,6 +17,7 @@ Under both a client that reads slowly slows the run, once it is `capacity` event
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Literal
 
@@ -48,9 +49,11 @@ OnDisconnectChoice = OnDisconnect | Literal["stop", "continue"]
 
 
 class LiveRun:
-    """A run that clients follow; for one loop. `agent` is who can be interrupted, if that is known."""
+    """A run that clients follow; for one loop. `agent` is who can be interrupted, if that is known; `admit` is asked
+    whenever it is about to begin, and may refuse by what it raises."""
 
     __slots__ = (
+        "_admit",
         "_capacity",
         "_events",
         "_first",
@@ -71,6 +74,7 @@ class LiveRun:
         on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
         capacity: int | None = None,
         agent: Agent | None = None,
+        admit: Callable[[LiveRun], None] | None = None,
     ) -> None:
         if on_disconnect not in tuple(OnDisconnect):
             raise ConfigurationError(f"on_disconnect must be 'stop' or 'continue', not {on_disconnect!r}.")
@@ -80,6 +84,7 @@ class LiveRun:
         self.agent = agent
         self._capacity = capacity or (FOLLOWED if self.on_disconnect is OnDisconnect.STOP else KEPT)
         self._events = events
+        self._admit = admit
         self._log: ReplayLog[Frame] | None = None
         self._first: Frame | None = None
         self._last: Frame | None = None
@@ -152,7 +157,8 @@ class LiveRun:
     # --- within -------------------------------------------------------------------------------------------------
 
     def _open(self) -> LogReader[Frame]:
-        # its owner may refuse
+        if self._admit is not None:
+            self._admit(self)
         self.opened.fire()
         # not before: a response may be made on another thread than it is sent from
         log: ReplayLog[Frame] = ReplayLog(self._capacity)

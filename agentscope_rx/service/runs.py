@@ -56,8 +56,7 @@ class Runs:
         """
         if self._closed:
             raise ServiceStoppingError
-        run = LiveRun(events, on_disconnect=on_disconnect, capacity=capacity, agent=agent)
-        run.opened.listen(lambda: self._opened(run))
+        run = LiveRun(events, on_disconnect=on_disconnect, capacity=capacity, agent=agent, admit=self._admit)
         run.begun.listen(lambda: self._found.setdefault(run.id or "", run))
         run.ended.listen(lambda: self._ended(run))
         run.gone.listen(lambda: self._live.discard(run))
@@ -104,7 +103,7 @@ class Runs:
 
     # --- within -------------------------------------------------------------------------------------------------
 
-    def _opened(self, run: LiveRun) -> None:
+    def _admit(self, run: LiveRun) -> None:
         # its response may be sent after the service was closed
         if self._closed:
             raise ServiceStoppingError
