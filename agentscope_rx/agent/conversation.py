@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 from agentscope_rx.agent.gate import Gate
@@ -44,6 +44,15 @@ class ApprovalRule:
         return call.name == self.tool and (self.input is None or self.input == call.input)
 
 
+class Look(NamedTuple):
+    """A conversation before its history is read: what is pending, whether no other run is in progress, and how many
+    have taken their input."""
+
+    pending: frozenset[str]
+    alone: bool
+    admitted: int
+
+
 _KNOWN = 64
 """Of so many messages that were looked at last the ids are kept."""
 
@@ -53,6 +62,7 @@ class Conversation:
 
     __slots__ = (
         "__weakref__",
+        "_admitted",
         "_called",
         "_looked_at",
         "_name",
@@ -66,6 +76,7 @@ class Conversation:
         "cut_off",
         "gate",
         "gates",
+        "lock",
         "pending",
     )
 
@@ -74,6 +85,8 @@ class Conversation:
         self.gate = Gate(name)
         # with check_running=False every run has a gate of its own: all can be interrupted and waited for
         self.gates: set[Gate] = {self.gate}
+        self.lock = threading.RLock()
+        """Held where a run takes what is pending, and where it leaves some: runs may overlap, on any thread."""
         self.pending: frozenset[str] | None = None
         self.answers: dict[str, ApprovalAnswer] = {}
         """Answers to pending calls that could not be acted on yet."""
@@ -87,6 +100,7 @@ class Conversation:
         """The conversations that sub-agents have had within this one, if there were any."""
         self.bond: Bond | None = None
         """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
+        self._admitted = 0
         self._called: set[str] = set()
         self._looked_at: tuple[int, deque[str]] = (0, deque(maxlen=_KNOWN))
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
@@ -160,13 +174,17 @@ class Conversation:
         elsewhere = {id for run in self._others(besides) for id in tuple(run.open)}
         return tuple(call for call in calls if call.id not in elsewhere)
 
-    def lost_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
+    def look(self, run: Run) -> Look:
+        """What is so before the history is read: overlapping runs may change it, and the history, meanwhile."""
+        return Look(self.pending or frozenset(), not self._others(run), self._admitted)
+
+    def lost_in(self, history: Sequence[Msg], before: Look) -> tuple[ToolUseBlock, ...]:
         """The open calls of the agent's last message that nobody has left open on purpose: no result of theirs could be
-        kept. While other runs are in progress, nobody can say."""
+        kept. Where other runs were in progress since that look, nobody can say."""
         known = self.pending
-        if known is None or not (calls := open_calls(history, self._name)) or self._others(besides):
+        if known is None or not before.alone or self._admitted != before.admitted:
             return ()
-        return tuple(call for call in calls if call.id not in known)
+        return tuple(call for call in open_calls(history, self._name) if call.id not in known)
 
     def _others(self, besides: Run | None) -> list[Run]:
         return [run for run in self.runs if run is not besides and not run.ended]
@@ -230,10 +248,11 @@ class Conversation:
         """The messages have been made of these items: they are not to be written out again."""
         self._written = (history, items)
 
-    def admit(self, run: Run) -> None:
-        """The run has taken its input: what is pending now is its own to settle."""
+    def admit(self, run: Run, before: Look) -> None:
+        """The run has taken its input: what was pending is its own to settle, or is gone from the history."""
         run.admitted = True
-        run.taken = self.pending or frozenset()
+        self._admitted += 1
+        self.pending = (self.pending or frozenset()).difference(before.pending, run.open)
 
     def end(self, run: Run) -> None:
         """Keep what the run leaves pending; one that was refused leaves everything as it was."""
@@ -242,16 +261,18 @@ class Conversation:
         if run.toolkit.active_groups != run.groups:
             self.active_groups = run.toolkit.active_groups
         left = frozenset(run.open) if run.pending else frozenset[str]()
-        if run.ended:
-            # said a second time: others may have settled meanwhile what it has left
-            left &= run.taken & (self.pending or frozenset())
-        run.ended = True
-        self.pending = left | ((self.pending or frozenset()) - run.taken)
-        run.taken = left
-        if self.answers:
-            self.answers = {id: answer for id, answer in self.answers.items() if id in self.pending}
-        if self.children is not None:
-            self.children.keep(self.unsettled or ())
+        with self.lock:
+            pending = self.pending or frozenset()
+            if run.ended:
+                # said a second time: others may have settled meanwhile what it has left
+                left &= pending & run.left
+                pending -= run.left
+            run.ended, run.left = True, left
+            self.pending = pending | left
+            if self.answers:
+                self.answers = {id: answer for id, answer in self.answers.items() if id in self.pending}
+            if self.children is not None:
+                self.children.keep(self.unsettled or ())
 
 
 def _said(message: Msg) -> tuple[object, ...]:

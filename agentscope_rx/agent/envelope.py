@@ -21,7 +21,7 @@ from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
 from agentscope_rx.agent.sub_agent.children import without_results
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
 from agentscope_rx.event import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
-from agentscope_rx.message import Msg, ToolResultKind
+from agentscope_rx.message import Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import (
     Ending,
     Flow,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.conversation import Conversation
+    from agentscope_rx.agent.conversation import Conversation, Look
     from agentscope_rx.memory import Memory
     from agentscope_rx.reactive import Scope
     from agentscope_rx.reactive.observer import Sink
@@ -98,16 +98,19 @@ def closed(agent: Agent, memory: Memory, kind: ToolResultKind, text: str | None)
     """
 
     def close(run: Run) -> Flow[None]:
+        conversation = run.conversation
+        before = conversation.look(run)
+
         def shut(history: Sequence[Msg]) -> Flow[None]:
-            conversation = run.conversation
-            left = (*conversation.lost_in(history, run), *conversation.pending_in(history, run))
-            run.open = {call.id: call for call in left}
-            run.begun.update(run.open)
-            conversation.admit(run)
+            with conversation.lock:
+                left = (*conversation.lost_in(history, before), *conversation.pending_in(history, run))
+                run.open = {call.id: call for call in left}
+                run.begun.update(run.open)
+                conversation.admit(run, before)
             return run.close_open(kind, text).pipe(and_then(end))
 
         def end() -> Flow[None]:
-            run.conversation.end(run)
+            conversation.end(run)
             return empty()
 
         return run.history().pipe(concat_map(shut))
@@ -195,17 +198,12 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         check_words(event.input)
         run.system_message = event.system_message
         run.input = event.input
+        before = run.conversation.look(run)
 
         def settle(history: Sequence[Msg]) -> Flow[Event]:
-            # what cannot be admitted raises here: it is neither shown nor remembered
-            if given.empty and not event.input and (pending := run.conversation.pending_in(history, run)):
-                raise InvalidInputError(
-                    f"An empty list answers none of the pending calls {[call.id for call in pending]}. To run them, "
-                    "give no input at all: call()."
-                )
-            settled = agent.admit(run, event, history)
-            run.conversation.admit(run)
-            run.conversation.cut_off = None
+            with run.conversation.lock:
+                # what cannot be admitted raises here: it is neither shown nor remembered
+                lost, settled = _admitted(agent, run, given, event, history, before)
             if run.handed_down:
                 run.input = without_results(event.input, run.handed_down)
             shown = event
@@ -215,7 +213,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
             if run.input is not event.input:
                 shown = shown.replace(input=run.input)
             remembered = agent.hooks.watched(MemoryEvent, _input_remembered(run))
-            if lost := run.conversation.lost_in(history, run):
+            if lost:
                 # else the model would be told in each prompt from now on that their results are to come
                 return concat(just(shown.replace(lost=lost)), run.close(lost), settled, remembered)
             return concat(just(shown), settled, remembered)
@@ -241,6 +239,23 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         )
 
     return run.history().pipe(concat_map(fire), concat_map(begin))
+
+
+def _admitted(
+    agent: Agent, run: Run, given: Given, event: PreCallEvent, history: Sequence[Msg], before: Look
+) -> tuple[tuple[ToolUseBlock, ...], Flow[Event]]:
+    """What is lost, and what must happen before the input is remembered."""
+    conversation = run.conversation
+    if given.empty and not event.input and (pending := conversation.pending_in(history, run)):
+        raise InvalidInputError(
+            f"An empty list answers none of the pending calls {[call.id for call in pending]}. To run them, "
+            "give no input at all: call()."
+        )
+    lost = conversation.lost_in(history, before)
+    settled = agent.admit(run, event, history)
+    conversation.admit(run, before)
+    conversation.cut_off = None
+    return lost, settled
 
 
 def _input_remembered(run: Run) -> Flow[Event]:

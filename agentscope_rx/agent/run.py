@@ -125,6 +125,7 @@ class Run:
         "interrupt_source",
         "iteration",
         "last_event",
+        "left",
         "limits",
         "memory",
         "model_calls",
@@ -141,7 +142,6 @@ class Run:
         "source",
         "started",
         "system_message",
-        "taken",
         "timers",
         "tool_calls",
         "toolkit",
@@ -197,8 +197,8 @@ class Run:
         self.pending = False
         self.admitted = False
         """Whether the input has been taken: from then on what was pending is this run's to settle."""
-        self.taken: frozenset[str] = frozenset()
-        """The ids of what was pending when it took its input; once it has ended, of what it has left so."""
+        self.left: frozenset[str] = frozenset()
+        """The ids of the calls that it has left pending, once it has ended."""
         self.ended = False
         """Whether the conversation has taken notice of its end."""
         self.said: frozenset[str] = frozenset()

@@ -4,8 +4,13 @@ pending can be answered whatever the others have said since."""
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,10 +30,12 @@ from agentscope_rx import (
     fold,
     tool,
 )
+from agentscope_rx.agent import Conversation
 from agentscope_rx.errors import EmptyResponseError, InvalidInputError, PendingCallsError
 from agentscope_rx.event import Event
 from agentscope_rx.message import ToolUseBlock
 from agentscope_rx.model.openai.formatter import format_messages
+from agentscope_rx.reactive import and_then, concat_map, just, timer
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import remembered
 from tests.support.assertions import results_in
@@ -44,6 +51,9 @@ def nothing_ran():
 
 @tool
 async def quick(of: str) -> str:
+    for _ in range(20):
+        # (others get their turn)
+        await asyncio.sleep(0)
     ran[of] += 1
     return f"{of} is done"
 
@@ -197,3 +207,116 @@ def test_whatever_overlaps(turns: list[tuple[str, ...]], calls: list[Begun], par
 
     note(f"{turns} {calls}")
     run_virtual(main())
+
+
+class Restless(ScriptedModel):
+    """Words or calls, at random; ids are never given twice."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.random, self.ids = Random(seed), count()
+
+    def do_stream(self, messages, tools, options):
+        turn = self.random.choice([("well",), ("quick", "risky"), ("risky",)])
+        steps = [ToolUseBlock(id := f"c{next(self.ids)}", w, {"of": id}) if w in TOOLS else w for w in turn]
+        return ScriptedModel(steps).do_stream(messages, tools, options)
+
+
+class Watched:
+    """A lock that knows what is pending when it is let go: nothing may change before it is taken again."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation, self.lock, self.seen = conversation, conversation.lock, conversation.pending
+        self.taken = 0
+
+    def __enter__(self) -> None:
+        self.lock.__enter__()
+        self.taken += 1
+        assert self.conversation.pending == self.seen
+
+    def __exit__(self, *error: Any) -> None:
+        self.seen = self.conversation.pending
+        self.lock.__exit__(*error)
+
+
+def test_what_is_pending_changes_under_a_lock_alone():
+    agent = friday(("risky",), ("risky",))
+    conversation = agent.conversation()
+    watched = conversation.lock = Watched(conversation)  # pyright: ignore
+    agent.call("go").run()
+    agent.call("go on").run()
+    agent.call([Approve(call) for call in agent.pending_calls().run()]).run()
+    assert watched.taken >= 6 and conversation.pending == watched.seen == frozenset()
+
+
+class Late(InMemoryMemory):
+    """What is read for the n-th time comes a second later, as it was when it was asked for."""
+
+    def __init__(self, reads: int) -> None:
+        super().__init__()
+        self.reads = reads
+
+    def get(self):
+        self.reads -= 1
+        return (
+            super().get().pipe(concat_map(lambda read: timer(1.0).pipe(and_then(lambda: just(read)))))
+            if (self.reads == 0)
+            else super().get()
+        )
+
+
+def test_a_call_that_another_run_has_closed_since_the_history_was_read_is_not_lost():
+    async def main() -> None:
+        # the second run's last look at the history, while the first one's tool runs
+        agent = friday(("slow",), memory=Late(5))
+        first = asyncio.create_task(after(0, agent, "go", []))
+        second = asyncio.create_task(after(0.5, agent, "me, too", []))
+        assert (await first).text == (await second).text == "The end."
+        assert_settled(agent, frozenset())
+
+    run_virtual(main())
+
+
+def test_what_another_run_has_left_pending_since_the_history_was_read_is_not_forgotten():
+    async def main() -> None:
+        agent = friday(("wait", "wait", "risky"), memory=Late(5))
+        first = asyncio.create_task(after(0, agent, "go", []))
+        second = asyncio.create_task(after(0.5, agent, "me, too", []))
+        assert (await first).generate_reason is GenerateReason.APPROVAL_REQUIRED
+        assert (await second).text == "The end."
+        (call,) = await agent.pending_calls()
+        await agent.call(Approve(call))
+        assert ran[call.id] == 1
+        assert_settled(agent, frozenset())
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_on_several_threads_nothing_pending_is_lost_or_run_twice(seed: int):
+    """A run's end forgot what another thread's run had just left, and two runs could take up the same call."""
+    agent = ReActAgent("Friday", Restless(seed), tools=[quick, risky], max_iters=3, check_running=False)
+
+    def calls(number: int) -> None:
+        chosen = Random(100 * seed + number)
+        for _ in range(6):
+            given = chosen.choice(["text", "answers", "nothing"])
+            waiting = agent.pending_calls().run() if given == "answers" else ()
+            # (somebody else may have answered it, or the model say nothing at its last chance)
+            with suppress(InvalidInputError, EmptyResponseError):
+                agent.call([Approve(call) for call in waiting] or (None if given == "nothing" else "go")).run()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            for done in [pool.submit(calls, number) for number in range(4)]:
+                done.result(60)
+    finally:
+        sys.setswitchinterval(interval)
+    left = frozenset(call.id for call in agent.pending_calls().run())
+    assert (agent.conversation().pending or frozenset()) == left
+    assert_settled(agent, left)
+    agent.model = ScriptedModel("Fine.")
+    agent.call("And now?").run()
+    assert_settled(agent, frozenset())
