@@ -10,13 +10,13 @@ own pending calls and its own remembered approvals; nothing of them is kept on t
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
+from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.gate import Gate
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.children import Children
@@ -53,18 +53,12 @@ class Look(NamedTuple):
     admitted: int
 
 
-_KNOWN = 64
-"""Of so many messages that were looked at last the ids are kept."""
-
-
 class Conversation:
     """One agent with one memory: the gate, what is pending, and what has been approved for good."""
 
     __slots__ = (
         "__weakref__",
         "_admitted",
-        "_called",
-        "_looked_at",
         "_name",
         "_rules",
         "_written",
@@ -72,6 +66,7 @@ class Conversation:
         "answers",
         "binding",
         "bond",
+        "call_ids",
         "children",
         "cut_off",
         "gate",
@@ -87,6 +82,7 @@ class Conversation:
         self.gates: set[Gate] = {self.gate}
         self.lock = threading.RLock()
         """Held where a run takes what is pending, and where it leaves some: runs may overlap, on any thread."""
+        self.call_ids = CallIds()
         self.pending: frozenset[str] | None = None
         self.answers: dict[str, ApprovalAnswer] = {}
         """Answers to pending calls that could not be acted on yet."""
@@ -101,8 +97,6 @@ class Conversation:
         self.bond: Bond | None = None
         """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
         self._admitted = 0
-        self._called: set[str] = set()
-        self._looked_at: tuple[int, deque[str]] = (0, deque(maxlen=_KNOWN))
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
@@ -206,32 +200,6 @@ class Conversation:
         cut_off = self.cut_off
         return bool(cut_off) and [_said(message) for message in cut_off] == [_said(message) for message in given]
 
-    def called(self, history: Sequence[Msg]) -> Collection[str]:
-        """The ids of all calls in this history; only what is new since the last time is looked at."""
-        count = len(history)
-        begin, last = self._looked_at
-        if begin > count or (begin and history[begin - 1].id != last[-1]):
-            # something was taken out: go back to what is known
-            begin = min(begin, count)
-            back = max(0, begin - _KNOWN)
-            while begin > back and history[begin - 1].id not in last:
-                begin -= 1
-            begin = 0 if begin == back else begin
-            while begin and last[-1] != history[begin - 1].id:
-                last.pop()
-        if not begin or len(self._called) > 2 * count + 1000:
-            # what was in it is forgotten
-            begin, self._called = 0, set()
-            last.clear()
-        new = history[begin:]
-        for message in new:
-            for block in message.content:
-                if type(block) is ToolUseBlock:
-                    self._called.add(block.id)
-        last.extend(message.id for message in new[-_KNOWN:])
-        self._looked_at = count, last
-        return self._called
-
     def written(self, history: Sequence[Msg]) -> list[Unchanging]:
         """The messages as items to be saved; those that were written out before are not written out again."""
         before, items = self._written
@@ -273,6 +241,7 @@ class Conversation:
                 self.answers = {id: answer for id, answer in self.answers.items() if id in self.pending}
             if self.children is not None:
                 self.children.keep(self.unsettled or ())
+        self.call_ids.release(run.id, (other.id for other in self._others(run)))
 
 
 def _said(message: Msg) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ object are told apart from empty ones: `input_error` says what is wrong, `raw` k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
@@ -34,16 +34,16 @@ class Piece(NamedTuple):
 class Gather:
     """The answer so far. Feed it every chunk of one stream; ask for `blocks()` at the end.
 
-    `taken` gives the ids that no call may have: those of the conversation before.
+    `claim` says whether a call may have this id: no other of the conversation has it.
     """
 
     __slots__ = (
         "_calls",
+        "_claim",
         "_ids",
         "_own",
         "_parts",
         "_spent",
-        "_taken",
         "finish_reason",
         "model",
         "queued",
@@ -51,8 +51,8 @@ class Gather:
         "response_id",
     )
 
-    def __init__(self, taken: Callable[[], Container[str]] = frozenset) -> None:
-        self._taken = taken
+    def __init__(self, claim: Callable[[str], bool] = bool) -> None:
+        self._claim = claim
         self._spent: Sequence[tuple[str | None, ChatUsage]] = ()
         self._own: ChatUsage | None = None
         self.model: str | None = None
@@ -157,7 +157,7 @@ class Gather:
 
     def _own_id(self, id: str | None) -> str:
         """The id, or a new one: results and approvals are found by a call's id, so no two calls may share it."""
-        own = id if id and id not in self._ids and id not in self._taken() else f"call_{uuid4().hex}"
+        own = id if id and id not in self._ids and self._claim(id) else f"call_{uuid4().hex}"
         self._ids.add(own)
         return own
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, tool
-from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.message import ToolUseBlock
 from agentscope_rx.message.history import History
 from agentscope_rx.testing import ScriptedModel, run_virtual
@@ -29,7 +29,7 @@ def said(number: int) -> Msg:
 
 @given(st.lists(changes, max_size=12))
 def test_every_call_of_the_history_is_known(steps: list[Any]) -> None:
-    conversation, messages, numbers = Conversation("Friday"), list[Msg](), count()
+    ids, messages, numbers = CallIds(), list[Msg](), count()
     first: list[Msg] = []
     for step in [*steps, ("look",)]:
         match step:
@@ -43,7 +43,7 @@ def test_every_call_of_the_history_is_known(steps: list[Any]) -> None:
             case ("take out last", some):
                 del messages[-some:]
             case _:
-                known = conversation.called(History(list(messages)))
+                known = ids.known(History(list(messages)))
                 there = {call.id for message in messages for call in message.tool_calls}
                 assert there <= set(known)
                 assert len(known) <= 2 * len(messages) + 1000 + 90 * 12
@@ -61,21 +61,21 @@ class Seen(History):
 
 
 def test_what_was_looked_at_is_not_looked_at_again() -> None:
-    conversation, messages = Conversation("Friday"), [said(n) for n in range(10_000)]
-    conversation.called(Seen(messages))
+    ids, messages = CallIds(), [said(n) for n in range(10_000)]
+    ids.known(Seen(messages))
     for number in range(100):
         Seen.looked = 0
         # traces of an output leave a history at its end, and others follow
         messages = [*messages[:-3], *(said(20_000 + 5 * number + n) for n in range(5))]
-        conversation.called(Seen(messages))
+        ids.known(Seen(messages))
         assert Seen.looked <= 20
 
 
 def test_a_history_that_is_cut_off_again_and_again_is_forgotten() -> None:
-    conversation = Conversation("Friday")
+    ids = CallIds()
     for start in range(0, 100_000, 50):
-        conversation.called(History([said(n) for n in range(start, start + 60)]))
-    assert len(conversation.called(History([said(1)]))) < 2000
+        ids.known(History([said(n) for n in range(start, start + 60)]))
+    assert len(ids.known(History([said(1)]))) < 2000
 
 
 def test_ids_that_a_loaded_history_has_are_not_given_again() -> None:
@@ -98,9 +98,23 @@ def test_ids_that_a_loaded_history_has_are_not_given_again() -> None:
 
 
 def test_a_conversation_that_is_loaded_again_is_read_again() -> None:
-    conversation = Conversation("Friday")
+    ids = CallIds()
     first, second = [said(n) for n in range(40)], [said(n) for n in range(100, 103)]
     for history in (first, [], first, [], second):
-        conversation.called(History(history))
-    known = conversation.called(History(first))
+        ids.known(History(history))
+    known = ids.known(History(first))
     assert {call.id for message in first for call in message.tool_calls} <= set(known)
+
+
+def test_overlapping_runs_do_not_share_an_id_that_is_in_nobodys_history_yet() -> None:
+    ids, read = CallIds(), History([said(1)])
+    assert not ids.claim("c1", read, "one")
+    assert ids.claim("call_0", read, "one") and not ids.claim("call_0", read, "two")
+    # (an attempt that failed is made again)
+    assert ids.claim("call_0", read, "one")
+    ids.release("one", ["two"])
+    assert not ids.claim("call_0", read, "two"), "what this run has read does not have it"
+    assert ids.claim("call_1", read, "two")
+    ids.release("two", [])
+    assert ids.claim("call_0", read, "three") and ids.claim("call_1", read, "three")
+    ids.release("three", [])

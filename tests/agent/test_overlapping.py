@@ -72,20 +72,21 @@ async def risky(of: str) -> str:
     return f"{of} is done"
 
 
-def friday(*turns: Any, parallel: bool = True, **options: Any) -> ReActAgent:
+def friday(*turns: Any, parallel: bool = True, same_ids: bool = False, **options: Any) -> ReActAgent:
     """One whose calls may overlap; the words of a turn are names of tools, or what is said."""
-    model = ScriptedModel(*(_played(number, turn) for number, turn in enumerate(turns)), *["The end."] * 30)
+    model = ScriptedModel(*(_played(number, turn, same_ids) for number, turn in enumerate(turns)), *["The end."] * 30)
     return ReActAgent(
         "Friday", model, toolkit=Toolkit([quick, slow, risky], parallel=parallel), check_running=False, **options
     )
 
 
-def _played(number: int, turn: tuple[str, ...]) -> list[Any]:
-    ids = [f"{number}{each}" for each in "abcdef"]
-    return [
-        Delay(0.5) if what == "wait" else ToolUseBlock(id, what, {"of": id}) if what in TOOLS else f"{what} "
-        for id, what in zip(ids, turn, strict=False)
-    ]
+def _played(number: int, turn: tuple[str, ...], same_ids: bool) -> list[Any]:
+    steps: list[Any] = []
+    for letter, what in zip("abcdef", turn, strict=False):
+        id = letter if same_ids else f"{number}{letter}"
+        use = ToolUseBlock(id, what, {"of": f"{number}{letter}"})
+        steps.append(Delay(0.5) if what == "wait" else use if what in TOOLS else f"{what} ")
+    return steps
 
 
 TOOLS = ("quick", "slow", "risky")
@@ -99,14 +100,16 @@ async def after(seconds: float, agent: ReActAgent, given: Any, seen: list[Event]
 def assert_settled(agent: ReActAgent, pending: frozenset[str], *, whole_run: bool = True) -> None:
     """Each call has one result behind it, but for those that are pending; and a provider takes it."""
     called: list[str] = []
+    of: dict[str, str] = {}
     for message in remembered(agent):
         assert {result.id for result in message.tool_results} <= set(called)
         called += [call.id for call in message.tool_calls]
+        of.update((call.id, str(call.input["of"])) for call in message.tool_calls)
     results = results_in(remembered(agent))
     assert len(called) == len(set(called))
     assert set(called) - set(results) == pending, f"calls {called}, results {list(results)}, pending {set(pending)}"
     for id, (kind, _) in results.items() if whole_run else ():
-        assert ran[id] == (1 if kind is None else 0) or (kind in ("interrupted", "failed") and ran[id] <= 1)
+        assert ran[of[id]] == (1 if kind is None else 0) or (kind in ("interrupted", "failed") and ran[of[id]] <= 1)
     wire = format_messages(remembered(agent))
     for place, each in enumerate(wire):
         expected = [call["id"] for call in each.get("tool_calls", ())]
@@ -147,8 +150,18 @@ GIVEN = st.sampled_from(["text", "text", "nothing", "approve", "reject"])
 CALLS = st.lists(st.builds(Begun, st.integers(0, 16), GIVEN, WAYS, st.integers(0, 12)), min_size=2, max_size=5)
 
 
-@given(TURNS, CALLS, st.booleans(), st.sampled_from(["recover", "error"]), st.sampled_from([InMemoryMemory, Remote]))
-def test_whatever_overlaps(turns: list[tuple[str, ...]], calls: list[Begun], parallel: bool, pending: str, kind: Any):
+OPTIONS = st.fixed_dictionaries(
+    {
+        "parallel": st.booleans(),
+        "same_ids": st.booleans(),
+        "pending": st.sampled_from(["recover", "error"]),
+        "memory": st.sampled_from([InMemoryMemory, Remote]),
+    }
+)
+
+
+@given(TURNS, CALLS, OPTIONS)
+def test_whatever_overlaps(turns: list[tuple[str, ...]], calls: list[Begun], options: dict[str, Any]):
     ran.clear()
 
     async def play(agent: ReActAgent, begun: Begun, seen: list[Event]) -> None:
@@ -185,7 +198,7 @@ def test_whatever_overlaps(turns: list[tuple[str, ...]], calls: list[Begun], par
     session = InMemorySession()
 
     async def main() -> None:
-        agent = friday(*turns, pending=pending, parallel=parallel, memory=kind())
+        agent = friday(*turns, **{**options, "memory": options["memory"]()})
         await agent.bind(session, "s")
         heard: list[list[Event]] = [[] for _ in calls]
         await asyncio.gather(*(play(agent, begun, seen) for begun, seen in zip(calls, heard, strict=True)))
@@ -205,7 +218,7 @@ def test_whatever_overlaps(turns: list[tuple[str, ...]], calls: list[Begun], par
             await agent.call("And now?")
         assert_settled(agent, frozenset())
 
-    note(f"{turns} {calls}")
+    note(f"{turns} {calls} {options}")
     run_virtual(main())
 
 

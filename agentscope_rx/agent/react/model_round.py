@@ -70,7 +70,7 @@ def model_round(
     Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`.
     Cancels: the model call. An interruption ends it normally, with what has come so far.
     """
-    gather = Gather(lambda: run.conversation.called(pre.history))
+    gather = Gather(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
     message_id = new_id()
     iteration = run.iteration
     source = run.source
