@@ -305,6 +305,7 @@ def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
 
 
 def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
+    run.seen_to = True
     event = ErrorEvent.of(error, source=run.source)
     seen = cast("Flow[Event]", agent.hooks.observe(event))
     told = reported(seen, f"hooks on the error of agent {run.name}", event)
@@ -326,7 +327,7 @@ def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
 
 
 def _released(agent: Agent, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:
-    if ending is not Ending.DISPOSED:
+    if ending is Ending.COMPLETED or (ending is Ending.FAILED and run.seen_to):
         free()
         return None
 

@@ -138,6 +138,7 @@ class Run:
         "pending",
         "said",
         "scope",
+        "seen_to",
         "seq",
         "source",
         "started",
@@ -216,6 +217,8 @@ class Run:
         """The calls of this round that have not begun."""
         self.clock = clock_of(scope.loop)
         self.started = self.last_event = scope.loop.time()
+        self.seen_to = False
+        """Whether the run has failed and its memory was repaired for that; not if its loop shuts down."""
         self.timers: list[TimerHandle] = []
         self.extras: dict[str, object] = {}
         """For what stages added by a subclass or feature keep for the length of the run, by name."""

@@ -1,4 +1,4 @@
-"""A run whose loop shuts down while it waits without a task: its subscriber hears of it, memory is whole."""
+"""A run whose loop shuts down: its subscriber hears of it, memory is whole."""
 
 from __future__ import annotations
 
@@ -34,6 +34,23 @@ def never() -> object:
 
 
 @tool
+async def asleep() -> str:
+    """Runs as a task, which the loop cancels."""
+    await asyncio.sleep(3600)
+    return "too late"
+
+
+@tool
+async def tidy() -> str:
+    """The same, with something to put away."""
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(0.01)
+    return "too late"
+
+
+@tool
 async def flaky() -> str:
     """Fails, and is tried again in an hour."""
     raise OSError("busy")
@@ -54,6 +71,8 @@ IN_AN_HOUR = ExecutionConfig(max_attempts=3, initial_backoff=3600.0, max_backoff
 
 WAITS: dict[str, Callable[[], ReActAgent]] = {
     "sync tool": lambda: agent(ScriptedModel(call("blocking"), "next"), tools=[blocking]),
+    "async tool": lambda: agent(ScriptedModel(call("asleep"), "next"), tools=[asleep]),
+    "async tool with clean-up": lambda: agent(ScriptedModel(call("tidy"), "next"), tools=[tidy]),
     "reactive tool": lambda: agent(ScriptedModel(call("never"), "next"), tools=[never]),
     "tool's backoff": lambda: agent(
         ScriptedModel(call("flaky"), "next"), tools=[flaky], tool_execution_config=IN_AN_HOUR
@@ -74,7 +93,7 @@ def threads_are_let_go():
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, virtual_loop], ids=["real", "virtual"])
 @pytest.mark.parametrize("waits", WAITS)
-def test_a_run_that_waits_without_a_task_hears_that_its_loop_shuts_down(waits: str, loop_factory):
+def test_a_run_hears_that_its_loop_shuts_down(waits: str, loop_factory):
     friday = WAITS[waits]()
     heard: list[object] = []
 

@@ -18,11 +18,12 @@ from agentscope_rx.agent import Conversation, GracefulShutdown, UsageLimits
 from agentscope_rx.errors import AgentShuttingDownError, EmptyResponseError, RunDeadlineError, UsageLimitError
 from agentscope_rx.message import TextBlock, ToolUseBlock
 from agentscope_rx.testing import collect_dropped, run_virtual
+from agentscope_rx.testing.virtual_time import virtual_loop
 from tests.agent.parts import remembered
 from tests.agent.sub.parts import history
 from tests.agent.sub.test_trees import Node, Tree, thaw, trees_of
 from tests.support.assertions import assert_prompts_are_whole, results_in
-from tests.support.scripts.parts import Brittle, Faulty, StoreDown
+from tests.support.scripts.parts import Brittle, Faulty, Remote, StoreDown
 from tests.support.scripts.steps import Fault
 
 SLOW = ("quick", "slow", "slow", "risky", "outside")
@@ -141,3 +142,40 @@ async def played(top: ReActAgent, given: Any, ended: Ended) -> None:
     await top.idle()
     if not task.cancelled() and (error := task.exception()) is not None:
         assert isinstance(error, FAILURES), repr(error)
+
+
+LEFT = st.lists(st.tuples(st.booleans(), st.integers(0, 40), THEN), min_size=1, max_size=5)
+
+
+@given(trees_of(SLOW), LEFT, st.sampled_from([InMemoryMemory, Remote]))
+def test_every_tree_whose_loop_shuts_down_is_whole(root: Node, ends: list[tuple[bool, int, str]], memory: Any):
+    """A tool in progress was cancelled by its loop, and nobody saw to the memory of a run that ends so."""
+    tree = Tree(root, memory=memory, pace=0.25)
+    top = tree.build()
+    given: Any = "go"
+    note(f"{root} {ends}")
+
+    def call(at: int | None) -> Any:
+        async def left_behind() -> Any:
+            subscription = top.stream(given).subscribe(lambda event: None, lambda error: None)
+            if at is None:
+                await top.idle()
+            else:
+                await asyncio.sleep(at / 8 + 0.013)
+            return subscription
+
+        with asyncio.Runner(loop_factory=virtual_loop) as runner:
+            kept = runner.run(left_behind())
+        assert not top.running and not top.conversation().gate.take_lost()
+        return kept
+
+    with collect_dropped() as dropped:
+        for leaves, at, then in [*ends, (False, 0, "text"), (False, 0, "answers")]:
+            kept = call(at if leaves else None)
+            run_virtual(whole(top.conversation(), list(remembered(top)), torn=False))
+            assert set(tree.ran.values()) <= {1}
+            given = run_virtual(given_to(top, then))
+            del kept
+    assert set(dropped.where) <= {"a disposed run"}
+    for model in tree.models.values():
+        assert_prompts_are_whole(model)
