@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
     """The events of closing the run's open calls and of what is taken out of memory; never an error."""
-    closed = concat(defer(lambda: _recounted(run)), run.close_open(kind), agent.tidied(run))
+    closed = concat(defer(lambda: _recounted(run)), run.close_open(kind), defer(lambda: agent.tidied(run)))
     return reported(closed, f"repairing the memory of agent {run.name}")
 
 

@@ -18,6 +18,7 @@ from tests.support.scripts.steps import (
     Answers,
     Call,
     End,
+    Fault,
     Hooked,
     Limit,
     Output,
@@ -108,6 +109,13 @@ def test_a_run_that_a_hook_stops_at_the_response_leaves_no_call_waiting_beside_i
         both = Call(turns=((Respond(), Use(beside)),))
         play(both, Call(), finish="tool", hooks=(Hooked("stop_acting"),))
         play(replace(both, output=Output("tool")), Call(), hooks=(Hooked("stop_acting"),))
+
+
+@pytest.mark.parametrize("way", ["raise", "fail"])
+def test_a_memory_that_fails_anywhere_is_told_of(way: str):
+    """What was raised at the call, where the traces of an output were looked for after a failure, hid that failure."""
+    for place in range(12):
+        play(Call(output=Output("native")), fault=Fault(way, place))
 
 
 @settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))

@@ -16,13 +16,17 @@ from agentscope_rx.event import (
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
+    PreActingEvent,
+    PreCallEvent,
     ReasoningChunkEvent,
 )
-from agentscope_rx.message import TextBlock, ToolResultBlock
+from agentscope_rx.message import TextBlock, ToolResultBlock, ToolUseBlock
 from tests.support.scripts.steps import Hooked
 
 REDACTED = "(seen)"
 BY_HOOK = "by a hook"
+BY_HOOK_N = 1
+"""What a hook makes of arguments: `pay` needs an approval for it."""
 
 
 class HookFailed(Exception):
@@ -79,6 +83,16 @@ class Scripted(Hook):
             case "redact" if isinstance(event, PostActingEvent):
                 result = event.result
                 return event.with_result(replace(result, output=(*result.output, TextBlock(REDACTED))))
+            case "rewrite" if isinstance(event, PostReasoningEvent):
+                message = event.message
+                return event.replace(message=message.replace(content=(*message.content, TextBlock(" So it is."))))
+            case "drop_calls" if isinstance(event, PostReasoningEvent) and self._now():
+                kept = [block for block in event.message.content if not isinstance(block, ToolUseBlock)]
+                return event.replace(message=event.message.replace(content=kept or (TextBlock("(nothing)"),)))
+            case "input" if isinstance(event, PreCallEvent):
+                return event.replace(input=(*event.input, Msg.user("(as always)")))
+            case "arguments" if isinstance(event, PreActingEvent) and event.tool_use.input_error is None:
+                return event.replace(tool_use=replace(event.tool_use, input={**event.tool_use.input, "n": BY_HOOK_N}))
             case "reply" if isinstance(event, PostCallEvent):
                 message = event.message
                 return event.replace(message=message.replace(content=(*message.content, TextBlock("(checked)"))))

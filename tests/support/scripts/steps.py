@@ -172,7 +172,8 @@ Step = Call | Both | Observe | Restart
 class Hooked:
     """A hook that acts at the n-th event of its kind, counted over the whole script.
 
-    stop_reasoning, stop_acting, goto, fail, fail_later; and always: sleepy, redact (results), reply (changes it);
+    stop_reasoning, stop_acting, goto, fail, fail_later; and always: sleepy, redact (results), reply (changes it),
+    rewrite (adds to each answer), input (adds to the input), arguments (others); drop_calls (of the n-th answer);
     as operators over the chunks: held_back (each comes later), thinned (some do not come), doubled.
     """
 

@@ -111,8 +111,13 @@ _STEPS = st.one_of(
 )  # fmt: skip
 
 _HOOKS = st.one_of(
-    st.builds(Hooked, st.sampled_from(["sleepy", "sleepy", "redact", "reply", "held_back", "thinned", "doubled"])),
-    st.builds(Hooked, st.sampled_from(["stop_reasoning", "stop_acting", "goto"]), st.integers(0, 3)),
+    st.builds(
+        Hooked,
+        st.sampled_from(
+            ["sleepy", "sleepy", "redact", "reply", "rewrite", "input", "arguments", "held_back", "thinned", "doubled"]
+        ),
+    ),
+    st.builds(Hooked, st.sampled_from(["stop_reasoning", "stop_acting", "goto", "drop_calls"]), st.integers(0, 3)),
     st.builds(Hooked, st.sampled_from(["fail", "fail_later"]), st.integers(0, 40)),
 )
 
