@@ -13,7 +13,7 @@ from reactivex import operators as ops
 from agentscope_rx import Msg
 from agentscope_rx.agent import InterruptSource
 from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError
-from agentscope_rx.event import Event, PostCallEvent
+from agentscope_rx.event import Event, PostCallEvent, coalesce_chunks
 from tests.support.scripts.checks import State
 from tests.support.scripts.parts import StoreDown
 from tests.support.scripts.steps import Call, Meanwhile
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.support.scripts.world import World
 
 OWN = "a subscriber's own"
+READERS: dict[str, Any] = {"slow": None, "buffered": None, "coalesced": coalesce_chunks, "stalled": None}
+"""How a reader pulls who takes their time, and what may be merged for them."""
 LONG = 1000.0
 """Virtual seconds after which a run that has not ended never will."""
 
@@ -96,13 +98,13 @@ class _Running:
         self.flow = world.friday.stream(outcome.given, **world.options(outcome.step))
 
     async def play(self) -> None:
-        way = self.outcome.step.end.way
-        if way == "cancel":
+        way, read = self.outcome.step.end.way, self.outcome.step.end.read
+        if read:
+            await self._pulled(way, read)
+        elif way == "cancel":
             await self._cancelled()
         elif way == "leave_at":
             await self._left()
-        elif way == "slow":
-            await self._slow()
         else:
             await self._subscribed(way)
 
@@ -142,17 +144,19 @@ class _Running:
             await self.over.wait()
 
     async def _end(self, way: str, subscription: Any) -> None:
-        friday, memory = self.friday, self.memory
         if way == "shutdown":
             await self.world.shutdown.begin()
         elif way == "dispose":
             subscription.dispose()
             return
         elif not self.over.is_set():
-            message = "stop it" if way == "interrupt_with" else None
-            source = InterruptSource.TOOL if way == "interrupt_tool" else InterruptSource.USER
-            friday.interrupt(message, source, memory=memory)
+            self._interrupt(way)
         await self.over.wait()
+
+    def _interrupt(self, way: str) -> None:
+        message = "stop it" if way == "interrupt_with" else None
+        source = InterruptSource.TOOL if way == "interrupt_tool" else InterruptSource.USER
+        self.friday.interrupt(message, source, memory=self.memory)
 
     async def _wait(self, seconds: float) -> None:
         try:
@@ -222,12 +226,31 @@ class _Running:
         else:
             self.outcome.completed = True
 
-    async def _slow(self) -> None:
+    async def _pulled(self, way: str, read: str) -> None:
+        task = asyncio.ensure_future(self._read(read))
+        if way != "itself":
+            await asyncio.wait([task], timeout=self.outcome.step.end.at * 0.25 + self.world.apart)
+        if way in ("dispose", "cancel"):
+            task.cancel()
+        elif way == "shutdown":
+            await self.world.shutdown.begin()
+        elif way != "itself" and not task.done():
+            self._interrupt(way)
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+
+    async def _read(self, read: str) -> None:
+        events = self.flow if read == "slow" else self.flow.buffered(1, coalesce=READERS[read])
         try:
-            async with self.flow as events:
-                async for event in events:
+            async with events as pulled:
+                async for event in pulled:
                     self._hear(event)
-                    await asyncio.sleep(0.1)
+                    if read != "stalled":
+                        await asyncio.sleep(0.1)
+                    elif len(self.outcome.seen) == self.outcome.step.end.at + 1:
+                        # (once, for long)
+                        await asyncio.sleep(20.0)
         except Exception as error:
             self.outcome.error = error
         else:

@@ -100,13 +100,16 @@ Given = Text | Nothing | Answers | Misfit
 class End:
     """How a run is ended; `at` counts quarter seconds, or events.
 
-    itself, slow (a reader who takes its time);
-    dispose, cancel, interrupt, interrupt_with, interrupt_tool, shutdown: at a time;
+    itself; dispose, cancel, interrupt, interrupt_with, interrupt_tool, shutdown: at a time;
     dispose_at, leave_at, raise_at, interrupt_at: at an event.
+
+    `read`: not subscribed to, but pulled: slow, buffered, coalesced (by a reader who takes its time), stalled (by one
+    who stops to read for long, at that event); not with what ends it at an event.
     """
 
     way: str = "itself"
     at: int = 0
+    read: str = ""
 
 
 @dataclass(frozen=True)

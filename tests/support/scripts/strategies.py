@@ -65,10 +65,11 @@ _GIVEN = st.one_of(
 )  # fmt: skip
 
 TIMES = ("dispose", "cancel", "interrupt", "interrupt_with", "interrupt_tool", "shutdown")
+READERS = ("slow", "buffered", "coalesced", "stalled")
 PLACES = ("dispose_at", "leave_at", "raise_at", "interrupt_at")
 _ENDS = st.one_of(
     st.just(End()), st.just(End()), st.just(End()),
-    st.just(End("slow")),
+    st.builds(End, st.sampled_from(["itself", *TIMES]), st.integers(0, 24), st.sampled_from(READERS)),
     st.builds(End, st.sampled_from(TIMES), st.integers(0, 5)),
     st.builds(End, st.sampled_from(TIMES), st.integers(0, 16)),
     st.builds(End, st.sampled_from(PLACES), st.integers(0, 8)),
