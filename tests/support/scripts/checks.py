@@ -176,6 +176,12 @@ def own(world: World, messages: Iterable[Msg]) -> list[Msg]:
 
 def check_truth(world: World, outcome: Outcome) -> None:
     """Memory is what the events say; the reply is the last event's message, and what memory holds."""
+    numbers = [event.seq for event in outcome.seen]
+    if outcome.step.end.read == "coalesced":
+        assert numbers == sorted(set(numbers))
+    else:
+        assert numbers == list(range(len(numbers))), "events are numbered without gaps"
+    assert len({event.run_id for event in outcome.seen}) <= 1
     if world.torn or world.faulty.failed in ("replace", "delete"):
         # (what has been done half cannot be told)
         return
