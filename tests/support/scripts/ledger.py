@@ -16,6 +16,8 @@ from agentscope_rx.tool import Rate, Tool, ToolContext, WrapperTool
 
 EXTERNAL = "ask"
 UNKNOWN = "nobody"
+META = "reset_equipped_tools"
+GROUP = "more"
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,7 @@ async def stopper(context: ToolContext, n: int = 0) -> str:
 
 
 _TOOLS = (quick, slow, worker, broken, once, never, risky, pay, stubborn, count, flaky, late, stopper)
+_GROUPED = (slow, once, pay, count)
 _SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
@@ -197,9 +200,14 @@ def _limited(each: Tool, kit: str) -> Tool:
 
 def toolkit(*, parallel: bool, kit: str = "") -> Toolkit:
     """One tool of each kind; each writes down what it does, in the ledger that the call's context brings."""
-    made = Toolkit([_limited(each, kit) for each in _TOOLS], parallel=parallel, **_KITS.get(kit, {}))
+    made = Toolkit(parallel=parallel, **_KITS.get(kit, {}))
+    if kit == "groups":
+        made.create_tool_group(GROUP, "More of them.")
+        made.register_meta_tool()
+    for each in _TOOLS:
+        made.register(_limited(each, kit), group=GROUP if kit == "groups" and each in _GROUPED else None)
     made.register_schema(ToolSchema(EXTERNAL, "Asks somebody.", _SCHEMA))
     return made
 
 
-TOOLS = (*(each.name for each in _TOOLS), EXTERNAL, UNKNOWN)
+TOOLS = (*(each.name for each in _TOOLS), EXTERNAL, UNKNOWN, META)

@@ -198,7 +198,7 @@ class Fault:
 class Setup:
     """`choice`: the tool that the model must call, or required; `choosy`: it takes no forced call of the response.
 
-    `fault`: memory, or the session, fails once. `kit`: permits, alone, rates of each tool; siblings, narrow, total.
+    `fault`: memory, or the session, fails once. `kit`: each permits, alone, rates; all siblings, narrow, total, groups.
     `around` it is a limited, fallback, breaker or hedged one. `same_ids`: it counts its calls from 1 in each answer."""
 
     parallel: bool = True

@@ -123,7 +123,7 @@ _HOOKS = st.one_of(
 )
 
 FAULTS = ("raise", "fail", "late", "after")
-KITS = ("permits", "alone", "rates", "siblings", "narrow", "total")
+KITS = ("permits", "alone", "rates", "siblings", "narrow", "total", "groups", "groups")
 
 
 _FAULTS = st.one_of(

@@ -35,7 +35,7 @@ from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.support.scripts import checks
 from tests.support.scripts.hooks import hooks_of
-from tests.support.scripts.ledger import Interrupt, Ledger, toolkit
+from tests.support.scripts.ledger import GROUP, META, Interrupt, Ledger, toolkit
 from tests.support.scripts.models import MODES, Choosy, ModelDown, around, choice_of
 from tests.support.scripts.parts import Brittle, Ends, Faulty, Remote, StoreDown, Unsteady, limits_of
 from tests.support.scripts.playing import OWN, Outcome, play_call
@@ -188,6 +188,7 @@ class World:
             dict(conversation.answers),
             conversation.rules,
             conversation.cut_off,
+            conversation.active_groups,
         )
 
     # --- steps ----------------------------------------------------------------------------------------------------
@@ -288,6 +289,8 @@ class World:
     def _use(self, part: Use, step: Call) -> list[Any]:
         number = self._next()
         id = self._id("c", number, step)
+        if part.tool == META:
+            return [ToolUseBlock(id, META, {"to_activate" if part.n else "to_deactivate": [GROUP]})]
         if not part.split and not part.broken:
             return [ToolUseBlock(id, part.tool, {"n": part.n})]
         first = [ToolUseDelta(number, id, part.tool, '{"n"'), Delay(0.5)]
