@@ -6,7 +6,8 @@ from agentscope_rx.agent.last_words import LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.react.react_agent import ReActAgent
-from agentscope_rx.agent.run import InterruptSource, Run, RunStats
+from agentscope_rx.agent.run import InterruptSource, Run
+from agentscope_rx.agent.run_stats import RunStats
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool

@@ -212,7 +212,8 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
                 shown = event.replace(passes_by=True, pending=tuple(run.open.values()))
             if run.input is not event.input:
                 shown = shown.replace(input=run.input)
-            remembered = agent.hooks.watched(MemoryEvent, _input_remembered(run))
+            run.unwritten = run.input
+            remembered = run.remember(run.input, heard=True).pipe(and_then(empty))
             if lost:
                 # else the model would be told in each prompt from now on that their results are to come
                 return concat(just(shown.replace(lost=lost)), run.close(lost), settled, remembered)
@@ -258,16 +259,6 @@ def _admitted(
     return lost, settled
 
 
-def _input_remembered(run: Run) -> Flow[Event]:
-    """Nothing; where memory refuses the input, which has been told of, that it is not there."""
-
-    def failed(error: Exception) -> Flow[Event]:
-        removed = tuple(message.id for message in run.input)
-        return concat(just(MemoryEvent(source=run.source, removed=removed)), fail(error))
-
-    return run.remember(run.input, heard=True).pipe(and_then(empty), catch(failed))
-
-
 def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
     tidied = agent.hooks.watched(MemoryEvent, agent.tidied(run))
     return concat(tidied, defer(lambda: _post_call(agent, run, message)))
@@ -310,6 +301,8 @@ def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
     seen = cast("Flow[Event]", agent.hooks.observe(event))
     told = reported(seen, f"hooks on the error of agent {run.name}", event)
     untold, run.untold = run.untold, []
+    if run.unwritten:
+        untold.append(MemoryEvent(source=run.source, removed=tuple(message.id for message in run.unwritten)))
     whole = agent.hooks.watched(
         MemoryEvent, concat(just(*untold) if untold else empty(), repaired(agent, run, ToolResultKind.FAILED))
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.run_stats import RunStats
 from agentscope_rx.agent.sub_agent.child_tool import abandoned
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore
@@ -63,33 +64,6 @@ class Done:
     """What the last stage of a run emits: the reply, remembered already."""
 
     message: Msg
-
-
-@dataclass(frozen=True, slots=True)
-class RunStats:
-    """A run in progress at one moment. Ages and durations in seconds by the loop's clock.
-
-    `in_flight` are the calls that have begun, `waiting` those of this round that wait for a place, a permit or a rate.
-    `model_waiting`: so does the question to the model; `model_retries` are its attempts that have failed.
-    `queued` is how many events wait for a slow consumer; `event_age` how long ago the last event was handed on.
-    """
-
-    run_id: str
-    agent: str
-    turn: int
-    model_calls: int
-    tool_calls: int
-    in_flight: tuple[ToolUseBlock, ...]
-    waiting: tuple[ToolUseBlock, ...]
-    events: int
-    queued: int
-    age: float
-    event_age: float
-    usage: ChatUsage
-    cost: float
-    interrupted: bool
-    model_waiting: bool = False
-    model_retries: int = 0
 
 
 class Run:
@@ -147,6 +121,7 @@ class Run:
         "tool_calls",
         "toolkit",
         "untold",
+        "unwritten",
         "usage",
         "waiting",
     )
@@ -194,6 +169,8 @@ class Run:
         self.cost = 0.0
         self.untold: list[Event] = []
         """What memory says already and no listener has heard yet: told even if the run fails at that very moment."""
+        self.unwritten: tuple[Msg, ...] = ()
+        """The input, once it has been told of and until memory has it."""
         self.open: dict[str, ToolUseBlock] = {}
         self.pending = False
         self.admitted = False
@@ -304,6 +281,8 @@ class Run:
         """
         if event is not None:
             self.untold.append(event)
+        if heard:
+            self.unwritten = ()
         for message in messages:
             for block in message.content:
                 if type(block) is ToolUseBlock and not heard:

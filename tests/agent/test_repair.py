@@ -43,6 +43,12 @@ async def slow(name: str = "") -> str:
     return f"{name} done"
 
 
+@tool(requires_approval=True)
+async def risky() -> str:
+    """Needs an approval."""
+    return "done"
+
+
 def friday(*turns, memory) -> ReActAgent:
     return ReActAgent("Friday", ScriptedModel(*turns), tools=[slow], memory=memory)
 
@@ -185,5 +191,23 @@ def test_events_say_that_the_input_is_not_there_when_memory_refuses_it():
         assert [event.type for event in seen] == ["pre_call", "memory", "error"]
         assert fold(seen).history == () and not remembered(agent)
         assert (await agent.call("go")).text == "Fine."
+
+    run_virtual(main())
+
+
+def test_events_say_that_the_input_is_not_there_when_what_stands_before_it_could_not_be_closed():
+    """Memory fails as a pending call is to get its result: the input, told of by then, was never written."""
+
+    async def main() -> None:
+        memory = Brittle(3)
+        agent = ReActAgent("Friday", ScriptedModel(call("risky"), "Fine."), tools=[risky], memory=memory)
+        await agent.call("go")
+        before, seen = list(memory.messages), list[Event]()
+        with pytest.raises(ConnectionError, match="write 3"):
+            await agent.stream("never mind").pipe(ops.do_action(seen.append))
+        assert [event.type for event in seen] == ["pre_call", "memory", "post_acting", "error"]
+        assert (*before, *fold(seen).history) == tuple(memory.messages)
+        assert (await agent.call("on")).text == "Fine."
+        assert_whole(agent)
 
     run_virtual(main())
