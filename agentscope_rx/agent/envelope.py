@@ -212,8 +212,8 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
                 shown = event.replace(passes_by=True, pending=tuple(run.open.values()))
             if run.input is not event.input:
                 shown = shown.replace(input=run.input)
-            run.unwritten = run.input
             remembered = run.remember(run.input, heard=True).pipe(and_then(empty))
+            run.unwritten = run.input
             if lost:
                 # else the model would be told in each prompt from now on that their results are to come
                 return concat(just(shown.replace(lost=lost)), run.close(lost), settled, remembered)

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 
 def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
     """The events of closing the run's open calls and of what is taken out of memory; never an error."""
-    closed = concat(defer(lambda: _recounted(run)), run.close_open(kind), defer(lambda: agent.tidied(run)))
-    return reported(closed, f"repairing the memory of agent {run.name}")
+    where = f"repairing the memory of agent {run.name}"
+
+    def unread(error: Exception) -> Flow[Event]:
+        # what cannot be compared is closed all the same
+        report_dropped(error, where)
+        return empty()
+
+    recounted = defer(lambda: _recounted(run)).pipe(catch(unread))
+    return reported(concat(recounted, run.close_open(kind), defer(lambda: agent.tidied(run))), where)
 
 
 def _recounted(run: Run) -> Flow[Event]:

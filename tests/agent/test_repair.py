@@ -211,3 +211,29 @@ def test_events_say_that_the_input_is_not_there_when_what_stands_before_it_could
         assert_whole(agent)
 
     run_virtual(main())
+
+
+def test_what_cannot_be_read_is_closed_all_the_same():
+    """A repair that could not look at the history first left its calls to the next one."""
+
+    class Blind(Brittle):
+        blind = False
+
+        def get(self):
+            return fail(ConnectionError("read")) if self.blind else super().get()
+
+    async def main() -> None:
+        memory = Blind()
+        agent = friday(call("slow"), "Fine.", memory=memory)
+        task = agent.call("go").as_task()
+        await asyncio.sleep(0.5)
+        memory.blind = True
+        with collect_dropped() as dropped:
+            task.cancel()
+            await asyncio.wait([task])
+            await agent.idle()
+        assert [(str(error), where) for error, where in zip(dropped, dropped.where, strict=True)] == [("read", REPAIR)]
+        memory.blind = False
+        assert_whole(agent)
+
+    run_virtual(main())
