@@ -7,9 +7,9 @@
 | `git show * --stat`          | `*` in the middle is one argument                                          |
 | `pytest tests/*.py`          | `*` within an argument is any text without a `/`                           |
 
-A rule does not know what a program does with its arguments: `git -c core.pager=... log`, `find -exec` and `tar
---to-command` run other programs, and an interpreter runs anything. `options` names those that may be used, `deny` what
-may not be.
+Many programs run others: `git -c core.pager=... log`, `find -exec` and `tar --to-command` by an option, an interpreter
+by anything (see `programs`). `options` admits the options that it lists, in each spelling that is safe to admit, and no
+others (see `options`). `deny` only knows the spellings that it is given: a program may know more of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,17 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
+from agentscope_rx.tool.builtin.options import Options
+from agentscope_rx.tool.builtin.paths import MAX_NAME
+from agentscope_rx.tool.builtin.programs import BY_OPTIONS, named, runs_any, wild
 from agentscope_rx.tool.builtin.workspace import Workspace
+
+MAX_PIECES = 1_000
+"""How many pieces of a command's arguments, each of which may be a path, are looked up."""
 
 _URL = re.compile(r"(?:--?[\w-]+=)?https?://[^/]")
 _GLUED = re.compile(r"--?[\w-]*([/\\~.].*)", re.DOTALL)
+_CLUSTER = re.compile(r"-[^-]")
 _ELSEWHERE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
 
 
@@ -32,8 +39,9 @@ _ELSEWHERE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
 class Rule:
     """Allows the commands whose arguments fit `pattern`.
 
-    `options` are the only options that may be given then (patterns: `-[0-9]*`); `deny` are patterns of arguments that
-    may not be. `paths` denies arguments that are paths out of the workspace, or denied in it.
+    `options` are the only options that may be given then (`-l`, `--format`, `-[0-9]`); a `ConfigurationError` says so
+    where that would promise nothing. `deny` are patterns of arguments that may not be given. `paths` denies arguments
+    that are paths out of the workspace, or denied in it.
     """
 
     pattern: str
@@ -42,6 +50,7 @@ class Rule:
     paths: bool = True
     _tokens: tuple[str, ...] = field(init=False, repr=False, default=())
     _open: bool = field(init=False, repr=False, default=False)
+    _listed: Options | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -59,11 +68,24 @@ class Rule:
         _check_program(self.pattern, tokens)
         object.__setattr__(self, "_open", tokens[-1] == "*")
         object.__setattr__(self, "_tokens", tokens[:-1] if tokens[-1] == "*" else tokens)
+        if self.options is not None:
+            listed = Options(self.pattern, self._tokens, self.options, is_open=self._is_open)
+            object.__setattr__(self, "_listed", listed)
 
     @classmethod
     def of(cls, rule: Rule | str) -> Rule:
         """The rule itself, or the one that a text is."""
         return rule if isinstance(rule, Rule) else cls(rule)
+
+    @property
+    def runs_any(self) -> str | None:
+        """Why this rule lets a model run any program, as far as that is known; None is no promise that it cannot."""
+        listed = self.options is not None and named(self._tokens)[0] in BY_OPTIONS
+        return None if listed or not self._is_open else runs_any(self._tokens)
+
+    @property
+    def _is_open(self) -> bool:
+        return self._open or any(map(wild, self._tokens))
 
     def fits(self, words: tuple[str, ...]) -> bool:
         """Whether the rule is about this command."""
@@ -78,14 +100,13 @@ class Rule:
         for word in words[1:]:
             if pattern := next((each for each in self.deny if fnmatchcase(word, each)), None):
                 return f"The argument {word!r:.120} is denied (rule {pattern!r})"
-        if self.options is not None:
-            for word in _options(words[len(self._tokens) :]):
-                if not _allowed(word, self.options):
-                    return f"The option {word!r:.120} is not among those allowed: {', '.join(self.options) or 'none'}"
-        for word in words[1:] if self.paths else ():
-            if why := _outside(word, workspace, cwd):
-                return f"The argument {word!r:.120} {why}"
-        return None
+        if self._listed is not None and (refused := self._listed.refused(words)) is not None:
+            listed = ", ".join(self._listed.listed) or "none"
+            return (
+                f"{refused!r:.120} is, or may be, an option that is not among those allowed: {listed}. Write options "
+                "out in full, values as words of their own, and a file whose name begins with '-' as './-name'"
+            )
+        return _outside(words, workspace, cwd) if self.paths else None
 
     def __str__(self) -> str:
         only = "" if self.options is None else f" (options: {' '.join(self.options) or 'none'})"
@@ -103,7 +124,7 @@ def _check_program(pattern: str, tokens: tuple[str, ...]) -> None:
     if not tokens or not tokens[0]:
         raise ConfigurationError("A rule begins with the name of a program, as in 'git status'.")
     program = tokens[0]
-    if re.search(r"[*?\[]", program):
+    if wild(program):
         raise ConfigurationError(f"The rule {pattern!r} allows any program. Name the program, one rule for each.")
     if re.search(r"[/\\]", program) and not program.startswith("/") and not re.match(r"[A-Za-z]:", program):
         raise ConfigurationError(
@@ -115,49 +136,49 @@ def _check_program(pattern: str, tokens: tuple[str, ...]) -> None:
 def _same(token: str, word: str) -> bool:
     if token == "*":
         return True
-    if not re.search(r"[*?\[]", token):
+    if not wild(token):
         return token == word
     mine, theirs = token.split("/"), word.split("/")
     return len(mine) == len(theirs) and all(fnmatchcase(b, a) for a, b in zip(mine, theirs, strict=True))
 
 
-def _options(words: tuple[str, ...]) -> Iterator[str]:
-    for word in words:
-        if word == "--":
-            return
-        if word.startswith("-") and word != "-":
-            yield word
-
-
-def _allowed(word: str, options: tuple[str, ...]) -> bool:
-    name = word.partition("=")[0]
-    if any(fnmatchcase(name, each) for each in options):
-        return True
-    # several of one letter in one word: `-la`
-    letters = name[1:]
-    return not name.startswith("--") and letters.isalpha() and all(f"-{each}" in options for each in letters)
-
-
-def _outside(word: str, workspace: Workspace, cwd: str) -> str | None:
+def _outside(words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
     """Why an argument may be the path of something that is out of bounds."""
-    for piece in _pieces(word):
-        if _ELSEWHERE.match(piece):
-            return "is a path out of the working directory"
-        if ".." in re.split(r"[/\\]", piece):
-            return "has '..' in it, which may lead out of the working directory"
-        try:
-            workspace.kind(piece if cwd == "." else f"{cwd}/{piece}")
-        except WorkspaceError as error:
-            if error.reason in ("link", "denied"):
-                return f"is out of bounds: {str(error).rstrip('.')}"
+    looked_up = 0
+    for word in words[1:]:
+        for piece in _pieces(word):
+            looked_up += 1
+            if looked_up > MAX_PIECES:
+                return f"It has more than {MAX_PIECES} words and parts of words that may be paths. Give fewer at once"
+            if why := _elsewhere(piece, workspace, cwd):
+                return f"The argument {word!r:.120} {why}"
+    return None
+
+
+def _elsewhere(piece: str, workspace: Workspace, cwd: str) -> str | None:
+    if _ELSEWHERE.match(piece):
+        return "is a path out of the working directory"
+    if ".." in re.split(r"[/\\]", piece):
+        return "has '..' in it, which may lead out of the working directory"
+    try:
+        workspace.kind(piece if cwd == "." else f"{cwd}/{piece}")
+    except WorkspaceError as error:
+        if error.reason in ("link", "denied"):
+            return f"is out of bounds: {str(error).rstrip('.')}"
     return None
 
 
 def _pieces(word: str) -> Iterator[str]:
     """What in an argument may be a path: all of it, what is behind `=`, `:`, `,` or `@`, or glued to an option."""
     if _URL.match(word):
+        # an address, unless it is a path below a folder `https:`, or a path follows it
+        head, *rest = word.split(",")
+        yield from (each for each in (head if ".." in re.split(r"[/\\]", head) else "", *rest) if each)
         return
     for piece in {word, *re.split(r"[=:,@]", word)} - {""}:
         yield piece
         if glued := _GLUED.match(piece):
             yield glued[1]
+        elif _CLUSTER.match(piece):
+            # a value may begin behind any of the letters: `-tfolder`, `-rtfolder`
+            yield from (piece[at:] for at in range(max(2, len(piece) - MAX_NAME), len(piece)))
