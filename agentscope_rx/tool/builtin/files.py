@@ -15,7 +15,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator
+import time
+from collections.abc import Collection, Generator, Iterable, Iterator
 from typing import Annotated, Any, cast
 
 from pydantic import Field
@@ -25,10 +26,11 @@ from agentscope_rx.message import Base64Source, ImageBlock, TextBlock
 from agentscope_rx.tool.builtin.edit import changes, replaced
 from agentscope_rx.tool.builtin.folder import Kind
 from agentscope_rx.tool.builtin.globs import Glob
+from agentscope_rx.tool.builtin.matcher import SECONDS
 from agentscope_rx.tool.builtin.paths import shown
 from agentscope_rx.tool.builtin.search import Search, looked_for
-from agentscope_rx.tool.builtin.text import PLAIN, decoded, image_type, lines_of, style_of
-from agentscope_rx.tool.builtin.workspace import Workspace
+from agentscope_rx.tool.builtin.text import PLAIN, decoded, image_type, line_count, lines_of, style_of
+from agentscope_rx.tool.builtin.workspace import Entry, Workspace
 from agentscope_rx.tool.tool import FunctionTool, tool
 
 MAX_LINES = 2_000
@@ -111,12 +113,12 @@ class FileTools:
         entries = self.workspace.entries(path)
         if not entries:
             return f"The folder {shown(path)} is empty."
-        lines = [
+        lines = _fitting(
             f"{each.path}{_SUFFIX[each.kind]}" if each.kind in _SUFFIX else f"{each.path}  ({each.size:,})"
             for each in entries[:MAX_ENTRIES]
-        ]
-        if len(entries) > MAX_ENTRIES:
-            lines.append(f"... and {len(entries) - MAX_ENTRIES} more. Find files by name with glob.")
+        )
+        if len(entries) > len(lines):
+            lines.append(f"... and {len(entries) - len(lines)} more. Find files by name with glob.")
         return "\n".join(lines)
 
     @tool
@@ -134,23 +136,25 @@ class FileTools:
         """Find files by a pattern of their path. Sorted; what is hidden is left out."""
         wanted = Glob(pattern)
         start = 0 if self.workspace.kind(path) is Kind.FILE else len(self.workspace.parts(path))
+        walk = _Walk(self.workspace, path)
         found: list[str] = []
-        looked_at = 0
-        for looked_at, entry in enumerate(self.workspace.walk(path), 1):
-            if looked_at > MAX_LOOKED_AT or len(found) > MAX_ENTRIES:
-                break
+        for entry in walk:
             if wanted.matches(entry.path.split("/")[start:]):
                 found.append(entry.path)
+                if len(found) > MAX_ENTRIES:
+                    break
         if not found:
             hint = (
                 f" Try '**/{pattern}' for folders at any depth." if "/" not in pattern and "**" not in pattern else ""
             )
-            return f"No file fits {pattern!r}. Files looked at: {min(looked_at, MAX_LOOKED_AT)}.{hint}"
-        if len(found) > MAX_ENTRIES:
-            found[MAX_ENTRIES:] = [f"... and more. Only the first {MAX_ENTRIES} are shown; give a narrower pattern."]
-        elif looked_at > MAX_LOOKED_AT:
-            found.append(f"... Only the first {MAX_LOOKED_AT} files were looked at; give a path.")
-        return "\n".join(found)
+            cut = f" ({walk.cut})" if walk.cut else ""
+            return f"No file fits {pattern!r}. Files looked at: {walk.files}{cut}.{hint}"
+        fitting = _fitting(found[:MAX_ENTRIES])
+        if len(found) > len(fitting):
+            fitting.append(f"... and more. Only the first {len(fitting)} are shown; give a narrower pattern.")
+        elif walk.cut:
+            fitting.append(f"... {walk.cut[:1].upper()}{walk.cut[1:]}.")
+        return "\n".join(fitting)
 
     @tool
     def grep(
@@ -172,10 +176,9 @@ class FileTools:
 
     def _grep(self, search: Search, path: str, only: Glob | None) -> Generator[str]:
         start = 0 if self.workspace.kind(path) is Kind.FILE else len(self.workspace.parts(path))
+        walk = _Walk(self.workspace, path)
         with search:
-            for looked_at, entry in enumerate(self.workspace.walk(path), 1):
-                if looked_at > MAX_LOOKED_AT:
-                    search.cut = f"only the first {MAX_LOOKED_AT} files were searched; give a path"
+            for entry in walk:
                 if search.over:
                     break
                 if only is not None and not only.matches(entry.path.split("/")[start:]):
@@ -183,6 +186,7 @@ class FileTools:
                 search.file(entry.path, lambda entry=entry: self.workspace.read(entry.path))
                 if search.files % 500 == 0:
                     yield f"{search.files} files searched"
+        search.cut = search.cut or walk.cut
         yield looked_for(search)
 
     # --- changing -------------------------------------------------------------------------------------------------
@@ -208,7 +212,7 @@ class FileTools:
             return data
 
         new = self.workspace.write(path, written)
-        lines = len(lines_of(content)) if content else 0
+        lines = line_count(content)
         return f"{'Made' if new else 'Replaced'} {shown(path)}: {lines} lines.{note}"
 
     @tool
@@ -225,7 +229,8 @@ class FileTools:
         def changed(data: bytes) -> bytes:
             nonlocal told
             text, style = decoded(data, path)
-            edited, count = replaced(text, old_string, new_string, every=replace_all, path=path)
+            most = self.workspace.max_write
+            edited, count = replaced(text, old_string, new_string, every=replace_all, path=path, max_size=most)
             try:
                 after = style.encode(edited)
             except UnicodeEncodeError as error:
@@ -254,6 +259,51 @@ class FileTools:
         """Delete a file, or a folder that is empty."""
         self.workspace.delete(path)
         return f"Deleted {shown(path)}."
+
+
+class _Walk:
+    """The files at or below a path, until too many names or too much time were looked at; `cut` says which."""
+
+    def __init__(self, workspace: Workspace, path: str) -> None:
+        self.files = 0
+        self.cut = ""
+        self._workspace = workspace
+        self._path = path
+        self._folders = 0
+        self._until = time.monotonic() + SECONDS
+
+    def __iter__(self) -> Iterator[Entry]:
+        for entry in self._workspace.walk(self._path, stop=self._stop):
+            if self.files >= MAX_LOOKED_AT:
+                self.cut = f"only the first {MAX_LOOKED_AT} files were looked at; give a path"
+            if self.cut or self._late():
+                return
+            self.files += 1
+            yield entry
+
+    def _stop(self) -> bool:
+        """Asked before each folder: a tree may have no files at all."""
+        self._folders += 1
+        if self._folders > MAX_LOOKED_AT:
+            self.cut = f"only the first {MAX_LOOKED_AT} folders were looked at; give a path"
+        return bool(self.cut) or self._late()
+
+    def _late(self) -> bool:
+        if time.monotonic() > self._until:
+            self.cut = f"the search was stopped after {SECONDS:g} s; give a path"
+        return bool(self.cut)
+
+
+def _fitting(lines: Iterable[str]) -> list[str]:
+    """As many of the lines as one answer holds, and one at least."""
+    taken: list[str] = []
+    room = MAX_TEXT
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0 and taken:
+            break
+        taken.append(line)
+    return taken
 
 
 def _refuse(*_: Any, **__: Any) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from agentscope_rx.errors import ToolError
 from agentscope_rx.tool.builtin.paths import folded
@@ -73,6 +73,20 @@ class DenyList:
             if any(glob.matches(plain[:end]) for end in range(1, len(plain) + 1)):
                 return pattern
         return None
+
+    def below(self, parts: Sequence[str]) -> Callable[[str], str | None]:
+        """Like `denies`, for names in a folder that is not denied itself: the folder is looked at once, for all."""
+        above = [folded(each) for each in parts]
+
+        def denies(name: str) -> str | None:
+            plain = folded(name)
+            for pattern, test in self._anywhere:
+                if test.match(plain):
+                    return pattern
+            path = [*above, plain] if self._globs else above
+            return next((pattern for pattern, glob in self._globs if glob.matches(path)), None)
+
+        return denies
 
 
 def _expanded(pattern: str) -> list[str]:

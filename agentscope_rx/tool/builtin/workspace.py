@@ -126,14 +126,18 @@ class Workspace:
             # named as it was asked for: behind a link, too, that is the path to go on with
             above = self.parts(path)
             found = folder.list()
+        denied = self.deny.below(above)
         return [
             Entry(each.name, "/".join([*above, each.name]), each.kind, each.size, each.modified)
             for each in found
-            if self._listed(each.name) and not self.deny.denies([*above, each.name])
+            if self._listed(each.name) and not denied(each.name)
         ]
 
-    def walk(self, path: str = ".") -> Iterator[Entry]:
-        """Every file at or below a path, folder by folder, by name; links are not followed, nor unreadable folders."""
+    def walk(self, path: str = ".", *, stop: Callable[[], bool] | None = None) -> Iterator[Entry]:
+        """Every file at or below a path, folder by folder, by name; links are not followed, nor unreadable folders.
+
+        It ends where `stop`, which is asked before each folder below is read, says so.
+        """
         if self.kind(path) is Kind.FILE:
             parts = self.parts(path)
             yield Entry(parts[-1], "/".join(parts), Kind.FILE)
@@ -144,6 +148,8 @@ class Workspace:
             if entry.kind is Kind.FILE:
                 yield entry
             elif entry.kind is Kind.FOLDER:
+                if stop is not None and stop():
+                    return
                 with suppress(WorkspaceError):
                     waiting += reversed(self.entries(entry.path))
 
