@@ -45,7 +45,7 @@ def _zone_name(asked: str) -> str:
     city = plain.rpartition("/")[2].partition(",")[0]
     if city in cities:
         return cities[city]
-    close = get_close_matches(city, cities, 3)
+    close = get_close_matches(city[:80], cities, 3)
     hint = f" Similar ones: {', '.join(cities[each] for each in close)}." if close else ""
     raise ToolError(f"There is no time zone {asked!r:.80}.{hint} Use a name such as Europe/Paris.")
 

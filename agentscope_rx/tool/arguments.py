@@ -51,6 +51,7 @@ def missing(name: str) -> str:
 
 def unknown(name: str, known: Sequence[str]) -> str:
     """The problem of an argument that the tool does not take."""
+    name = name if len(name) <= MAX_GIVEN else f"{name[: MAX_GIVEN - 3]}..."
     close = get_close_matches(name.rpartition(".")[2], known, 1)
     if close:
         return f"{name}: is not an argument of this tool; did you mean {close[0]!r}?"

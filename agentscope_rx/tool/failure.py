@@ -33,10 +33,11 @@ class ToolTimeoutError(DeadlineError):
 def not_found(call: ToolUseBlock, names: Iterable[str]) -> ToolResultBlock:
     """The result of a call of a tool that does not exist."""
     known = list(names)
-    close = get_close_matches(call.name, known, 3)
+    # a model may make up a name of any length
+    close = get_close_matches(call.name[:MAX_RAW], known, 3)
     others = [each for each in known if each not in close]
     there_are = f"Available tools: {', '.join([*close, *others])}." if known else "No tools are available."
-    return ToolResultBlock.error(call, ToolResultKind.NOT_FOUND, f"There is no tool {call.name!r}. {there_are}")
+    return ToolResultBlock.error(call, ToolResultKind.NOT_FOUND, f"There is no tool {call.name!r:.200}. {there_are}")
 
 
 def not_available(call: ToolUseBlock, groups: Iterable[str], can_activate: bool) -> ToolResultBlock:

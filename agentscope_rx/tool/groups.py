@@ -103,10 +103,10 @@ class ToolGroups:
         found = list(names)
         for name in found:
             if name not in self._groups:
-                close = get_close_matches(str(name), list(self._groups), 1)
+                close = get_close_matches(str(name)[:200], list(self._groups), 1)
                 there_are = f"There are {', '.join(self._groups)}" if self._groups else "There are none yet"
                 hint = f"Did you mean {close[0]!r}?" if close else f"{there_are}; create_tool_group(...) makes one."
-                raise ConfigurationError(f"There is no tool group {name!r}. {hint}")
+                raise ConfigurationError(f"There is no tool group {name!r:.200}. {hint}")
         return found
 
     def _in_order(self, names: Iterable[str]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentscope_rx import Toolkit, ToolUseBlock
 from agentscope_rx.errors import ToolError, WorkspaceError
 from agentscope_rx.tool.builtin import FileTools, Workspace, files
 from agentscope_rx.tool.builtin.edit import MAX_DIFF, changes, replaced
@@ -187,3 +188,18 @@ def test_a_name_in_a_folder_is_denied_as_its_path_is(parts: list[str], patterns:
     deny = DenyList(patterns)
     if deny.denies(parts[:-1]) is None:
         assert (deny.below(parts[:-1])(parts[-1]) is None) == (deny.denies(parts) is None)
+
+
+# --- names that a model makes up --------------------------------------------------------------------------------------
+
+
+def test_a_name_of_any_length_is_told_in_bounded_time_and_words() -> None:
+    def helo_world(text: str) -> str:
+        """Say."""
+        return text
+
+    toolkit = Toolkit([helo_world])
+    long = "helo_world" * (MEGABYTE // 5)
+    assert len(within(lambda: toolkit.call(ToolUseBlock("1", long, {})).run().text)) < 500
+    assert len(within(lambda: toolkit.call(ToolUseBlock("1", "helo_world", {"text": "x", long: 1})).run().text)) < 500
+    assert "did you mean 'text'" in toolkit.call(ToolUseBlock("1", "helo_world", {"txt": 1})).run().text
