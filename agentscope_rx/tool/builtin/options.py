@@ -158,8 +158,8 @@ def _check_program(pattern: str, tokens: tuple[str, ...], listed: tuple[str, ...
         )
     if name in SETTINGS and not set(rest[:1]) & set(SETTINGS[name]):
         raise ConfigurationError(
-            f"options of the rule {pattern!r} cannot be promised: {name} reads further ones from a file in HOME, "
-            f"which is the workspace. Begin the rule with '{name} {SETTINGS[name][0]}'."
+            f"options of the rule {pattern!r} cannot be promised: {name} reads further ones from a file in HOME, which "
+            f"a command may have written. Begin the rule with '{name} {SETTINGS[name][0]}'."
         )
 
 

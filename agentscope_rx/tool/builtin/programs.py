@@ -133,7 +133,7 @@ OPTIONS_FROM_FILES: Mapping[str, frozenset[str]] = {
 }
 """Options whose values hold further options."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {"curl": ("-q", "--disable"), "wget": ("--no-config",)}
-"""The first word without which a program reads options from a file in HOME, which is the workspace."""
+"""The first word without which a program reads options from a file in HOME."""
 
 _VALUES = {
     **dict.fromkeys(("grep", "egrep", "fgrep"), "ABCefm"),
