@@ -255,8 +255,10 @@ def test_dashscope_streams() -> None:
     }
 
 
-def test_dashscope_fetches_what_is_an_address() -> None:
+def test_dashscope_fetches_what_is_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signed address is asked without the key; if it cannot be fetched, that is an error (§8: ignored)."""
+    # the vendor's storage is a public address; here it is on loopback
+    monkeypatch.setattr("agentscope_rx.model.transport.fetch.is_public", lambda address: True)
     places: list[str] = []
 
     def answer(path: str, body: Any) -> Any:
@@ -264,12 +266,12 @@ def test_dashscope_fetches_what_is_an_address() -> None:
 
     with JsonServer(answer) as server:
         places.append(server.url)
-        model = DashScopeTTSModel(stream=False, base_url=server.url, api_key="k")
+        model = DashScopeTTSModel(stream=False, fetch=True, base_url=server.url, api_key="k")
         block = model.synthesize("Hi.").run()
         assert block == AudioBlock(Base64Source.of(b"RIFF", "audio/wav"))
         assert "authorization" not in server.asked[1].headers
         places[0] = "http://127.0.0.1:1"
-        gone = DashScopeTTSModel(stream=False, base_url=server.url, api_key="k", execution_config=ONCE)
+        gone = DashScopeTTSModel(stream=False, fetch=True, base_url=server.url, api_key="k", execution_config=ONCE)
         with pytest.raises(ModelConnectionError):
             gone.synthesize("Hi.").run()
 

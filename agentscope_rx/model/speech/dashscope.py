@@ -3,7 +3,7 @@
 | asked for              | the sound                                                   |
 |------------------------|-------------------------------------------------------------|
 | streamed, the default  | `output.audio.data` of each event: PCM, 24 kHz, 16 bit, mono |
-| `stream=False`         | `output.audio.data`, or what is fetched from its `url`: WAV |
+| `stream=False`         | `output.audio.data`, or what is at its `url`: WAV           |
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from agentscope_rx.model.dashscope.endpoint import Endpoint
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.model.speech.tts_model import TTSModel
 from agentscope_rx.model.transport import HttpRequest, Transport
+from agentscope_rx.model.transport.fetch import fetched
 from agentscope_rx.model.transport.status import answered_error
 from agentscope_rx.model.wire import JsonObject, decode_json, encode_json, malformed, object_in, text_in
 from agentscope_rx.reactive import Flow, from_async_iterable
@@ -28,7 +29,11 @@ _PATH = "/services/aigc/multimodal-generation/generation"
 
 
 class DashScopeTTSModel(TTSModel):
-    """`language` is a name such as "English"; `parameters` go to the wire as they are (sample_rate, volume, ...)."""
+    """`language` is a name such as "English"; `parameters` go to the wire as they are (sample_rate, volume, ...).
+
+    With `stream=False` the vendor answers with an address. `fetch=True` gets the sound from there, from public
+    addresses only, without a proxy, up to 50 MiB. Without it nothing is asked but `base_url`.
+    """
 
     provider = "dashscope"
 
@@ -39,6 +44,7 @@ class DashScopeTTSModel(TTSModel):
         voice: str = "Cherry",
         language: str = "Auto",
         stream: bool = True,
+        fetch: bool = False,
         parameters: JsonObject | None = None,
         api_key: str | None = None,
         base_url: str | None = None,
@@ -52,14 +58,16 @@ class DashScopeTTSModel(TTSModel):
         self.voice = voice
         self.language = language
         self._streams = stream
+        self._fetch = fetch
         self._parameters = dict(parameters or {})
         self._endpoint = Endpoint.of(base_url, api_key, workspace)
         self._transport = transport or Transport()
 
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
-        """One POST, and one GET if the answer is an address.
+        """One POST, and with `fetch` one GET if the answer is an address.
 
-        Signals: the sound in chunks as they come, or whole; a `ModelError`.
+        Signals: the sound in chunks as they come, or whole; a `ModelError`; `ConfigurationError` for an address that is
+        not to be fetched.
         Cancels: the request; the response is closed.
         """
         given = {"text": text, "voice": self.voice, "language_type": self.language}
@@ -98,11 +106,13 @@ class DashScopeTTSModel(TTSModel):
         url = text_in(audio, "url")
         if not url:
             raise ProtocolError("The answer has no sound in it: neither output.audio.data nor output.audio.url.")
-        sound = b""
+        if not self._fetch:
+            raise ConfigurationError(
+                "The answer is not the sound, but an address of it, which is not asked unless you say so: "
+                "DashScopeTTSModel(fetch=True), or stream=True for the sound itself."
+            )
         # signed, and at a storage of its own: the key stays here
-        async with aclosing(self._transport.chunks(HttpRequest(url, b"", method="GET"), accept="audio/*")) as chunks:
-            async for chunk in chunks:
-                sound += chunk
+        sound = await fetched(url, self._transport.config, accept="audio/*")
         return AudioBlock(Base64Source.of(sound, "audio/wav"))
 
 
