@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import Unpack
@@ -33,6 +34,7 @@ from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg, ToolUseBlock
+from agentscope_rx.message.local_file import checked_root
 from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, expand, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.session import Session
@@ -191,23 +193,35 @@ class Agent(ClassHooks, ABC):
         *,
         memory: Memory | None = None,
         persistence: StatePersistence | None = None,
+        file_root: str | PathLike[str] | None = None,
     ) -> Flow[bool]:
         """Put what the session holds under this key in the place of the conversation; pending work can go on from it.
+
+        Local files that its messages name come back locked: they are kept, but not read. Those beneath `file_root` can
+        be read again.
 
         Signals: whether there was anything (if not, nothing is changed); `AgentBusyError` while a call is running,
         `SavedStateError` for what another agent or a newer release has saved, or a `SessionError`.
         Cancels: the reading; the change, once begun, runs to its end.
         """
-        return self._held(load, session, key, memory, persistence)
+        return self._held(load, session, key, memory, persistence, checked_root(file_root))
 
-    def bind(self, session: Session, key: str, *, memory: Memory | None = None) -> Flow[bool]:
+    def bind(
+        self,
+        session: Session,
+        key: str,
+        *,
+        memory: Memory | None = None,
+        file_root: str | PathLike[str] | None = None,
+    ) -> Flow[bool]:
         """Load the conversation, if it is there, and from now on save it at the end of every run, however that ends.
 
         A run whose conversation cannot be saved fails, with the `SessionError`, although memory has the reply.
+        `file_root` as for `load`.
 
         Signals and cancels: as `load`.
         """
-        binding = Binding(session, key)
+        binding = Binding(session, key, checked_root(file_root))
 
         def begin(conversation: Conversation) -> Flow[bool]:
             def bound(found: bool) -> bool:
@@ -227,12 +241,14 @@ class Agent(ClassHooks, ABC):
         key: str,
         memory: Memory | None,
         persistence: StatePersistence | None,
+        file_root: str | None = None,
     ) -> Flow[T]:
         check_kind("session", session, Session, needed=True)
         check_kind("persistence", persistence, StatePersistence)
         where = memory if memory is not None else self.memory
         what = persistence if persistence is not None else self.state_persistence
-        return held(self, where, lambda conversation: act(conversation, self.name, where, what, Binding(session, key)))
+        binding = Binding(session, key, file_root)
+        return held(self, where, lambda conversation: act(conversation, self.name, where, what, binding))
 
     def interrupt(
         self,

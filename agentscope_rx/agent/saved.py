@@ -29,6 +29,8 @@ from agentscope_rx.agent.sub_agent.children import Child, Children
 from agentscope_rx.errors import SavedStateError
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Msg, ToolResultBlock
+from agentscope_rx.message.msg import read_message
+from agentscope_rx.message.source import reading
 from agentscope_rx.reactive import Flow, and_then, concat, concat_map, defer, empty, just, map_flow, shielded
 from agentscope_rx.session import Saved, Session, Unchanging
 
@@ -56,10 +58,14 @@ class StatePersistence:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The place that a conversation is saved to at the end of each of its runs."""
+    """The place that a conversation is saved to at the end of each of its runs.
+
+    `file_root`: the folder whose files the messages in it may name; others come back locked.
+    """
 
     session: Session
     key: str
+    file_root: str | None = None
 
 
 class _Rule(TypedDict):
@@ -200,7 +206,7 @@ def load(
         if not found:
             return just(False)
         key = binding.key
-        state = _read_state(key, name, saved.values.get(STATE)) if persistence.pending else None
+        state = _read_state(key, name, saved.values.get(STATE), files) if persistence.pending else None
         places = _places(state) if state is not None and persistence.memory else []
         missing = [place for place in places if _entry(place) not in saved.lists]
         if missing and places != read:
@@ -209,12 +215,12 @@ def load(
             return both()
         if missing:
             raise SavedStateError(key, f"entry {_entry(missing[0])!r} is missing, which entry {STATE!r} tells of.")
-        lists = {place: _read_messages(key, _entry(place), saved.lists[_entry(place)]) for place in places}
+        lists = {place: _read_messages(key, _entry(place), saved.lists[_entry(place)], files) for place in places}
         put = _restored_state(conversation, state, key, lists)
         if not (persistence.memory and MEMORY in saved.lists):
             put()
             return just(True)
-        own = _read_messages(key, MEMORY, saved.lists[MEMORY])
+        own = _read_messages(key, MEMORY, saved.lists[MEMORY], files)
         replaced = memory.clear().pipe(and_then(lambda: memory.add(own.messages)))
         return shielded(replaced.pipe(map_flow(lambda done: put()))).pipe(and_then(lambda: just(True)))
 
@@ -227,6 +233,8 @@ def load(
         return both()
 
     read: list[str] = []
+    # what is saved may have been written by others: it names files, and opens none
+    files = reading(binding.file_root, lock=True)
     return defer(begin)
 
 
@@ -288,7 +296,7 @@ def _state_of(conversation: Conversation, name: str) -> _State:
     }
 
 
-def _read_state(key: str, name: str, value: object) -> _State | None:
+def _read_state(key: str, name: str, value: object, files: dict[str, object]) -> _State | None:
     if value is None:
         return None
     version = cast("Mapping[str, object]", value).get("version") if isinstance(value, Mapping) else None
@@ -297,7 +305,7 @@ def _read_state(key: str, name: str, value: object) -> _State | None:
             key, f"the state has version {version}, and this release reads up to {VERSION}. Update agentscope-rx."
         )
     try:
-        state = _STATE.validate_python(value)
+        state = _STATE.validate_python(value, context=files)
     except ValidationError as error:
         raise SavedStateError(key, f"entry {STATE!r} is not the state of a conversation: {error}") from error
     _check_agent(key, name, state)
@@ -346,11 +354,11 @@ def _in(place: str, slot: str) -> bool:
     return place == slot or place.startswith(f"{slot}/")
 
 
-def _read_messages(key: str, name: str, items: Sequence[object]) -> _Messages:
+def _read_messages(key: str, name: str, items: Sequence[object], files: dict[str, object]) -> _Messages:
     messages: list[Msg] = []
     for index, item in enumerate(items):
         try:
-            messages.append(Msg.from_dict(cast("Mapping[str, object]", item)))
+            messages.append(read_message(cast("Mapping[str, object]", item), files))
         except ValueError as error:
             raise SavedStateError(key, f"item {index} of entry {name!r}: {error}") from error
     return _Messages(tuple(messages), [Unchanging(item) for item in items])

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from os import PathLike
 from typing import Annotated, ClassVar, Self, TypeVar, cast
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
@@ -17,6 +18,7 @@ from pydantic_core import PydanticSerializationError
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.message.source import reading
 
 _Context = Annotated[RuntimeContext | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
 
@@ -134,8 +136,12 @@ def kinds_of_events() -> tuple[type[Event], ...]:
     return tuple(_KINDS.values())
 
 
-def event_from_dict(data: Mapping[str, object]) -> Event:
-    """The event that `to_dict` wrote; `InvalidInputError` if it is none."""
+def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Event:
+    """The event that `to_dict` wrote; `InvalidInputError` if it is none.
+
+    `FileSource`s in its messages come back locked, because the event may have come over a wire, but for those beneath
+    `file_root`.
+    """
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -144,20 +150,20 @@ def event_from_dict(data: Mapping[str, object]) -> Event:
     del said["type"]
     said["source"] = {k: said.pop(k) for k in ("run_id", "agent", "path") if k in said}
     try:
-        return _adapter(kind).validate_python(said)
+        return _adapter(kind).validate_python(said, context=reading(file_root, lock=True))
     except ValidationError as error:
         raise InvalidInputError(f"This is not a {name} event: {error}") from error
 
 
-def event_from_json(line: str | bytes) -> Event:
-    """The event that `to_json` wrote; `InvalidInputError` if it is none."""
+def event_from_json(line: str | bytes, *, file_root: str | PathLike[str] | None = None) -> Event:
+    """The event that `to_json` wrote; `InvalidInputError` and `file_root` as for `event_from_dict`."""
     try:
         data: object = json.loads(line)
     except ValueError as error:
         raise InvalidInputError(f"This is not a line of JSON: {error}") from error
     if not isinstance(data, dict):
         raise InvalidInputError("An event is a JSON object.")
-    return event_from_dict(cast("dict[str, object]", data))
+    return event_from_dict(cast("dict[str, object]", data), file_root=file_root)
 
 
 _put_source = Event.__dict__["source"].__set__

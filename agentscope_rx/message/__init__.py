@@ -16,7 +16,7 @@ from agentscope_rx.message.block import (
 )
 from agentscope_rx.message.history import History, Joined, closing_results, open_calls, results_first
 from agentscope_rx.message.msg import GenerateReason, Msg, MsgRole
-from agentscope_rx.message.source import Base64Source, FramesSource, Source, URLSource
+from agentscope_rx.message.source import Base64Source, FileSource, FramesSource, Source, URLSource
 from agentscope_rx.message.usage import ChatUsage
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "ChatUsage",
     "ContentBlock",
     "FileBlock",
+    "FileSource",
     "FramesSource",
     "GenerateReason",
     "History",

@@ -225,8 +225,8 @@ def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[Ou
 def _check_source(block: object, source: object) -> None:
     if not isinstance(source, SOURCE_TYPES):
         raise InvalidInputError(
-            f"{type(block).__name__} needs a source, such as URLSource('...') or Base64Source.of_file(...), "
-            f"not {source!r:.80}."
+            f"{type(block).__name__} needs a source, such as URLSource('...'), FileSource(path) or "
+            f"Base64Source.of(...), not {source!r:.80}."
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from os import urandom
+from os import PathLike, urandom
 from time import time_ns
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -17,6 +17,7 @@ from typing_extensions import TypedDict, Unpack
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
 from agentscope_rx.message.block import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.message.frozen import EMPTY, freeze, thaw
+from agentscope_rx.message.source import reading
 from agentscope_rx.message.structured import STRUCTURED, structured_as
 from agentscope_rx.message.usage import ChatUsage
 
@@ -205,7 +206,7 @@ class Msg:
         return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
 
     def to_json(self) -> str:
-        """One JSON object; `Msg.from_json` gives an equal message back.
+        """One JSON object; `Msg.from_json` gives an equal message back, unless it names local files (see there).
 
         `InvalidInputError` if metadata or arguments hold what JSON has no form for.
         """
@@ -222,24 +223,33 @@ class Msg:
             raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, object]) -> Self:
-        """The message that `to_dict` wrote; `InvalidInputError` names what does not fit."""
-        try:
-            # what has been through JSON: no enum, no tuple
-            return _adapter().validate_python(data)  # pyright: ignore[reportReturnType]
-        except ValidationError as error:
-            raise InvalidInputError(f"This is not a message: {error}") from error
+    def from_dict(cls, data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Self:
+        """The message that `to_dict` wrote; `InvalidInputError` names what does not fit.
+
+        A `FileSource` in it is refused, because it may have come over a wire, unless it lies beneath `file_root`.
+        """
+        return read_message(data, reading(file_root))  # pyright: ignore[reportReturnType]
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """The message that `to_json` wrote; `InvalidInputError` names what does not fit."""
+    def from_json(cls, text: str | bytes, *, file_root: str | PathLike[str] | None = None) -> Self:
+        """The message that `to_json` wrote; `InvalidInputError` and `file_root` as for `from_dict`."""
         try:
-            return _adapter().validate_json(text)  # pyright: ignore[reportReturnType]
+            return _adapter().validate_json(text, context=reading(file_root))  # pyright: ignore[reportReturnType]
         except ValidationError as error:
             raise InvalidInputError(f"This is not a message: {error}") from error
 
 
 _FIELDS = tuple(field.name for field in fields(Msg))
+
+
+def read_message(data: Mapping[str, object], context: dict[str, object]) -> Msg:
+    """The message in what was JSON, its local files by the context (see `source.reading`); `InvalidInputError`."""
+    try:
+        # what has been through JSON: no enum, no tuple
+        return _adapter().validate_python(data, context=context)
+    except ValidationError as error:
+        raise InvalidInputError(f"This is not a message: {error}") from error
+
 
 _ADAPTER: list[TypeAdapter[Msg]] = []
 

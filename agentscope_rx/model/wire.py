@@ -8,6 +8,7 @@ from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
 from agentscope_rx.message.frozen import encodable
+from agentscope_rx.message.source import URLSource
 from agentscope_rx.model.growing import MAX_DEPTH, deeper
 
 JsonObject = Mapping[str, object]
@@ -56,6 +57,14 @@ def objects_in(fields: JsonObject, name: str) -> list[JsonObject]:
         if not isinstance(item, Mapping):
             raise malformed(f"{name!r} must be a list of objects", item)
     return cast("list[JsonObject]", items)
+
+
+def address(url: str, found: object) -> URLSource:
+    """The address that a server names; `ProtocolError` for a path, which would be one of this machine."""
+    try:
+        return URLSource(url)
+    except InvalidInputError:
+        raise malformed("media must be at an address such as https: or data:, not in a local file", found) from None
 
 
 def integer(fields: JsonObject, name: str) -> int:

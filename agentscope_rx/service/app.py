@@ -17,6 +17,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from inspect import isawaitable
+from os import PathLike
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -29,6 +30,7 @@ from agentscope_rx.agent import Agent
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
 from agentscope_rx.event import StreamOptions
 from agentscope_rx.message import ApprovalAnswer, Msg
+from agentscope_rx.message.source import reading
 from agentscope_rx.service.failure import MalformedBodyError, answer_error
 from agentscope_rx.service.live_run import OnDisconnect, OnDisconnectChoice
 from agentscope_rx.service.runs import KEEP_SECONDS, Runs
@@ -50,16 +52,21 @@ def create_app(
     heartbeat: float | None = HEARTBEAT_SECONDS,
     retry: float | None = None,
     send_timeout: float | None = SEND_TIMEOUT_SECONDS,
+    file_root: str | PathLike[str] | None = None,
 ) -> Starlette:
     """An ASGI application around one agent, or around those that a factory gives; its runs are `app.state.runs`.
 
     One agent answers one client at a time: the next one gets 409. `options` choose what is shown of a run; the
     rest is as for `Runs.add` and `sse_response`. At shutdown all runs are stopped, and their clean-up is waited for.
+
+    A message that names a local file gets 422, unless the file lies beneath `file_root`, such as a folder of uploads:
+    every client may have each file there sent to the model.
     """
+    files = reading(file_root)
     runs = Runs(keep_seconds=keep_seconds)
 
     async def run(request: Request) -> SSEResponse:
-        asked = await _body(request, _Ask)
+        asked = await _body(request, _Ask, files)
         chosen = await _chosen(agent, request)
         events = chosen.stream(asked.input, options)
         live = runs.add(events, on_disconnect=on_disconnect, capacity=log_capacity, agent=chosen)
@@ -121,7 +128,7 @@ class _Interrupt(BaseModel):
     text: str | None = None
 
 
-async def _body(request: Request, kind: type[M]) -> M:
+async def _body(request: Request, kind: type[M], context: dict[str, object] | None = None) -> M:
     """The request's JSON as one of these; an empty body is an empty object."""
     raw = await request.body()
     try:
@@ -129,7 +136,7 @@ async def _body(request: Request, kind: type[M]) -> M:
     except (ValueError, RecursionError) as error:
         raise MalformedBodyError(f"The body is not JSON: {error}") from error
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(given, context=context)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors())
         raise InvalidInputError(f"The body is not what is expected here: {problems:.1000}") from error

@@ -20,7 +20,16 @@ from typing import Protocol, cast
 from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message import Base64Source, FramesSource, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.message import (
+    Base64Source,
+    FileSource,
+    FramesSource,
+    OutputBlock,
+    Source,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 
 CHARS = 100_000
 """About 25,000 tokens: more than a model makes good use of, and far from what fills its context for good."""
@@ -192,7 +201,14 @@ def weight(block: OutputBlock) -> int:
         return 0
     source = block.source
     sources = source.frames if isinstance(source, FramesSource) else (source,)
-    return sum(len(each.data if isinstance(each, Base64Source) else each.url) for each in sources)
+    return sum(len(_said(each)) for each in sources)
+
+
+def _said(source: Source) -> str:
+    if isinstance(source, Base64Source):
+        return source.data
+    # a file's bytes are bounded where they are read
+    return source.path if isinstance(source, FileSource) else source.url
 
 
 def _head_end(text: str, most: int) -> int:

@@ -219,9 +219,9 @@ def test_usages_add_up():
 
 
 def test_a_video_may_be_its_pictures():
-    frames = FramesSource([URLSource("a.png"), Base64Source("image/png", "AA==")])  # pyright: ignore[reportArgumentType]
+    frames = FramesSource([URLSource("https://x/a.png"), Base64Source("image/png", "AA==")])  # pyright: ignore[reportArgumentType]
     message = Msg.user(VideoBlock(frames, fps=1.0))
-    assert frames.frames == (URLSource("a.png"), Base64Source("image/png", "AA=="))
+    assert frames.frames == (URLSource("https://x/a.png"), Base64Source("image/png", "AA=="))
     assert Msg.from_json(message.to_json()) == message
     for wrong in ((), ("a.png",), (frames,)):
         with pytest.raises(InvalidInputError, match="sources of its pictures"):

@@ -14,7 +14,9 @@ from pydantic import TypeAdapter
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import ContentBlock, Msg, TextBlock, ToolUseBlock
 from agentscope_rx.message.frozen import EMPTY, FrozenDict, FrozenList, encodable, freeze, thaw
-from tests.message.values import blocks, json_values, messages, objects
+from agentscope_rx.message.msg import read_message
+from agentscope_rx.message.source import reading
+from tests.message.values import blocks, json_values, messages, messages_with_files, objects
 
 BLOCK = TypeAdapter[ContentBlock](ContentBlock)
 
@@ -27,6 +29,20 @@ def test_a_message_is_read_as_it_was_written(message: Msg):
     assert Msg.from_json(text.encode()) == message
     assert Msg.from_json(text).to_json() == text
     assert json.loads(text)["id"] == message.id, "one JSON object, readable by anybody"
+
+
+@given(messages_with_files)
+def test_local_files_come_back_as_far_as_they_may(message: Msg):
+    text = message.to_json()
+    with pytest.raises(InvalidInputError, match="file_root"):
+        Msg.from_json(text)
+    rooted = Msg.from_json(text, file_root="/")
+    assert rooted.to_json() == text and Msg.from_json(rooted.to_json(), file_root="/") == rooted
+    locked = read_message(json.loads(text), reading(None, lock=True))
+    assert locked.to_json() == text and read_message(json.loads(locked.to_json()), reading(None, lock=True)) == locked
+    for found in (message, rooted, locked):
+        again = (pickle.loads(pickle.dumps(found)), copy.deepcopy(found))
+        assert all(each == found and each.content[0].source.locked == (found is locked) for each in again)
 
 
 @given(blocks)

@@ -9,6 +9,7 @@ from agentscope_rx.message import (
     Base64Source,
     ChatUsage,
     FileBlock,
+    FileSource,
     FramesSource,
     GenerateReason,
     ImageBlock,
@@ -36,7 +37,8 @@ json_values = st.recursive(
 )
 objects = st.dictionaries(words, json_values, max_size=4)
 
-sources = st.builds(URLSource, ids) | st.builds(Base64Source.of, st.binary(min_size=1, max_size=9), ids)
+urls = st.builds(URLSource, ids.map("https://x/{}".format))
+sources = urls | st.builds(Base64Source.of, st.binary(min_size=1, max_size=9), ids)
 frames = st.builds(FramesSource, st.lists(sources, min_size=1, max_size=3).map(tuple))
 texts = st.builds(TextBlock, words)
 thinkings = st.builds(ThinkingBlock, words, st.none() | words, objects)
@@ -67,4 +69,8 @@ messages = st.builds(
     generate_reason=st.sampled_from(GenerateReason),
     usage=st.none() | usages,
 )
+paths = st.text(st.characters(exclude_characters="\0/", codec="utf-8"), max_size=9).map("/x{}".format)
+local_files = st.builds(FileSource, paths)
+file_blocks = st.builds(FileBlock, local_files) | st.builds(ImageBlock, local_files)
+messages_with_files = st.builds(Msg, words, st.lists(file_blocks, min_size=1, max_size=3), id=ids)
 short_messages = st.builds(Msg, words, words, st.sampled_from(MsgRole), id=ids)

@@ -31,6 +31,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     FileBlock,
+    FileSource,
     ImageBlock,
     Msg,
     TextBlock,
@@ -242,7 +243,7 @@ def test_body_params_are_over_everything() -> None:
         ([ImageBlock(Base64Source("image/tiff", "aGk="))], "convert"),
         ([FileBlock(Base64Source("application/zip", "aGk="))], "PDF or text"),
         ([FileBlock(Base64Source("text/plain", "/w=="))], "UTF-8"),
-        ([ImageBlock(URLSource("cat.png"))], "read_files"),
+        ([ImageBlock(FileSource("cat.png"))], "read_files"),
         ([ImageBlock(URLSource("data:image/png;base64,"))], "no data"),
         ([ToolUseBlock("c", "f")], "cannot hold a tool_use"),
         ([], "nothing to send"),
@@ -312,7 +313,7 @@ def test_in_one_piece(serve: Serve) -> None:
 def test_local_files_are_read(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     server = serve(hello)
-    block = FileBlock(URLSource(str(tmp_path / "a.pdf")))
+    block = FileBlock(FileSource(tmp_path / "a.pdf"))
     asyncio.run(collect(model(server).stream([Msg.user([block])])))
     (part,) = server.asked[0].body["messages"][0]["content"]
     assert (part["title"], part["source"]["media_type"]) == ("a.pdf", "application/pdf")

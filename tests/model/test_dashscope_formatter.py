@@ -12,6 +12,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     FileBlock,
+    FileSource,
     FramesSource,
     ImageBlock,
     Msg,
@@ -233,7 +234,7 @@ def test_uploaded_files_are_resolved_by_the_server() -> None:
     ("message", "why"),
     [
         (Msg.user(FileBlock(Base64Source("application/pdf", "AA=="))), "takes no files.*pages as images"),
-        (Msg.user(ImageBlock(URLSource("/tmp/a.png"))), "was not read before"),
+        (Msg.user(ImageBlock(FileSource("/tmp/a.png"))), "was not read before"),
         (Msg.system([TextBlock("a"), ImageBlock(PNG)]), "system message can hold text only"),
         (Msg("tool", "a", "tool"), "holds tool results only"),
         (Msg.user([CALL]), "user message cannot hold a tool_use block"),

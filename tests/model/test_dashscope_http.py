@@ -24,6 +24,7 @@ from agentscope_rx.errors import (
     ServerError,
 )
 from agentscope_rx.message import (
+    FileSource,
     FramesSource,
     ImageBlock,
     Msg,
@@ -123,8 +124,8 @@ def test_local_files_are_read_and_sent_as_data(serve: Serve, tmp_path: Any) -> N
     server = serve(hello)
     picture = tmp_path / "a.png"
     picture.write_bytes(b"\x89PNG")
-    film = VideoBlock(FramesSource((URLSource(str(picture)), URLSource("https://host/b.png"))), fps=1.0)
-    message = Msg.user([ImageBlock(URLSource(picture.as_uri())), film, TextBlock("what?")])
+    film = VideoBlock(FramesSource((FileSource(picture), URLSource("https://host/b.png"))), fps=1.0)
+    message = Msg.user([ImageBlock(FileSource(picture)), film, TextBlock("what?")])
     asyncio.run(collect(model(server).stream([message])))
     (asked,) = server.asked
     data = "data:image/png;base64,iVBORw=="
@@ -134,7 +135,7 @@ def test_local_files_are_read_and_sent_as_data(serve: Serve, tmp_path: Any) -> N
         {"video": [data, "https://host/b.png"], "fps": 1.0},
         {"text": "what?"},
     ]
-    lost = Msg.user(VideoBlock(FramesSource((URLSource(str(tmp_path / "none.png")),))))
+    lost = Msg.user(VideoBlock(FramesSource((FileSource(tmp_path / "none.png"),))))
     with pytest.raises(InvalidInputError, match=r"none\.png cannot be read"):
         asyncio.run(collect(model(server).stream([lost])))
     assert len(server.asked) == 1

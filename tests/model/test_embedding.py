@@ -22,7 +22,7 @@ from agentscope_rx.errors import (
     RateLimitError,
     ServerError,
 )
-from agentscope_rx.message import Base64Source, FramesSource, ImageBlock, TextBlock, URLSource, VideoBlock
+from agentscope_rx.message import Base64Source, FileSource, FramesSource, ImageBlock, TextBlock, URLSource, VideoBlock
 from agentscope_rx.model.embedding import (
     CachedEmbeddingModel,
     DashScopeEmbeddingModel,
@@ -212,9 +212,7 @@ def test_dashscope_sizes_of_batches_and_what_it_refuses(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"png")
     with JsonServer(dashscope_answer) as server:
         model = made("multimodal-embedding-v1", base_url=server.url)
-        model.embed(
-            [ImageBlock(URLSource(str(tmp_path / "a.png"))), ImageBlock(Base64Source("image/png", "AA=="))]
-        ).run()
+        model.embed([ImageBlock(FileSource(tmp_path / "a.png")), ImageBlock(Base64Source("image/png", "AA=="))]).run()
     sent = [each.body["input"]["contents"] for each in server.asked]
     assert sorted(sent, key=str) == [
         [{"image": "data:image/png;base64,AA=="}],

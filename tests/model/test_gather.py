@@ -246,7 +246,7 @@ pieces = st.one_of(
         st.none() | st.just("tool"),
         st.text(max_size=2),
     ),
-    st.just(ImageBlock(URLSource("x"))),
+    st.just(ImageBlock(URLSource("https://x/"))),
 )
 
 
@@ -289,7 +289,7 @@ def test_pieces_are_what_came():
 
 
 def test_whole_blocks_take_each_others_place():
-    image = [ImageBlock(URLSource(url)) for url in "ab"]
+    image = [ImageBlock(URLSource(f"https://x/{url}")) for url in "ab"]
     block = growing(image[0])
     assert [block.add(each) for each in image] == [1, 2]
     assert (block.upto(1), block.upto(2), block.upto(None)) == (image[0], image[1], image[1])

@@ -28,12 +28,12 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     FileBlock,
+    FileSource,
     ImageBlock,
     Msg,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    URLSource,
 )
 from agentscope_rx.model import ChatResponse, ExecutionConfig, GeminiChatModel, GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.model.gemini.endpoint import Endpoint
@@ -192,7 +192,7 @@ def test_body_params_are_united_with_the_config() -> None:
 @pytest.mark.parametrize(
     ("blocks", "why"),
     [
-        ([ImageBlock(URLSource("cat.png"))], "read_files"),
+        ([ImageBlock(FileSource("cat.png"))], "read_files"),
         ([ToolUseBlock("c", "f")], "cannot hold"),
         ([], "nothing to send"),
     ],
@@ -247,7 +247,7 @@ def test_streamed_whole_and_as_a_list(serve: Serve) -> None:
 def test_local_files_are_read(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     server = serve(hello)
-    asyncio.run(collect(model(server).stream([Msg.user([FileBlock(URLSource(str(tmp_path / "a.pdf")))])])))
+    asyncio.run(collect(model(server).stream([Msg.user([FileBlock(FileSource(tmp_path / "a.pdf"))])])))
     name, part = server.asked[0].body["contents"][0]["parts"]
     assert name == {"text": "File a.pdf:"}
     assert part["inlineData"]["mimeType"] == "application/pdf"

@@ -12,6 +12,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     FileBlock,
+    FileSource,
     FramesSource,
     ImageBlock,
     Msg,
@@ -117,7 +118,7 @@ def test_the_pictures_of_a_result_follow_in_a_user_message() -> None:
     ("block", "why"),
     [
         (ImageBlock(URLSource("https://host/a.png")), "Fetch it"),
-        (ImageBlock(URLSource("/tmp/a.png")), "was not read before"),
+        (ImageBlock(FileSource("/tmp/a.png")), "was not read before"),
         (AudioBlock(PNG), "no audio. Give its transcript"),
         (VideoBlock(FramesSource((PNG,))), "no video. Send some of its frames as ImageBlocks"),
         (FileBlock(PNG), "no file. Give its text"),

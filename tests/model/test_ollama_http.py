@@ -20,7 +20,7 @@ from agentscope_rx.errors import (
     NotFoundError,
     ServerError,
 )
-from agentscope_rx.message import ImageBlock, Msg, TextBlock, ThinkingBlock, URLSource
+from agentscope_rx.message import FileSource, ImageBlock, Msg, TextBlock, ThinkingBlock
 from agentscope_rx.model import ChatResponse, ExecutionConfig, FinishReason, OllamaChatModel
 
 Serve = Callable[..., Any]
@@ -98,7 +98,7 @@ def test_a_local_picture_is_read_and_sent(serve: Serve, tmp_path: Any) -> None:
     server = serve(hello)
     picture = tmp_path / "a.png"
     picture.write_bytes(b"\x89PNG")
-    asyncio.run(collect(model(server).stream([Msg.user([ImageBlock(URLSource(str(picture))), TextBlock("what?")])])))
+    asyncio.run(collect(model(server).stream([Msg.user([ImageBlock(FileSource(picture)), TextBlock("what?")])])))
     assert server.asked[0].body["messages"] == [{"role": "user", "content": "what?", "images": ["iVBORw=="]}]
 
 

@@ -14,6 +14,7 @@ from agentscope_rx.message import (
     AudioBlock,
     Base64Source,
     FileBlock,
+    FileSource,
     ImageBlock,
     Msg,
     TextBlock,
@@ -24,7 +25,7 @@ from agentscope_rx.message import (
     URLSource,
     VideoBlock,
 )
-from agentscope_rx.model.media import has_files, local_path, read_files
+from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.openai.choice import format_tool
 from agentscope_rx.model.openai.formatter import NO_RESULT, encode_json, format_messages
 from agentscope_rx.model.openai.profile import Profile
@@ -236,7 +237,7 @@ def test_a_gateways_signature_goes_back_to_it_and_not_to_openai(profile: Profile
 def test_files_are_sent_as_data_with_their_names(tmp_path) -> None:
     path = tmp_path / "lease.pdf"
     path.write_bytes(b"%PDF")
-    (wire,) = format_messages(read_files([Msg.user([TextBlock("read"), FileBlock(URLSource(str(path)))])]), OPENAI)
+    (wire,) = format_messages(read_files([Msg.user([TextBlock("read"), FileBlock(FileSource(path))])]), OPENAI)
     assert wire["content"] == [
         {"type": "text", "text": "read"},
         {"type": "file", "file": {"filename": "lease.pdf", "file_data": "data:application/pdf;base64,JVBERg=="}},
@@ -261,7 +262,7 @@ def test_video_goes_to_compatible_servers_only() -> None:
         (Msg.user(CALL), "user message cannot hold a tool_use"),
         (Msg.system([ImageBlock(PNG)]), "text only"),
         (Msg("tool", [TextBlock("a")], "tool"), "tool results only"),
-        (Msg.user(ImageBlock(URLSource("./a.png"))), "not read"),
+        (Msg.user(ImageBlock(FileSource("./a.png"))), "not read"),
         (Msg.assistant(ToolUseBlock("c", "f", {"x": object()})), "cannot be sent as JSON"),
         (Msg.assistant(ToolUseBlock("c", "f", {"x": float("nan")})), "cannot be sent as JSON"),
     ],
@@ -274,30 +275,14 @@ def test_what_cannot_be_said_is_an_error_that_tells_why(message: Msg, said: str)
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("url", "path"),
-    [
-        ("/a/b.png", "/a/b.png"),
-        ("b.png", "b.png"),
-        ("file:///a/b%20c.png", "/a/b c.png"),
-        ("C:\\a\\b.png", "C:\\a\\b.png"),
-        ("https://x/b.png", None),
-        ("data:image/png;base64,AA==", None),
-        ("oss://bucket/b.png", None),
-    ],
-)
-def test_what_is_a_file(url: str, path: str | None) -> None:
-    assert local_path(URLSource(url)) == (Path(path) if path else None)
-
-
 def test_files_are_read_wherever_they_stand(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(b"jpg")
     (tmp_path / "b.unknown").write_bytes(b"wav")
-    picture = ImageBlock(URLSource(str(tmp_path / "a.jpg")))
+    picture = ImageBlock(FileSource(tmp_path / "a.jpg"))
     messages = [
         Msg.user("no file"),
         Msg.user([TextBlock("a"), picture]),
-        Msg.tool(result(TextBlock("b"), AudioBlock(URLSource((tmp_path / "b.unknown").as_uri())))),
+        Msg.tool(result(TextBlock("b"), AudioBlock(FileSource(tmp_path / "b.unknown")))),
     ]
     assert [has_files([message]) for message in messages] == [False, True, True]
     first, second, third = read_files(messages)
@@ -310,11 +295,11 @@ def test_files_are_read_wherever_they_stand(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInputError, match=r"lost\.png cannot be read"):
-        read_files([Msg.user(ImageBlock(URLSource(str(tmp_path / "lost.png"))))])
+        read_files([Msg.user(ImageBlock(FileSource(tmp_path / "lost.png")))])
     monkeypatch.setattr("agentscope_rx.model.media.MAX_FILE_BYTES", 2)
     (tmp_path / "big.png").write_bytes(b"big")
-    with pytest.raises(InvalidInputError, match=r"big\.png has 3 bytes"):
-        read_files([Msg.user(ImageBlock(URLSource(str(tmp_path / "big.png"))))])
+    with pytest.raises(InvalidInputError, match=r"big\.png has 3 bytes; at most 2"):
+        read_files([Msg.user(ImageBlock(FileSource(tmp_path / "big.png")))])
 
 
 # --- options and tools -----------------------------------------------------------------------------------------------

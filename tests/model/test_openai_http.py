@@ -26,7 +26,7 @@ from agentscope_rx.errors import (
     RateLimitError,
     ServerError,
 )
-from agentscope_rx.message import ImageBlock, Msg, TextBlock, URLSource
+from agentscope_rx.message import FileSource, ImageBlock, Msg, TextBlock
 from agentscope_rx.model import ChatResponse, ExecutionConfig, FinishReason, GenerateOptions, OpenAIChatModel
 from agentscope_rx.model.transport import HttpRequest, Transport, http
 
@@ -111,7 +111,7 @@ def test_a_local_file_is_read_and_sent_as_data(serve: Serve, tmp_path: Any) -> N
     server = serve(hello)
     picture = tmp_path / "a.png"
     picture.write_bytes(b"\x89PNG")
-    blocks = [ImageBlock(URLSource(str(picture))), ImageBlock(URLSource(picture.as_uri()))]
+    blocks = [ImageBlock(FileSource(picture)), ImageBlock(FileSource(picture))]
     asyncio.run(collect(model(server).stream([Msg.user(blocks)])))
     parts = server.asked[0].body["messages"][0]["content"]
     assert [part["image_url"]["url"] for part in parts] == ["data:image/png;base64,iVBORw=="] * 2
@@ -119,7 +119,7 @@ def test_a_local_file_is_read_and_sent_as_data(serve: Serve, tmp_path: Any) -> N
 
 def test_nothing_is_sent_if_a_file_is_missing(serve: Serve, tmp_path: Any) -> None:
     server = serve(hello)
-    lost = Msg.user(ImageBlock(URLSource(str(tmp_path / "none.png"))))
+    lost = Msg.user(ImageBlock(FileSource(tmp_path / "none.png")))
     with pytest.raises(ValueError, match=r"none\.png cannot be read"):
         asyncio.run(collect(model(server).stream([lost])))
     assert server.asked == []

@@ -30,7 +30,7 @@ STEPS = [
     ThinkingBlock("hm", "sig"),
     ToolUseDelta(0, "a", "tool", "{}"),
     call("tool", x=1),
-    ImageBlock(URLSource("x")),
+    ImageBlock(URLSource("https://x/")),
     ChatResponse(usage=ChatUsage(1, 2), finish_reason=FinishReason.STOP),
 ]
 

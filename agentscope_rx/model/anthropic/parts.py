@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, FramesSource, ImageBlock, Source, VideoBlock
-from agentscope_rx.model.media import MediaBlock, data_source, local_path
+from agentscope_rx.model.media import MediaBlock, address_of, data_source
 
 WirePart = dict[str, object]
 
@@ -68,6 +68,4 @@ def _document(source: Source) -> WirePart:
 
 def _url(source: Source) -> WirePart:
     assert not isinstance(source, Base64Source)
-    if local_path(source) is not None:
-        raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
-    return {"type": "url", "url": source.url}
+    return {"type": "url", "url": address_of(source)}

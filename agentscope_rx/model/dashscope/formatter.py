@@ -39,7 +39,7 @@ from agentscope_rx.message import (
     VideoBlock,
 )
 from agentscope_rx.model.dashscope.endpoint import Kind
-from agentscope_rx.model.media import MediaBlock, local_path, sources_of
+from agentscope_rx.model.media import MediaBlock, address_of, sources_of
 from agentscope_rx.model.turns import Said, Turn
 from agentscope_rx.model.wire import encode_json
 
@@ -127,9 +127,7 @@ def _video(source: Source | FramesSource) -> object:
 def _address(source: Source) -> str:
     if isinstance(source, Base64Source):
         return f"data:{source.media_type};base64,{source.data}"
-    if local_path(source) is not None:
-        raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
-    return source.url
+    return address_of(source)
 
 
 def _call(block: ToolUseBlock) -> WireMessage:

@@ -11,14 +11,24 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError
-from agentscope_rx.message import AudioBlock, ChatUsage, ImageBlock, TextBlock, ThinkingBlock, URLSource
+from agentscope_rx.message import AudioBlock, ChatUsage, ImageBlock, TextBlock, ThinkingBlock
 from agentscope_rx.model.dashscope.snapshots import Snapshots
 from agentscope_rx.model.http_model import Clock
 from agentscope_rx.model.openai.calls import Calls
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport import ServerEvent
 from agentscope_rx.model.transport.status import answered_error
-from agentscope_rx.model.wire import JsonObject, Pieces, decode_json, integer, malformed, object_in, objects_in, text_in
+from agentscope_rx.model.wire import (
+    JsonObject,
+    Pieces,
+    address,
+    decode_json,
+    integer,
+    malformed,
+    object_in,
+    objects_in,
+    text_in,
+)
 
 DONE = "[DONE]"
 
@@ -185,11 +195,11 @@ def _cache_written(fields: JsonObject) -> dict[str, object]:
 def _media(fields: JsonObject) -> Iterable[ChunkBlock]:
     image = fields.get("image")
     if isinstance(image, str) and image:
-        yield ImageBlock(URLSource(image))
+        yield ImageBlock(address(image, fields))
     audio = fields.get("audio")
-    address = text_in(cast("JsonObject", audio), "url") if isinstance(audio, Mapping) else audio
-    if isinstance(address, str) and address:
-        yield AudioBlock(URLSource(address))
+    url = text_in(cast("JsonObject", audio), "url") if isinstance(audio, Mapping) else audio
+    if isinstance(url, str) and url:
+        yield AudioBlock(address(url, fields))
 
 
 def _words(text: str) -> tuple[TextBlock, ...]:

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.message import Base64Source, FramesSource, ImageBlock, TextBlock, URLSource, VideoBlock
+from agentscope_rx.message import Base64Source, FramesSource, ImageBlock, TextBlock, VideoBlock
 from agentscope_rx.model.address import url_with
 from agentscope_rx.model.dashscope.endpoint import Endpoint
 from agentscope_rx.model.embedding.embedding_model import EmbeddingInput, Embeddings, text_of
 from agentscope_rx.model.embedding.http import HttpEmbeddingModel, vectors_in
+from agentscope_rx.model.media import address_of
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.model.transport import HttpRequest, Transport
 from agentscope_rx.model.wire import JsonObject, encode_json, integer, object_in, objects_in
@@ -107,7 +108,8 @@ def _address(block: ImageBlock | VideoBlock) -> str:
     source = block.source
     if isinstance(source, Base64Source):
         return f"data:{source.media_type};base64,{source.data}"
-    if isinstance(source, URLSource):
-        return source.url
-    assert isinstance(source, FramesSource)
-    raise InvalidInputError("A video as frames cannot be embedded: give its address or its data, or embed the frames.")
+    if isinstance(source, FramesSource):
+        raise InvalidInputError(
+            "A video as frames cannot be embedded: give its address or its data, or embed the frames."
+        )
+    return address_of(source)

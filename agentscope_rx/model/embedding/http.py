@@ -56,7 +56,7 @@ class HttpEmbeddingModel(EmbeddingModel):
 
         files = [_message(each) for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
         if has_files(files):
-            answer = on_worker(lambda: [_with_file(each) for each in batch]).pipe(concat_map(ask))
+            answer = on_worker(lambda: _with_files(batch)).pipe(concat_map(ask))
         else:
             answer = defer(lambda: ask(batch))
         return answer.pipe(catch(self._named))
@@ -93,7 +93,11 @@ def _message(block: ImageBlock | VideoBlock) -> Msg:
     return Msg.user(block)
 
 
-def _with_file(each: EmbeddingInput) -> EmbeddingInput:
-    if not isinstance(each, (ImageBlock, VideoBlock)):
-        return each
-    return cast("EmbeddingInput", read_files([_message(each)])[0].content[0])
+def _with_files(batch: Sequence[EmbeddingInput]) -> list[EmbeddingInput]:
+    """The batch with its files read: together, as they are of one request."""
+    media = [each for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
+    read = iter(read_files([_message(each) for each in media]))
+    return [
+        cast("EmbeddingInput", next(read).content[0]) if isinstance(each, (ImageBlock, VideoBlock)) else each
+        for each in batch
+    ]

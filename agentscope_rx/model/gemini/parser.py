@@ -31,7 +31,6 @@ from agentscope_rx.message import (
     TextBlock,
     VideoBlock,
 )
-from agentscope_rx.message import URLSource as Url
 from agentscope_rx.model.gemini.formatter import NO_ID
 from agentscope_rx.model.gemini.thinking import (
     SIGNATURE,
@@ -49,6 +48,7 @@ from agentscope_rx.model.transport.status import answered_error
 from agentscope_rx.model.wire import (
     JsonObject,
     Pieces,
+    address,
     decode_json,
     integer,
     malformed,
@@ -268,7 +268,7 @@ def _media(data: JsonObject) -> ChunkBlock | None:
     url, encoded = name_in(data, "fileUri"), proof_in(data, "data")
     if not (url or encoded):
         return None
-    source: Source = Base64Source(kind or "application/octet-stream", encoded) if encoded else Url(url or "")
+    source: Source = Base64Source(kind or "application/octet-stream", encoded) if encoded else address(url or "", data)
     match kind.partition("/")[0]:
         case "image":
             return ImageBlock(source)

@@ -15,9 +15,8 @@ import mimetypes
 from typing import cast
 from urllib.parse import urlsplit
 
-from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import Base64Source, FileBlock, FramesSource, Source, VideoBlock
-from agentscope_rx.model.media import MediaBlock, data_source, local_path, sources_of
+from agentscope_rx.model.media import MediaBlock, address_of, data_source, sources_of
 
 WirePart = dict[str, object]
 
@@ -44,10 +43,9 @@ def _media(source: Source) -> WirePart:
     source = data_source(source)
     if isinstance(source, Base64Source):
         return {"inlineData": {"mimeType": source.media_type, "data": source.data}}
-    if local_path(source) is not None:
-        raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
-    media_type = mimetypes.guess_type(urlsplit(source.url).path)[0]
-    file = {"fileUri": source.url}
+    url = address_of(source)
+    media_type = mimetypes.guess_type(urlsplit(url).path)[0]
+    file = {"fileUri": url}
     return {"fileData": {**file, "mimeType": media_type} if media_type else file}
 
 

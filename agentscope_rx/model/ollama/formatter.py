@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import Base64Source, ImageBlock, Source, ToolUseBlock
-from agentscope_rx.model.media import MediaBlock, data_source, local_path
+from agentscope_rx.model.media import MediaBlock, address_of, data_source
 from agentscope_rx.model.turns import Turn
 
 WireMessage = dict[str, object]
@@ -62,9 +62,7 @@ def _data(source: Source) -> str:
     source = data_source(source)
     if isinstance(source, Base64Source):
         return source.data
-    if local_path(source) is not None:
-        raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
     raise InvalidInputError(
-        f"Ollama takes pictures as data, not as addresses ({source.url[:80]}). Fetch it, and use "
+        f"Ollama takes pictures as data, not as addresses ({address_of(source)[:80]}). Fetch it, and use "
         "Base64Source.of(data, 'image/png') or a local file."
     )

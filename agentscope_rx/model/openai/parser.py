@@ -21,13 +21,12 @@ from typing import cast
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, OverloadedError, ServerError
 from agentscope_rx.message import ChatUsage, ImageBlock, TextBlock
 from agentscope_rx.message.frozen import EMPTY, freeze
-from agentscope_rx.message.source import URLSource
 from agentscope_rx.model.openai.calls import Calls
 from agentscope_rx.model.openai.plain import plain_text
 from agentscope_rx.model.openai.reasoning import Reasoning
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport.status import answered_error
-from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in
+from agentscope_rx.model.wire import JsonObject, Pieces, address, integer, malformed, object_in, objects_in, text_in
 
 _REASONS = {
     "stop": FinishReason.STOP,
@@ -159,7 +158,7 @@ class ChunkParser:
             url = text_in(object_in(image, "image_url") or {}, "url")
             if not url:
                 raise malformed("an image must have an image_url with a url", image)
-            rest.append(ImageBlock(URLSource(url)))
+            rest.append(ImageBlock(address(url, image)))
         rest += self._calls.feed(delta)
         if rest:
             blocks += self._reasoning.close()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, FramesSource, ImageBlock, Source, VideoBlock
-from agentscope_rx.model.media import MediaBlock, local_path
+from agentscope_rx.model.media import MediaBlock, address_of
 from agentscope_rx.model.openai.profile import Profile
 
 Part = dict[str, object]
@@ -46,9 +46,7 @@ def url_of(source: Source) -> str:
     """A web address or a `data:` URL."""
     if isinstance(source, Base64Source):
         return f"data:{source.media_type};base64,{source.data}"
-    if local_path(source) is not None:
-        raise InvalidInputError(f"The file {source.url} was not read before it was formatted; see read_files().")
-    return source.url
+    return address_of(source)
 
 
 def data_of(source: Source, kind: str, example: str) -> str:
@@ -116,5 +114,5 @@ def _audio(source: Source, profile: Profile) -> object:
 def _media_type(source: Source) -> str:
     if isinstance(source, Base64Source):
         return source.media_type.partition(";")[0].strip().lower()
-    end = source.url.partition("?")[0].rpartition(".")[2].lower()
+    end = address_of(source).partition("?")[0].rpartition(".")[2].lower()
     return {"wav": "audio/wav", "mp3": "audio/mpeg"}.get(end, "")

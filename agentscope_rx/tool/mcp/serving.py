@@ -5,7 +5,7 @@
 | the tools that are available              | `tools/list`, in the toolkit's order                                 |
 | a chunk of a call                         | a progress notification, if it asked for them                        |
 | text, image, audio; video, file           | the same; an embedded resource, a video of frames as images          |
-| media by URL                              | a link to the resource                                               |
+| media by URL; in a local file             | a link to the resource; its bytes                                    |
 | a result that is an error, or waits       | `isError`, with the text                                             |
 | a call that needs approval                | is asked for it, if it can be; else `isError`                        |
 | cancellation, or the connection's end     | the call is disposed                                                 |
@@ -40,20 +40,23 @@ from mcp_types import Tool as Listed
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import ApprovalError
+from agentscope_rx.errors import ApprovalError, InvalidInputError
 from agentscope_rx.message import (
+    Base64Source,
     FileBlock,
     FramesSource,
+    Msg,
     OutputBlock,
     Source,
     TextBlock,
     ToolResultBlock,
     ToolResultKind,
     ToolUseBlock,
-    URLSource,
 )
 from agentscope_rx.message.frozen import thaw
+from agentscope_rx.model.media import address_of, has_files, read_files
 from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.reactive import on_worker
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.event import ToolChunk
 from agentscope_rx.tool.mcp.tool import McpAnnotations
@@ -128,7 +131,7 @@ class _Served:
         async with self._toolkit.call(call, context=own) as events:
             async for event in events:
                 if isinstance(event, ToolResultBlock):
-                    return _result(event)
+                    return await _with_files(event)
                 if isinstance(event, ToolChunk):
                     done += 1
                     text = "\n".join(block.text for block in event.output if isinstance(block, TextBlock))
@@ -165,6 +168,17 @@ async def _approval(
     return _error(f"The call of tool {call.name!r} was not approved and has not run.")
 
 
+async def _with_files(result: ToolResultBlock) -> CallToolResult:
+    """The answer of a result; its local files are read, as their paths mean nothing to a client."""
+    message = Msg.tool(result)
+    if has_files((message,)):
+        try:
+            (message,) = await on_worker(lambda: read_files((message,)))
+        except InvalidInputError as error:
+            return _error(str(error))
+    return _result(message.tool_results[0])
+
+
 def _result(result: ToolResultBlock) -> CallToolResult:
     content = [each for block in result.output for each in _contents(block)]
     structured = result.metadata.get("structured")
@@ -193,8 +207,8 @@ def _contents(block: OutputBlock) -> list[ContentBlock]:
 
 
 def _media(source: Source, kind: str, name: str) -> ContentBlock:
-    if isinstance(source, URLSource):
-        return ResourceLink(name=name, uri=source.url)
+    if not isinstance(source, Base64Source):
+        return ResourceLink(name=name, uri=address_of(source))
     if kind == "image":
         return ImageContent(data=source.data, mime_type=source.media_type)
     if kind == "audio":
