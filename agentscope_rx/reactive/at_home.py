@@ -113,6 +113,7 @@ class _Far(Link, Generic[T]):
         if self.disposed:
             self._end()
         else:
+            self.home.work.on_abort = self._aborted
             self.home.context.copy().run(attach, source, self, self.home)
 
     def on_next(self, value: T) -> None:
@@ -129,6 +130,10 @@ class _Far(Link, Generic[T]):
         self._scope.call_from_thread(self._near.on_completed)
         self._end()
 
+    def _aborted(self, error: BaseException) -> None:
+        # the subscriber's run ends with it, and disposes this end
+        self._scope.call_from_thread(self._scope.abort, error)
+
     def dispose(self) -> None:
         if not self.disposed:
             attached = self._upstream is not None
@@ -137,4 +142,5 @@ class _Far(Link, Generic[T]):
                 self._end()
 
     def _end(self) -> None:
+        self.home.work.on_abort = None
         self.home.work.when_idle(lambda: self._scope.call_from_thread(self._near.gone))

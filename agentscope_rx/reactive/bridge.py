@@ -142,6 +142,10 @@ class _Last(Generic[T]):
         if not self._future.done():
             self._future.set_exception(raisable(error))
 
+    def on_abort(self, error: BaseException) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)
+
     def on_completed(self) -> None:
         if self._future.done():
             return
@@ -156,7 +160,7 @@ async def last_value(source: Flow[T]) -> T:
     scope = Scope.here()
     future: asyncio.Future[T] = scope.loop.create_future()
     last = _Last(future)
-    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed)
+    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
     subscription.start(source)
     try:
         return await future
@@ -178,7 +182,7 @@ def run_flow(source: Flow[T]) -> T:
     last = _Last(future)
     scope = Scope.here()
     assert scope.loop is library_loop()
-    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed)
+    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
     try:
         # inside: Ctrl-C may come at once
         subscription.start(source)

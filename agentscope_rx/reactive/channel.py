@@ -125,7 +125,7 @@ class Channel(Generic[T]):
         self._resumes_at = buffering.resumes_at
         self._items: deque[T] = deque()
         self._ended = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._received = self._delivered = self._dropped = self._merged = 0
         self.scope = Scope.here()
@@ -136,7 +136,7 @@ class Channel(Generic[T]):
     def open(self, source: abc.ObservableBase[T]) -> None:
         """Subscribe; once."""
         on_next = self._next if self._buffering.coalesce is None else self._next_or_merge
-        self._subscription = Subscription(self.scope, on_next, self._fail, self._complete)
+        self._subscription = Subscription(self.scope, on_next, self._fail, self._complete, self._abort)
         self._subscription.start(source)
 
     async def pull(self) -> T:
@@ -240,6 +240,10 @@ class Channel(Generic[T]):
 
     def _fail(self, error: Exception) -> None:
         self._error = raisable(error)
+        self._complete()
+
+    def _abort(self, error: BaseException) -> None:
+        self._error = error
         self._complete()
 
     def _complete(self) -> None:

@@ -6,6 +6,7 @@ A generator is advanced one item at a time, only while there is demand, and clos
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from typing import Generic, TypeVar, cast
@@ -13,6 +14,7 @@ from typing import Generic, TypeVar, cast
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.runtime import RunAbortedError
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.workers import WORKERS, Job
 
@@ -92,11 +94,23 @@ class _Blocking(Generic[T]):
         if self.disposed:
             return
         if error is not None:
-            self._sink.on_error(_as_exception(error))
+            self._failed(error)
             return
         self._sink.on_next(cast("T", value))
         if not self.disposed:
             self._sink.on_completed()
+
+    def _failed(self, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self._sink.on_error(error)
+        elif isinstance(error, (asyncio.CancelledError, GeneratorExit)):
+            # on a thread they mean nothing: no task is cancelled, no generator closed
+            self._sink.on_error(RuntimeError(f"A worker's call raised {error!r}"))
+        else:
+            self._scope.abort(error)
+            if not self.disposed:
+                # shielded from disposal: the shield is told that nothing comes any more
+                self._sink.on_error(RunAbortedError(f"The run was ended by {error!r}."))
 
     def dispose(self) -> None:
         if not self.disposed:
@@ -136,7 +150,7 @@ class _BlockingItems(_Blocking[T]):
             return
         if error is not None:
             self._iterator = None
-            self._sink.on_error(_as_exception(error))
+            self._failed(error)
             return
         if value is _END:
             self._iterator = None
@@ -185,8 +199,3 @@ class _BlockingItems(_Blocking[T]):
                 cast("Generator[T, None, object]", self._iterator).close()
             except BaseException as error:
                 report_dropped(error, "closing a generator")
-
-
-def _as_exception(error: BaseException) -> Exception:
-    # SystemExit and the like must not pass for the end of the thread's run, nor stop the loop
-    return error if isinstance(error, Exception) else RuntimeError(f"A worker's call raised {error!r}")

@@ -24,6 +24,7 @@ from reactivex import abc
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.runtime import SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.signal import Signal
 from agentscope_rx.reactive.subscription import Subscription, raisable
@@ -94,7 +95,7 @@ class ReplayLog(Generic[T]):
 
     def open(self, source: abc.ObservableBase[T]) -> None:
         """Subscribe; once."""
-        self._subscription = Subscription(self.scope, self._next, self._fail, self._complete)
+        self._subscription = Subscription(self.scope, self._next, self._fail, self._complete, self._abort)
         self._subscription.start(source)
 
     def read(self, start: int = 0) -> LogReader[T]:
@@ -171,6 +172,12 @@ class ReplayLog(Generic[T]):
         self._error = raisable(error)
         self._report_unheard()
         self._complete()
+
+    def _abort(self, error: BaseException) -> None:
+        # read by others than who began the run: `sys.exit()` of one run does not end their tasks, nor the loop
+        failure = SourceCancelledError(f"The run was ended by {error!r}.")
+        failure.__cause__ = error
+        self._fail(failure)
 
     def _complete(self) -> None:
         self.ended.fire()

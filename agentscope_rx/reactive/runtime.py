@@ -34,6 +34,10 @@ class SourceCancelledError(AgentScopeError):
     """A source was cancelled by someone else than its subscriber, such as a loop that shuts down."""
 
 
+class RunAbortedError(SourceCancelledError):
+    """The run was ended by an exception that is no `Exception`, which its subscriber gets; see `Scope.abort`."""
+
+
 class LiveRun(Protocol):
     """A run as its loop knows it."""
 

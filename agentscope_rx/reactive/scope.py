@@ -21,7 +21,7 @@ from reactivex.scheduler.periodicscheduler import PeriodicScheduler
 
 from agentscope_rx.reactive.demand import Demand
 from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.runtime import library_loop, running_loop
+from agentscope_rx.reactive.runtime import is_library_loop, library_loop, running_loop
 from agentscope_rx.reactive.work import Work
 
 TState = TypeVar("TState")
@@ -91,20 +91,44 @@ class Scope(PeriodicScheduler):
             error = task.exception()
             if error is not None:
                 report_dropped(error, "a source")
-        self.work.end()
+        self.guarded(self.work.end)
+
+    def abort(self, error: BaseException) -> None:
+        """End the run for an exception that is no `Exception` (`SystemExit`, `KeyboardInterrupt`, ...).
+
+        asyncio would stop the loop for it, and with the library's loop all other runs. So the run is disposed, and its
+        subscriber gets the exception as it is, once clean-up has ended. With no subscriber left it goes to the
+        dropped-error hook on the library's loop, and out of the loop on any other.
+        """
+        on_abort = self.work.outermost().on_abort
+        if on_abort is not None:
+            on_abort(error)
+        elif is_library_loop(self.loop):
+            report_dropped(error, "a run that nothing is subscribed to")
+        else:
+            raise error
+
+    def guarded(self, call: Callable[..., object], *args: object) -> None:
+        """Call from the loop itself: what is raised that is no `Exception` ends the run, and not the loop."""
+        try:
+            call(*args)
+        except Exception:
+            raise
+        except BaseException as error:
+            self.abort(error)
 
     def call_later(self, delay: float, call: Callable[[], object]) -> asyncio.TimerHandle:
         """Call after `delay` seconds of the loop's clock, in a fresh copy of the context."""
-        return self.loop.call_later(delay, call, context=self.context.copy())
+        return self.loop.call_later(delay, self.guarded, call, context=self.context.copy())
 
     def call_soon(self, call: Callable[[], object]) -> asyncio.Handle:
         """Call in the loop's next turn, in a fresh copy of the context and not in that of whoever asks for it."""
-        return self.loop.call_soon(call, context=self.context.copy())
+        return self.loop.call_soon(self.guarded, call, context=self.context.copy())
 
     def call_from_thread(self, call: Callable[..., object], *args: object) -> None:
         """Hop to the loop's thread, and to a fresh copy of the context; dropped if the loop has closed."""
         try:
-            self.loop.call_soon_threadsafe(call, *args, context=self.context.copy())
+            self.loop.call_soon_threadsafe(self.guarded, call, *args, context=self.context.copy())
         except RuntimeError:
             if not self.loop.is_closed():
                 raise

@@ -14,6 +14,7 @@ from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Deferred, Immediate, reduced
 from agentscope_rx.reactive.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.runtime import RunAbortedError
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -54,10 +55,10 @@ class _Shield(Generic[T]):
 
     def on_error(self, error: Exception) -> None:
         self._scope.work.end()
-        if self.left:
-            report_dropped(error, "a write that outlived its run")
-        else:
+        if not self.left:
             self._sink.on_error(error)
+        elif not isinstance(error, RunAbortedError):
+            report_dropped(error, "a write that outlived its run")
 
     def on_completed(self) -> None:
         self._scope.work.end()

@@ -22,7 +22,7 @@ from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Deferred
 from agentscope_rx.reactive.observer import Cancelled, Sink
-from agentscope_rx.reactive.runtime import SourceCancelledError
+from agentscope_rx.reactive.runtime import RunAbortedError, SourceCancelledError
 from agentscope_rx.reactive.scope import Scope
 
 T = TypeVar("T")
@@ -176,11 +176,19 @@ class _TaskSource(Generic[T]):
             # a task that is cancelled before its first step (by a loop that shuts down at once) runs not a line of ours
             if not (self._signalling or self.disposed):
                 self._signalling = True
-                self._signal(
-                    self._sink.on_error, SourceCancelledError("A source was cancelled from outside before it began.")
-                )
+                cancelled = SourceCancelledError("A source was cancelled from outside before it began.")
+                self._signal(self._scope.guarded, self._sink.on_error, cancelled)
         finally:
             self._scope.ended(task)
+
+    def _aborted(self, error: BaseException) -> None:
+        """End the run with this, which is no `Exception`: raised by the source's code, or by what it signals to."""
+        self._signalling = True
+        self._scope.abort(error)
+        if not self.disposed:
+            # shielded from disposal: the shield is told that nothing comes any more
+            self._signal(self._sink.on_error, RunAbortedError(f"The run was ended by {error!r}."))
+            self.disposed = True
 
     def dispose(self) -> None:
         if not self.disposed:
@@ -194,23 +202,34 @@ class _TaskSource(Generic[T]):
     def _finish(self, error: BaseException | None) -> bool:
         """The terminal signal; nothing is cancelled from here on. True for a cancellation: it goes on as it came."""
         if self.disposed:
+            if isinstance(error, asyncio.CancelledError):
+                return True
             if isinstance(error, Exception):
                 report_dropped(error, "a disposed source")
-                return False
-            return error is not None
+            elif error is not None:
+                self._aborted(error)
+            return False
         self._signalling = True
-        if error is None:
-            self._signal(self._sink.on_completed)
-        elif isinstance(error, Exception):
-            self._signal(self._sink.on_error, error)
-        elif isinstance(error, asyncio.CancelledError) and not self._cancelled_from_outside():
-            failure = RuntimeError("A source awaited something that was cancelled.")
-            failure.__cause__ = error
-            self._signal(self._sink.on_error, failure)
-        else:
-            self._signal(self._sink.on_error, SourceCancelledError(f"A source was cancelled from outside: {error!r}"))
-            return True
-        return False
+        cancelled = isinstance(error, asyncio.CancelledError) and self._cancelled_from_outside()
+        try:
+            if error is None:
+                self._signal(self._sink.on_completed)
+            elif isinstance(error, Exception):
+                self._signal(self._sink.on_error, error)
+            elif cancelled:
+                failure = SourceCancelledError(f"A source was cancelled from outside: {error!r}")
+                self._signal(self._sink.on_error, failure)
+            elif isinstance(error, asyncio.CancelledError):
+                failure = RuntimeError("A source awaited something that was cancelled.")
+                failure.__cause__ = error
+                self._signal(self._sink.on_error, failure)
+            else:
+                self._aborted(error)
+        except Exception:
+            raise
+        except BaseException as raised:
+            self._aborted(raised)
+        return cancelled
 
 
 class _Call(_TaskSource[T]):
@@ -224,8 +243,14 @@ class _Call(_TaskSource[T]):
         else:
             if not self.disposed:
                 self._signalling = True
-                self._signal(self._sink.on_next, value)
-                self._finish(None)
+                try:
+                    self._signal(self._sink.on_next, value)
+                except Exception:
+                    raise
+                except BaseException as error:
+                    self._aborted(error)
+                else:
+                    self._finish(None)
             return
         try:
             if self._finish(failure):
@@ -281,7 +306,12 @@ class _Reader(_TaskSource[T]):
                     break
                 # outside of that `try`: what a sink raises is not this source's error
                 self._signalling = True
-                signal(on_next, value)
+                try:
+                    signal(on_next, value)
+                except Exception:
+                    raise
+                except BaseException as error:
+                    self._aborted(error)
                 self._signalling = False
         finally:
             # from here on disposal is only noted: a close that has begun is not cut short

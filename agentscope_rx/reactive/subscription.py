@@ -6,6 +6,7 @@ the one in progress. The work upstream is stopped on the loop's thread.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.observer import STARTS, Link, attach
-from agentscope_rx.reactive.runtime import is_library_loop, runtime
+from agentscope_rx.reactive.runtime import CLEAN_UP_SECONDS, is_library_loop, runtime
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.work import Work
 
@@ -29,7 +30,7 @@ SLOW_CALLBACK_SECONDS = 0.1
 class Subscription(Link, abc.DisposableBase, Generic[T]):
     """One subscriber of one run."""
 
-    __slots__ = ("__weakref__", "_completed", "_error", "_next", "scope")
+    __slots__ = ("__weakref__", "_abort", "_completed", "_error", "_next", "scope")
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
         on_next: abc.ObserverBase[T] | abc.OnNext[T] | None,
         on_error: abc.OnError | None,
         on_completed: abc.OnCompleted | None,
+        on_abort: Callable[[BaseException], object] | None = None,
     ) -> None:
         if isinstance(on_next, abc.ObserverBase) or callable(getattr(on_next, "on_next", None)):
             observer = cast("abc.ObserverBase[T]", on_next)
@@ -47,6 +49,7 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
         self._next: abc.OnNext[T] | None = on_next
         self._error = on_error
         self._completed = on_completed
+        self._abort = on_abort
         self._upstream = None
         # or ended
         self.disposed = False
@@ -77,6 +80,9 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
         if self.disposed:
             return
         runtime().watch(self)
+        work = self.scope.work.outermost()
+        if work.on_abort is None:
+            work.on_abort = self._aborted
         try:
             # in a copy: what a hook sets while it is attached must not reach the subscriber
             self.scope.context.copy().run(attach, source, self, self.scope)
@@ -84,6 +90,36 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
             # an operator that fails to start; a subscriber's own exceptions never get here
             self._stop_upstream()
             self.on_error(error)
+        except BaseException as error:
+            self.scope.abort(error)
+
+    def _aborted(self, error: BaseException) -> None:
+        """Dispose of the run; once it has cleaned up, the subscriber gets the exception as it is."""
+        deliver = self._abort or self._out_of_loop
+        self.disposed = True
+        self._forget()
+        self.scope.context.copy().run(self._stop_upstream)
+        delivered: list[asyncio.TimerHandle] = []
+
+        def deliver_once() -> None:
+            if delivered:
+                delivered.pop().cancel()
+                deliver(error)
+
+        # `finally` blocks that never end do not keep the exception
+        delivered.append(self.scope.loop.call_later(CLEAN_UP_SECONDS, deliver_once))
+        self.scope.work.when_idle(deliver_once)
+
+    def _out_of_loop(self, error: BaseException) -> None:
+        """Callbacks have no place for it: asyncio's own way, unless that would stop the library's loop."""
+
+        def throw() -> None:
+            raise error
+
+        if is_library_loop(self.scope.loop):
+            report_dropped(error, "a run on the library's loop")
+        else:
+            self.scope.loop.call_soon(throw)
 
     def on_next(self, value: T) -> None:
         # (read once: another thread may dispose)
@@ -139,7 +175,10 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
 
     def _forget(self) -> None:
         # the callbacks may well hold this subscription
-        self._next = self._error = self._completed = None
+        self._next = self._error = self._completed = self._abort = None
+        work = self.scope.work.outermost()
+        if work.on_abort == self._aborted:
+            work.on_abort = None
 
     def _stop_upstream(self) -> None:
         upstream, self._upstream = self._upstream, None

@@ -24,7 +24,7 @@ class CleanUpTimeoutError(AgentScopeError):
 class Work:
     """Counts what is under way in a scope and tells when nothing is."""
 
-    __slots__ = ("_parent", "_waiting", "count", "lease")
+    __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort")
 
     def __init__(self, parent: Work | None = None) -> None:
         self._parent = parent
@@ -32,6 +32,15 @@ class Work:
         self.lease: Lease | None = None if parent is None else parent.lease
         """What calls on threads keep until they have really ended, whoever still waits for them."""
         self._waiting: list[Callable[[], object]] = []
+        self.on_abort: Callable[[BaseException], object] | None = None
+        """Set on the outermost count by the subscription, while it is subscribed: ends the run (see `Scope.abort`)."""
+
+    def outermost(self) -> Work:
+        """The count that this one belongs to in the end."""
+        work = self
+        while work._parent is not None:
+            work = work._parent
+        return work
 
     def begin(self) -> None:
         """One more is under way."""

@@ -54,7 +54,9 @@ def test_a_call_runs_on_a_worker_and_its_result_is_heard_on_the_loop() -> None:
     run_virtual(main())
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3), KeyboardInterrupt(), StopIteration("s")])
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), StopIteration("s"), asyncio.CancelledError(), GeneratorExit()], ids=repr
+)
 def test_what_a_call_raises_is_the_error(error: BaseException) -> None:
     def call() -> None:
         raise error
@@ -65,6 +67,18 @@ def test_what_a_call_raises_is_the_error(error: BaseException) -> None:
         assert await on_worker(lambda: 1) == 1
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("source", [on_worker, lambda call: iterate_on_worker(lambda: map(lambda n: call(), [1]))])
+def test_an_exit_on_a_worker_comes_out_as_it_is(error: BaseException, source: Any) -> None:
+    def call() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        source(call).run()
+    assert raised.value is error
+    assert on_worker(lambda: 1).run() == 1
 
 
 def test_a_disposed_job_is_abandoned_counted_and_silent() -> None:

@@ -135,11 +135,12 @@ def test_a_value_that_is_no_output_ends_the_tool():
     assert closed.wait(10)
 
 
-def test_system_exit_on_a_worker_is_a_failed_result():
+def test_system_exit_on_a_worker_comes_out_as_it_is():
     def leave() -> None:
         raise SystemExit(3)
 
-    assert result(leave).kind is ToolResultKind.FAILED
+    with pytest.raises(SystemExit):
+        result(leave)
 
 
 def test_a_cancellation_from_outside_passes_as_error_and_is_not_retried():
