@@ -70,7 +70,7 @@ def test_what_a_call_raises_is_the_error(error: BaseException) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
-@pytest.mark.parametrize("source", [on_worker, lambda call: iterate_on_worker(lambda: map(lambda n: call(), [1]))])
+@pytest.mark.parametrize("source", [on_worker, lambda call: iterate_on_worker(lambda: (call() for _ in "1"))])
 def test_an_exit_on_a_worker_comes_out_as_it_is(error: BaseException, source: Any) -> None:
     def call() -> None:
         raise error
