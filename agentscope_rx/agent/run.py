@@ -117,6 +117,7 @@ class Run:
         "source",
         "started",
         "system_message",
+        "thinking",
         "timers",
         "tool_calls",
         "toolkit",
@@ -161,6 +162,8 @@ class Run:
         self.system_message: Msg | None = None
         self.iteration = 0
         self.goto_count = 0
+        self.thinking = 0
+        """Answers on end that were thinking alone."""
         self.model_calls = 0
         self.model_retries = 0
         self.model_waiting = False

@@ -42,16 +42,30 @@ class ProtocolError(ModelError):
 
 
 class EmptyResponseError(ModelError):
-    """The model ended without text or tool call (thinking alone is no answer); `finish_reason` is its reason."""
+    """The model ended without text or tool call, or went on thinking and nothing else.
+
+    `finish_reason` is its reason; `stage` is what it was asked for: "reasoning", or None outside of a run. `thinking`
+    counts the answers on end that were thinking alone.
+    """
 
     retryable = True
 
-    def __init__(self, *, model: str | None = None, finish_reason: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        finish_reason: str | None = None,
+        stage: str | None = None,
+        thinking: int = 0,
+    ) -> None:
+        where = "" if stage is None else f" in {stage}"
+        what = f"only thought, {thinking} times on end" if thinking else "answered without content"
         super().__init__(
-            f"Model {model or '(unnamed)'} answered without content (finish reason: {finish_reason or 'none'}).",
-            model=model,
+            f"Model {model or '(unnamed)'} {what}{where} (finish reason: {finish_reason or 'none'}).", model=model
         )
         self.finish_reason = finish_reason
+        self.stage = stage
+        self.thinking = thinking
 
 
 class CircuitOpenError(ModelError):

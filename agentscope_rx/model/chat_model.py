@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
-from agentscope_rx.errors import ConfigurationError, ModelTimeoutError
+from agentscope_rx.errors import ConfigurationError, EmptyResponseError, ModelTimeoutError
+from agentscope_rx.message.block import TextBlock
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.capabilities import Capabilities, capabilities_of
 from agentscope_rx.model.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
@@ -95,7 +97,8 @@ class ChatModel(ABC):
         `around` is put around each attempt, outside of its deadlines and inside of the retries.
 
         Signals: increments, and a chunk with `retry` before each further attempt; then completion, or one
-        `ModelError`. Retries only happen while no content has been emitted, unless `after_content="restart"`.
+        `ModelError`. Retries only happen while no content has been emitted, unless `after_content="restart"`; where
+        there are any, an attempt that completes without content has failed (`EmptyResponseError`).
         Cancels: the request in progress, or the wait before the next one.
         """
         merged, deadlines, again, overall = self._plan(options)
@@ -119,7 +122,8 @@ class ChatModel(ABC):
                 error=late,
             )
             overall = None if whole is None else overall_deadline(whole, self.model_name, self.provider)
-            again = retry(config.policy(), notice=_notice, shows=shows) if config.retries else None
+            empty = partial(EmptyResponseError, model=self.model_name)
+            again = retry(config.policy(), notice=_notice, shows=shows, empty=empty) if config.retries else None
             self._last = (options, self.options, _Plan(merged, deadlines, again, overall))
         return self._last[2]
 
@@ -139,7 +143,7 @@ def overall_deadline(limit: float, model: str, provider: str) -> Operator[ChatRe
 
 def shows(response: ChatResponse) -> bool:
     """Whether there is anything in it that somebody may have seen."""
-    return bool(response.content)
+    return any(not isinstance(block, TextBlock) or block.text for block in response.content)
 
 
 def _notice(attempt: Attempt) -> ChatResponse:

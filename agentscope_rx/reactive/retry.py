@@ -82,10 +82,12 @@ def retry(
     *,
     notice: Callable[[Attempt], T] | None = None,
     shows: Callable[[T], bool] | None = None,
+    empty: Callable[[], Exception] | None = None,
 ) -> Callable[[Observable[T]], Flow[T]]:
     """Subscribes again after an error for which the policy wants it, and emits `notice(attempt)` before each wait.
 
-    Only values of which `shows` is true cannot be taken back; all, unless given.
+    Only values of which `shows` is true cannot be taken back; all, unless given. With `empty`, an attempt that
+    completes without such a value has failed with that error.
 
     Signals: the values of the attempts; the last attempt's own error, with a note that tells of the ones before.
     Cancels: the attempt in progress, or the wait.
@@ -93,7 +95,7 @@ def retry(
 
     def operator(source: Observable[T]) -> Flow[T]:
         def connect(sink: Sink[T], scope: Scope) -> None:
-            retrying = _Retry(sink, scope, source, policy, notice, shows)
+            retrying = _Retry(sink, scope, source, policy, notice, shows, empty)
             sink.on_subscribe(retrying)
             retrying.attempt()
 
@@ -111,6 +113,7 @@ class _History(str):
 class _Retry(Link, Generic[T]):
     __slots__ = (
         "_emitted",
+        "_empty",
         "_failures",
         "_notice",
         "_policy",
@@ -132,6 +135,7 @@ class _Retry(Link, Generic[T]):
         policy: RetryPolicy,
         notice: Callable[[Attempt], T] | None,
         shows: Callable[[T], bool] | None,
+        empty: Callable[[], Exception] | None,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -141,6 +145,7 @@ class _Retry(Link, Generic[T]):
         self._policy = policy
         self._notice = notice
         self._shows = shows
+        self._empty = empty
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
         self._failures = 0
@@ -162,7 +167,10 @@ class _Retry(Link, Generic[T]):
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._sink.on_completed()
+        if self._empty is not None and not self._emitted:
+            self.on_error(self._empty())
+        else:
+            self._sink.on_completed()
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None

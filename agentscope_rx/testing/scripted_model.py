@@ -77,8 +77,12 @@ def call(name: str, /, **arguments: object) -> ToolUseBlock:
     return ToolUseBlock(f"call_{next(_ids)}", name, arguments)
 
 
+_ONCE = ExecutionConfig(max_attempts=1)
+
+
 class ScriptedModel(ChatModel):
-    """Plays one turn for each attempt. With `repeat`, begins again when it is through.
+    """Plays one turn for each attempt; there is one, unless an execution config asks for more. With `repeat`, begins
+    again when it is through.
 
     `output_modes` is how it lets itself be asked for structured output: "tool" and "prompted" unless given.
     """
@@ -93,7 +97,7 @@ class ScriptedModel(ChatModel):
         execution_config: ExecutionConfig | None = None,
         output_modes: Iterable[OutputSupport] | None = None,
     ) -> None:
-        super().__init__(model_name, execution_config=execution_config)
+        super().__init__(model_name, execution_config=(execution_config or ExecutionConfig()).over(_ONCE))
         if output_modes is not None:
             self.output_modes = frozenset(output_modes)
         self.turns = tuple(_steps(turn) for turn in turns)

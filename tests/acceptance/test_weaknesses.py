@@ -393,7 +393,9 @@ def test_w40_every_reason_and_every_kind_of_event_is_produced():
         await see(agent(use("g", "generate_response", response=1)), "hi", output=int)
         await see(agent(["x", HANG]), "hi", act="reasoning_chunk")
         await see(agent(use("a"), "x"), "hi", limits=UsageLimits(model_calls=1, on_limit="summary"))
-        await see(agent(ModelConnectionError("x"), ["y", ModelConnectionError("z")]), "hi")
+        twice = agent(ModelConnectionError("x"), ["y", ModelConnectionError("z")])
+        twice.model.execution_config = ExecutionConfig(max_attempts=2)
+        await see(twice, "hi")
 
     run_virtual(main())
     assert reasons == set(GenerateReason) and kinds == set(_KINDS)

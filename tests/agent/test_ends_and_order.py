@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from agentscope_rx import GenerateReason, Hook, InMemoryMemory, Msg, Toolkit, UsageLimits, hook, tool
-from agentscope_rx.errors import EmptyResponseError, HookError, InvalidInputError, ModelConnectionError, ToolSuspend
+from agentscope_rx.errors import HookError, InvalidInputError, ModelConnectionError, ToolSuspend
 from agentscope_rx.event import (
     ActingChunkEvent,
     Event,
@@ -277,21 +277,59 @@ def test_the_summary_is_an_answer_like_any_other():
     run_virtual(main())
 
 
-@pytest.mark.parametrize(
-    ("turn", "error"),
-    [
-        ([], EmptyResponseError),
-        ([""], EmptyResponseError),
-        ([ThinkingBlock("hm"), call("wait", seconds=1)], EmptyResponseError),
-        (ModelConnectionError("x"), None),
-    ],
-)
-def test_a_summary_that_fails_is_an_error_and_no_reply(turn: Any, error: Any):
+WITHOUT_WORDS = [
+    [],
+    [""],
+    [ThinkingBlock("hm")],
+    [call("wait", seconds=1)],
+    [ThinkingBlock("hm"), call("wait", seconds=1)],
+]
+
+
+@pytest.mark.parametrize("turn", WITHOUT_WORDS)
+@pytest.mark.parametrize("limits", [None, UsageLimits(model_calls=1, on_limit="summary")])
+def test_a_summary_without_words_is_asked_for_once_more(turn: Any, limits: Any):
+    async def main() -> None:
+        model = ScriptedModel(call("wait", seconds=1), turn, "in short")
+        friday = agent(model, tools=TOOLS, max_iters=1 if limits is None else 9, limits=limits)
+        seen = await events_of(friday, "go")
+        reply = seen[-1].message
+        assert reply.text == "in short"
+        assert reply.generate_reason is (R.MAX_ITERATIONS if limits is None else R.LIMIT_REACHED)
+        assert model.requests[-1].tools == () and "no words" in model.requests[-1].messages[-1].text
+        assert_one_truth(seen, (), remembered(friday))
+        assert_whole(friday)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("turn", WITHOUT_WORDS)
+@pytest.mark.parametrize("limits", [None, UsageLimits(model_calls=1, on_limit="summary")])
+def test_the_engine_says_what_no_summary_says(turn: Any, limits: Any):
+    async def main() -> None:
+        model = ScriptedModel(call("wait", seconds=1), turn, turn, "never")
+        friday = agent(model, tools=TOOLS, max_iters=1 if limits is None else 9, limits=limits)
+        seen = await events_of(friday, "go")
+        reply = seen[-1].message
+        which = "the limit of 1 round " if limits is None else "the limit for model calls"
+        assert which in reply.text
+        assert reply.generate_reason is (R.MAX_ITERATIONS if limits is None else R.LIMIT_REACHED)
+        assert len(model.requests) == 3
+        assert_one_truth(seen, (), remembered(friday))
+        assert_whole(friday)
+        friday.model = ScriptedModel("and on")
+        assert (await friday.call("go on")).text == "and on"
+
+    run_virtual(main())
+
+
+def test_a_summary_that_fails_is_an_error_and_no_reply():
     """W49: an error has its own type, and is not remembered as if somebody had said it."""
 
     async def main() -> None:
-        friday = agent(ScriptedModel(call("wait", seconds=1), *[turn] * 3), tools=TOOLS, max_iters=1)
-        with pytest.raises(error or ModelConnectionError):
+        turns = [ModelConnectionError("x")] * 3
+        friday = agent(ScriptedModel(call("wait", seconds=1), *turns), tools=TOOLS, max_iters=1)
+        with pytest.raises(ModelConnectionError):
             await friday.call("go")
         assert [m.role for m in remembered(friday)] == ["user", "assistant", "tool"]
         assert_whole(friday)

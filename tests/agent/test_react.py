@@ -145,13 +145,65 @@ def test_calls_in_a_summary_are_left_out():
     assert_whole(friday)
 
 
-@pytest.mark.parametrize("turn", [(), ("",), (ThinkingBlock("hm"),), (ChatResponse(finish_reason=FinishReason.STOP),)])
+EMPTY = [(), ("",), (ChatResponse(finish_reason=FinishReason.STOP),), (ChatResponse(usage=ChatUsage(3, 0)),)]
+
+
+@pytest.mark.parametrize("turn", EMPTY)
 def test_an_empty_answer_is_an_error(turn):
     friday = agent(ScriptedModel(list(turn), "next"))
-    with pytest.raises(EmptyResponseError):
+    with pytest.raises(EmptyResponseError, match="in reasoning") as caught:
         friday.call("hi").run()
+    assert caught.value.stage == "reasoning"
     assert [m.text for m in remembered(friday)] == ["hi"]
     assert friday.call().run().text == "next"
+
+
+@pytest.mark.parametrize("turn", EMPTY)
+def test_an_empty_answer_is_a_failed_attempt(turn):
+    """It has shown nothing, so the execution config may ask again; what it cost counts."""
+    model = ScriptedModel(list(turn), "next")
+    friday = agent(model, model_execution_config=ExecutionConfig(max_attempts=2))
+    events = run_virtual(events_of(friday, "hi"))
+    assert [e.error_type for e in events if e.type == "retry"] == ["EmptyResponseError"]
+    assert events[-1].message.text == "next"
+    assert events[-1].usage.input_tokens == (3 if turn == EMPTY[-1] else 0)
+
+
+@pytest.mark.parametrize("turn", EMPTY)
+def test_attempts_that_stay_empty_fail(turn):
+    friday = agent(ScriptedModel(list(turn), list(turn)), model_execution_config=ExecutionConfig(max_attempts=2))
+    with pytest.raises(EmptyResponseError):
+        run_virtual(friday.call("hi"))
+    assert [m.text for m in remembered(friday)] == ["hi"]
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_the_model_goes_on_after_thinking_alone(times):
+    model = ScriptedModel(*[[ThinkingBlock("hm")]] * times, call("weather", city="Rome"), "sunny")
+    friday = agent(model)
+    events = run_virtual(events_of(friday, "hi"))
+    assert events[-1].message.text == "sunny"
+    assert [m.content[0] for m in remembered(friday)[1 : times + 1]] == [ThinkingBlock("hm")] * times
+    hints = ["Go on" in request.messages[-1].text for request in model.requests]
+    assert hints == [False, *[True] * times, False], "told so in the rounds after, and in those only"
+    assert fold(events).history == tuple(remembered(friday))
+    assert_whole(friday)
+
+
+def test_a_model_that_only_thinks_is_an_error():
+    friday = agent(ScriptedModel([ThinkingBlock("hm")], repeat=True))
+    with pytest.raises(EmptyResponseError, match="only thought, 4 times on end in reasoning") as caught:
+        friday.call("hi").run()
+    assert caught.value.thinking == 4
+    assert len(friday.model.requests) == 4
+    friday.model = ScriptedModel([ThinkingBlock("hm")], call("weather", city="Rome"), [ThinkingBlock("hm")], "fine")
+    assert friday.call().run().text == "fine"
+
+
+def test_thinking_alone_uses_up_the_rounds():
+    friday = agent(ScriptedModel([ThinkingBlock("hm")], [ThinkingBlock("hm")], "in short"), max_iters=2)
+    reply = friday.call("hi").run()
+    assert (reply.text, reply.generate_reason) == ("in short", GenerateReason.MAX_ITERATIONS)
 
 
 def test_a_failing_model_fails_the_run_and_leaves_memory_whole():
@@ -169,7 +221,7 @@ def test_a_failing_model_fails_the_run_and_leaves_memory_whole():
 
 def test_attempts_before_the_first_chunk_are_made_again_and_announced():
     model = ScriptedModel(ModelConnectionError("one"), ModelConnectionError("two"), "fine")
-    friday = agent(model)
+    friday = agent(model, model_execution_config=ExecutionConfig(max_attempts=3))
     events = run_virtual(events_of(friday, "hi"))
     retries = [e for e in events if e.type == "retry"]
     assert [(e.stage, e.attempt, e.error_text) for e in retries] == [("model", 1, "one"), ("model", 2, "two")]

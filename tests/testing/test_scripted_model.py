@@ -77,8 +77,15 @@ def test_an_exception_ends_the_attempt():
     assert caught.value is error
 
 
-def test_a_retry_plays_the_next_turn():
+def test_there_is_one_attempt_unless_more_are_asked_for():
     model = ScriptedModel(ModelConnectionError("broken"), "ok")
+    with pytest.raises(ModelConnectionError):
+        played(model)
+    assert len(model.requests) == 1
+
+
+def test_a_retry_plays_the_next_turn():
+    model = ScriptedModel(ModelConnectionError("broken"), "ok", execution_config=ExecutionConfig(max_attempts=2))
     assert played(model)[-1] == ChatResponse((TextBlock("ok"),))
     assert len(model.requests) == 2
     model.assert_complete()

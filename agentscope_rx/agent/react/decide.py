@@ -5,7 +5,8 @@
 | `at_begin`           | calls to run -> ACT; REASON                                                        |
 | `before_reasoning`   | interrupted -> INTERRUPT; usage limit -> LIMIT; rounds used up, unless sent back   |
 |                      | by a hook -> SUMMARIZE; REASON                                                     |
-| `after_reasoning`    | interrupted -> INTERRUPT; stop -> STOP; goto -> GOTO; no calls -> FINISH; ACT      |
+| `after_reasoning`    | interrupted -> INTERRUPT; stop -> STOP; goto -> GOTO; calls -> ACT;                |
+|                      | thinking alone -> REASON; FINISH                                                   |
 | `before_acting`      | interrupted -> INTERRUPT; usage limit -> LIMIT; ACT                                |
 | `after_acting`       | interrupted -> INTERRUPT; stop -> STOP; calls wait -> SUSPEND; REASON              |
 """
@@ -47,15 +48,17 @@ def before_reasoning(
     return Decision.REASON
 
 
-def after_reasoning(*, interrupted: bool, stop: bool, goto: bool, calls: int) -> Decision:
-    """What follows an answer."""
+def after_reasoning(*, interrupted: bool, stop: bool, goto: bool, calls: int, thinking: bool = False) -> Decision:
+    """What follows an answer; `thinking` says that it is thinking alone, which is to be gone on from."""
     if interrupted:
         return Decision.INTERRUPT
     if stop:
         return Decision.STOP
     if goto:
         return Decision.GOTO
-    return Decision.ACT if calls else Decision.FINISH
+    if calls:
+        return Decision.ACT
+    return Decision.REASON if thinking else Decision.FINISH
 
 
 def before_acting(*, interrupted: bool, limited: bool) -> Decision:

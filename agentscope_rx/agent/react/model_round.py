@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from agentscope_rx.agent.budget import charge
 from agentscope_rx.agent.run import Run
-from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
 from agentscope_rx.message import (
     ContentBlock,
@@ -91,7 +90,7 @@ def model_round(
     def gathered() -> Gathered:
         run.model_waiting = False
         name = gather.model or agent.model.model_name
-        return Gathered(_message(agent, run, gather, message_id, name), gather, prompt, name)
+        return Gathered(_message(agent, run, gather, message_id), gather, prompt, name)
 
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     asked = agent.model.stream(prompt, tools, pre.options)
@@ -107,8 +106,8 @@ def model_round(
     return events, gathered
 
 
-def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str, model_name: str) -> Msg | None:
-    """The answer as a message, counted; `EmptyResponseError` if there is nothing in it."""
+def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Msg | None:
+    """The answer as a message, counted; None if it was interrupted before any content. It may say nothing."""
     run.model_calls += 1
     if run.parent is not None:
         charge(run.parent, model_calls=1)
@@ -120,14 +119,16 @@ def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str, model
         if run.parent is not None:
             charge(run.parent, model=model, usage=usage)
     content = gather.blocks(complete=not run.interrupted)
-    if silent(content):
-        if not run.interrupted:
-            raise EmptyResponseError(model=model_name, finish_reason=gather.raw_finish_reason)
-        if not content:
-            return None
+    if not content and run.interrupted:
+        return None
     calls = [block for block in content if type(block) is ToolUseBlock]
     reason = GenerateReason.TOOL_CALLS if calls else GenerateReason.MODEL_STOP
     return Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage, generate_reason=reason)
+
+
+def says_something(content: Sequence[ContentBlock]) -> bool:
+    """Whether there is anything in it, be it thinking alone."""
+    return any(not isinstance(block, TextBlock) or block.text for block in content)
 
 
 def silent(content: Sequence[ContentBlock]) -> bool:

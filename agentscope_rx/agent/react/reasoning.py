@@ -3,6 +3,8 @@
 PreReasoning |> hooks |> model_round |> PostReasoning |> hooks |> remember |> decide
 
 tail(acting) | tail(reasoning) | tail(interrupted) | tail(summarizing) | Done(message)
+
+An answer of thinking alone is remembered, and the model asked to go on, `MAX_THINKING` times on end at most.
 """
 
 from __future__ import annotations
@@ -13,15 +15,23 @@ from typing import TYPE_CHECKING
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import limit_before_model
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
-from agentscope_rx.agent.react.model_round import Gathered, model_round, offered
+from agentscope_rx.agent.react.model_round import Gathered, model_round, offered, says_something, silent
 from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail
+from agentscope_rx.model.instruction import instruction
+from agentscope_rx.reactive import Tail, concat, defer, fail, just, onward, tail
 
 if TYPE_CHECKING:
+    from agentscope_rx.agent.output.asking import Asking
     from agentscope_rx.agent.react.react_agent import ReActAgent
+
+MAX_THINKING = 3
+"""How often on end an answer of thinking alone is followed by another round."""
+
+GO_ON = "You have thought, and said nothing yet. Go on: call a tool, or give your answer."
 
 _REASONS = {
     Decision.FINISH: GenerateReason.MODEL_STOP,
@@ -83,7 +93,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
             iteration=run.iteration,
             model_name=agent.model.model_name,
             system_message=run.system_message if asking is None else asking.system(run.system_message),
-            hints=() if asking is None else asking.hints(),
+            hints=_hints(run, asking),
             messages=history,
             history=history,
             options=agent.generate_options if asking is None else asking.options(agent.generate_options),
@@ -93,6 +103,12 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     return defer(lambda: onward(run.history(), fire))
 
 
+def _hints(run: Run, asking: Asking | None) -> tuple[Msg, ...]:
+    """What the model is told in this round only."""
+    hints = () if asking is None else asking.hints()
+    return (*hints, instruction(GO_ON)) if run.thinking else hints
+
+
 def _limit(run: Run) -> tuple[str, float] | None:
     return None if run.limits is None and run.parent is None else limit_before_model(run)
 
@@ -100,6 +116,10 @@ def _limit(run: Run) -> tuple[str, float] | None:
 def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
     if gathered.message is None or (run.shut_down and agent.discards_partial):
         return just(tail(lambda: agent.end_interrupted(run)))
+    if not run.interrupted and not says_something(gathered.message.content):
+        raise EmptyResponseError(
+            model=gathered.model_name, finish_reason=gathered.gather.raw_finish_reason, stage="reasoning"
+        )
     event = PostReasoningEvent(
         source=run.source,
         iteration=run.iteration,
@@ -119,16 +139,21 @@ def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gat
 def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     """Remember what the hooks left of the answer, and go where it leads."""
     asking = asking_of(run)
-    if asking is not None:
+    thinking = bool(post.message.content) and silent(post.message.content) and not (asking is not None and asking.last)
+    if asking is not None and not thinking:
         asking.begin(post.message)
         if post.stop_requested and not run.cut_short(ending=not post.interrupted):
             post = stopped(asking, post)
     calls = post.message.tool_calls
+    run.thinking = run.thinking + 1 if thinking else 0
     decision = after_reasoning(
-        interrupted=run.cut_short(ending=not post.interrupted and (post.stop_requested or not calls)),
+        interrupted=run.cut_short(
+            ending=not post.interrupted and (post.stop_requested or not (calls or thinking)),
+        ),
         stop=post.stop_requested,
         goto=post.goto_messages is not None,
         calls=len(calls),
+        thinking=thinking,
     )
     if asking is not None and decision is Decision.FINISH:
         return words(agent, run, asking, post if post.goto_messages is None else post.replace(goto_messages=None))
@@ -168,4 +193,22 @@ def _next(
         run.iteration += 1
         run.goto_count += 1
         return tail(lambda: agent.reasoning(run, sent_back=True))
+    if decision is Decision.REASON:
+        run.iteration += 1
+        return tail(lambda: _go_on(agent, run, post))
     return Done(post.message)
+
+
+def _go_on(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
+    """One round more after an answer of thinking alone."""
+    if run.thinking > MAX_THINKING:
+        reason = post.finish_reason
+        return fail(
+            EmptyResponseError(
+                model=post.model_name,
+                finish_reason=None if reason is None else str(reason),
+                stage="reasoning",
+                thinking=run.thinking,
+            )
+        )
+    return agent.reasoning(run)

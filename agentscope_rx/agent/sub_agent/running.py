@@ -40,6 +40,7 @@ from agentscope_rx.message import (
     ToolResultKind,
 )
 from agentscope_rx.message.block import OUTPUT_TYPES
+from agentscope_rx.model.retryable import is_retryable
 from agentscope_rx.reactive import Flow, SourceCancelledError, just, using
 from agentscope_rx.reactive.observer import Link, Sink, attach
 from agentscope_rx.tool import ToolChunk, ToolContext, ToolNested
@@ -198,6 +199,8 @@ class _Telling(Link):
         else:
             failed = SubAgentError(self._agent, self._child.id, error)
             failed.__cause__ = error
+            # (of errors that are not ours the type or the HTTP answer tells)
+            failed.retryable = is_retryable(error)
             self._sink.on_error(failed)
 
     # --- the result -----------------------------------------------------------------------------------------------
