@@ -29,6 +29,7 @@ from agentscope_rx.message import (
     ToolUseBlock,
     closing_results,
 )
+from agentscope_rx.model.options import GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
 from agentscope_rx.reactive.fuse import Immediate, reduced
 from agentscope_rx.reactive.scope import clock_of
@@ -107,6 +108,7 @@ class Run:
         "model_waiting",
         "name",
         "open",
+        "options",
         "parent",
         "passes_by",
         "pending",
@@ -162,6 +164,8 @@ class Run:
         self.system_message: Msg | None = None
         self.iteration = 0
         self.goto_count = 0
+        self.options: GenerateOptions | None = None
+        """In place of the agent's, once a forced choice of tools has been met."""
         self.thinking = 0
         """Answers on end that were thinking alone."""
         self.model_calls = 0

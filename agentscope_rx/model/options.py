@@ -6,7 +6,7 @@ Every field of `GenerateOptions` and `ExecutionConfig` may be left out; `a.over(
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Final, Literal, Self, TypeGuard
@@ -71,6 +71,11 @@ class ToolChoice:
         if self.mode == "specific":
             return any(tool.name == self.tool for tool in tools)
         return bool(tools) or self.mode != "required"
+
+    def is_met(self, calls: Iterable[str]) -> bool:
+        """Whether it demands a call, and calls of these tools are what it demands."""
+        names = tuple(calls)
+        return self.tool in names if self.mode == "specific" else self.mode == "required" and bool(names)
 
     @classmethod
     def specific(cls, tool: str) -> ToolChoice:

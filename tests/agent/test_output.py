@@ -260,7 +260,7 @@ async def test_a_choice_of_tools_that_are_withheld_is_not_asked_for(choice: Tool
     """Who must call a tool in each round always gets to the last one, and that failed: it demanded a call of none."""
     output = None if mode is None else asked(mode, reminder="prompt")
     scripted = model(call("weather", city="Rome"), "In short." if mode is None else good(mode))
-    friday = agent(scripted, max_iters=1, generate_options=GenerateOptions(tool_choice=choice))
+    friday = agent(scripted, max_iters=1, generate_options=GenerateOptions(tool_choice=choice), repeat_tool_choice=True)
     events = await run(friday, "Weather?", output=output)
     assert reply_of(events).text in ("In short.", TEXT)
     choices = [request.options.tool_choice for request in scripted.requests]

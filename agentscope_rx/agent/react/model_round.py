@@ -26,7 +26,7 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.message.msg import new_id
 from agentscope_rx.model.gather import Gather
-from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.model.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, expand, stop_on, through
 
@@ -46,12 +46,18 @@ class Gathered:
     model_name: str
 
 
-def offered(pre: P, tools: Sequence[ToolSchema]) -> P:
+def offered(agent: ReActAgent, pre: P, tools: Sequence[ToolSchema]) -> P:
     """The event, as hooks have left it, without a tool choice that asks for one of the tools that are withheld now."""
-    options = pre.options
-    if options is None or options.tool_choice is None or options.tool_choice.fits(tools):
+    options = pre.options or GenerateOptions()
+    choice = options.over(agent.model.options).tool_choice
+    if choice is None or choice.fits(tools):
         return pre
-    return pre.replace(options=replace(options, tool_choice=None))
+    return pre.replace(options=without_choice(agent, options))
+
+
+def without_choice(agent: ReActAgent, options: GenerateOptions) -> GenerateOptions:
+    """The options with the choice of tools left to the model, also where the model's own options force one."""
+    return replace(options, tool_choice=None if agent.model.options.tool_choice is None else ToolChoice("auto"))
 
 
 def model_round(

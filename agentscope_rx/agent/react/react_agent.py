@@ -64,6 +64,8 @@ class ReActAgent(Agent):
     `toolkit` (copied). `max_iters` bounds the rounds of one call. `generate_options` are asked of the model in
     each; `model_execution_config` and `tool_execution_config` bound and repeat the single attempts; `limits` bound
     a call as a whole. With `enable_meta_tool` the model switches groups of tools itself, by `reset_equipped_tools`.
+    A `tool_choice` that forces a call holds until the model has made it, and then leaves the choice to the model;
+    `repeat_tool_choice=True` forces it in every round.
     `finish="tool"` offers the model a tool to answer by (`generate_response`), and takes plain text as its call.
     `pending` says what input does that neither answers nor runs the calls that an earlier run has left open: give
     them results that say so ("recover"), or fail with `PendingCallsError` ("error"). `check_running=False` lets
@@ -94,6 +96,7 @@ class ReActAgent(Agent):
         shutdown: GracefulShutdown | None = None,
         check_running: bool = True,
         interrupt_grace: float = 5.0,
+        repeat_tool_choice: bool = False,
         tracer: Tracer | None = None,
         context_store: ContextStore | None = None,
     ) -> None:
@@ -128,7 +131,10 @@ class ReActAgent(Agent):
             raise ConfigurationError(f"pending must be 'recover' or 'error', not {pending!r}.")
         if finish not in ("text", "tool"):
             raise ConfigurationError(f"finish must be 'text' or 'tool', not {finish!r}.")
+        if not isinstance(repeat_tool_choice, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"repeat_tool_choice must be True or False, not {repeat_tool_choice!r:.60}.")
         self.model = model
+        self.repeat_tool_choice = repeat_tool_choice
         self.finish = finish
         self.pending_policy = pending
         self.max_iters = max_iters

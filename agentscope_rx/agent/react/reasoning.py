@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import limit_before_model
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
-from agentscope_rx.agent.react.model_round import Gathered, model_round, offered, says_something, silent
+from agentscope_rx.agent.react.model_round import Gathered, model_round, offered, says_something, silent, without_choice
 from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
@@ -75,7 +75,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         if asking is not None:
             tools = asking.tools(tools)
             if asking.last:
-                pre = offered(pre, tools)
+                pre = offered(agent, pre, tools)
             beside = pieces(agent, asking)
         shown, gathered = model_round(agent, run, pre, tools, ReasoningChunkEvent, beside)
 
@@ -88,6 +88,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
         return concat(just(pre), shown, defer(then))
 
     def fire(history: Sequence[Msg]) -> Stage:
+        options = run.options or agent.generate_options
         event = PreReasoningEvent(
             source=run.source,
             iteration=run.iteration,
@@ -96,7 +97,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
             hints=_hints(run, asking),
             messages=history,
             history=history,
-            options=agent.generate_options if asking is None else asking.options(agent.generate_options),
+            options=options if asking is None else asking.options(options),
         )
         return agent.hooks.fired(event, ask)
 
@@ -146,6 +147,8 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
             post = stopped(asking, post)
     calls = post.message.tool_calls
     run.thinking = run.thinking + 1 if thinking else 0
+    if calls and run.options is None and not agent.repeat_tool_choice:
+        _release_choice(agent, run, calls)
     decision = after_reasoning(
         interrupted=run.cut_short(
             ending=not post.interrupted and (post.stop_requested or not (calls or thinking)),
@@ -175,6 +178,13 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
         return just(post, _next(agent, run, decision, post, calls))
 
     return run.remembered((message, *extra), post, go)
+
+
+def _release_choice(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> None:
+    """A forced choice of tools is over once it is met: forced in each round, the run could end at `max_iters` only."""
+    choice = agent.generate_options.over(agent.model.options).tool_choice
+    if choice is not None and choice.is_met(call.name for call in calls):
+        run.options = without_choice(agent, agent.generate_options)
 
 
 def _next(

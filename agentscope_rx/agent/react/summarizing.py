@@ -66,7 +66,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None, *, again:
         return _answered(agent, run, pre, gathered, words, which)
 
     def ask(pre: PreSummaryEvent) -> Stage:
-        pre = offered(pre, ())
+        pre = offered(agent, pre, ())
         chunks, gathered = model_round(agent, run, pre, (), SummaryChunkEvent)
         return concat(just(pre), chunks, defer(lambda: answered(pre, gathered())))
 
