@@ -137,7 +137,7 @@ def test_retries_and_the_last_word() -> None:
         ScriptedModel(ModelConnectionError("gone"), call("add", a=1, b=1), "Two."),
         tools=[add],
         max_iters=1,
-        model_execution_config=ExecutionConfig(initial_backoff=0),
+        model_execution_config=ExecutionConfig(initial_backoff=0, max_attempts=2),
     )
     file = io.StringIO()
     print_run(agent.stream("?"), Console(file))

@@ -35,9 +35,9 @@ def coalesce_chunks(earlier: Event, later: Event, *, max_chars: int = MAX_CHARS)
     if later.snapshot is not None:
         # accumulated content: the later one says what the earlier one did
         same = type(later.snapshot) is type(earlier.snapshot) and isinstance(later.snapshot, (TextBlock, ThinkingBlock))
-        return later if same else None
+        return replace(later, usage=later.usage or earlier.usage) if same else None
     delta = _joined(earlier.delta, later.delta, max_chars)
-    return None if delta is None else replace(later, delta=delta)
+    return None if delta is None else replace(later, delta=delta, usage=later.usage or earlier.usage)
 
 
 def _of_one_block(earlier: ChunkEvent, later: ChunkEvent) -> bool:

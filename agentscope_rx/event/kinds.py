@@ -108,6 +108,8 @@ class ChunkEvent(Event):
     delta: ContentBlock | None = None
     snapshot: ContentBlock | None = None
     """The block so far, if the stream was asked for accumulated content; it then stands in place of `delta` in JSON."""
+    usage: ChatUsage | None = None
+    """What the answer has cost so far, if it came with this piece. Usage that came alone is a chunk without a delta."""
     view: _View = field(default=None, compare=False, repr=False)
     count: Annotated[int, *UNSAID] = field(default=0, compare=False, repr=False)
 

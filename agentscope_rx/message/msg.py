@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import groupby
 from os import PathLike, urandom
 from time import time_ns
 from typing import Any, Self, TypeVar, cast, overload
@@ -149,8 +150,15 @@ class Msg:
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by newlines; '' if there are none."""
-        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+        """The text blocks, joined by newlines; '' if there are none.
+
+        Text blocks of an assistant that stand side by side are one text, which providers cut up (at citations, for
+        one): they are joined by nothing.
+        """
+        if self.role is not MsgRole.ASSISTANT:
+            return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+        runs = groupby(self.content, key=lambda block: type(block) is TextBlock)
+        return "\n".join("".join([cast("TextBlock", block).text for block in run]) for is_text, run in runs if is_text)
 
     @property
     def tool_calls(self) -> tuple[ToolUseBlock, ...]:

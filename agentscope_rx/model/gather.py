@@ -1,9 +1,11 @@
 """`Gather`: increments of an answer -> its blocks. Linear: pieces are listed, joined once, arguments parsed once.
 
-Blocks keep the order in which they began. Text and thinking pieces continue the block before if it is of their kind;
-a thinking block ends with its signature. Pieces of tool calls belong together by index, and every call has an id of
-its own, from its first piece on, whatever the server says: some count from 0 in each answer. Arguments that are no JSON
-object are told apart from empty ones: `input_error` says what is wrong, `raw` keeps the text.
+Blocks keep the order in which they began. Text and thinking belong together by the number of their block; where the
+wire numbers none, all text is one block, whatever thinking or calls came between its pieces (not media: they have their
+place), and so is all thinking up to a signature.
+Pieces of tool calls belong together by index, and every call has an id of its own, from its first piece on, whatever
+the server says: some count from 0 in each answer. Arguments that are no JSON object are told apart from empty ones:
+`input_error` says what is wrong, `raw` keeps the text.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ class Gather:
     __slots__ = (
         "_calls",
         "_claim",
+        "_growing",
         "_ids",
+        "_last",
         "_own",
         "_parts",
         "_spent",
@@ -79,6 +83,8 @@ class Gather:
         """Forget the content: the attempt that it came from failed. (What it cost was spent.)"""
         self._spent, self._own = self.costs, None
         self._parts: list[Growing[ContentBlock]] = []
+        self._growing: dict[tuple[type[ContentBlock], int | None], GrowingText | GrowingThinking] = {}
+        self._last: tuple[GrowingText, int | None] | None = None
         self._calls: dict[int, GrowingCall] = {}
         self._ids: set[str] = set()
         self.finish_reason: FinishReason | None = None
@@ -100,11 +106,10 @@ class Gather:
         content = response.content
         if len(content) == 1:
             # what nearly all increments are: a few more words of the text that is being written
-            block = content[0]
-            last = self._parts[-1] if self._parts else None
-            if type(block) is TextBlock and block.text and type(last) is GrowingText:
-                return [Piece(block, last, last.add(block))]  # pyright: ignore[reportArgumentType]
-        return [piece for block in content if (piece := self._take(block)) is not None]
+            block, last = content[0], self._last
+            if last is not None and type(block) is TextBlock and block.text and last[1] == response.block:
+                return [Piece(block, last[0], last[0].add(block))]  # pyright: ignore[reportArgumentType]
+        return [piece for block in content if (piece := self._take(block, response.block)) is not None]
 
     def _notice(self, response: ChatResponse) -> None:
         if response.wait is not None:
@@ -122,23 +127,29 @@ class Gather:
             for part in cast("list[Growing[ContentBlock] | GrowingCall]", self._parts)
         )
 
-    def _take(self, block: ChunkBlock) -> Piece | None:
+    def _take(self, block: ChunkBlock, number: int | None) -> Piece | None:
         if type(block) is TextBlock:
-            return self._text(block) if block.text else None
+            return self._text(block, number) if block.text else None
         if type(block) is ThinkingBlock:
-            return self._thinking(block) if block.thinking or block.signature or block.metadata else None
+            return self._thinking(block, number) if block.thinking or block.signature or block.metadata else None
         if type(block) is ToolUseDelta:
             return self._call(block)
         return self._whole(cast("ContentBlock", block))
 
-    def _text(self, block: TextBlock) -> Piece:
-        last = self._parts[-1] if self._parts else None
-        return self._put(block, last if type(last) is GrowingText else self._begun(GrowingText()))
+    def _text(self, block: TextBlock, number: int | None) -> Piece:
+        key = (TextBlock, number)
+        text = self._growing.get(key)
+        if type(text) is not GrowingText:
+            text = self._growing[key] = self._begun(GrowingText())
+        self._last = (text, number)
+        return self._put(block, text)
 
-    def _thinking(self, block: ThinkingBlock) -> Piece:
-        last = self._parts[-1] if self._parts else None
-        goes_on = type(last) is GrowingThinking and not last.signed
-        return self._put(block, last if goes_on else self._begun(GrowingThinking()))
+    def _thinking(self, block: ThinkingBlock, number: int | None) -> Piece:
+        key = (ThinkingBlock, number)
+        thought = self._growing.get(key)
+        if type(thought) is not GrowingThinking or thought.signed:
+            thought = self._growing[key] = self._begun(GrowingThinking())
+        return self._put(block, thought)
 
     def _call(self, delta: ToolUseDelta) -> Piece:
         call = self._calls.get(delta.index)
@@ -153,6 +164,10 @@ class Gather:
         if isinstance(block, ToolUseBlock):
             id = self._own_id(block.id)
             block = block if id == block.id else replace(block, id=id)
+        else:
+            # a picture has its place in the text: what follows it is another block
+            self._growing.clear()
+            self._last = None
         return self._put(block, self._begun(Whole()))
 
     def _own_id(self, id: str | None) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
+from operator import itemgetter
 
 from agentscope_rx.message.block import AudioBlock, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, VideoBlock
 from agentscope_rx.message.frozen import EMPTY
@@ -36,7 +38,12 @@ class ToolUseDelta:
 
 
 ChunkBlock = TextBlock | ThinkingBlock | ToolUseDelta | ToolUseBlock | ImageBlock | AudioBlock | VideoBlock
-"""A text or thinking block is the next piece of the open block of its kind; the others but `ToolUseDelta` are whole."""
+"""A text or thinking block is the next piece of a block of its kind (see `ChatResponse.block`); the others but
+`ToolUseDelta` are whole."""
+
+
+Numbered = tuple[int, ChunkBlock]
+"""A piece with the number of its block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,10 @@ class WaitNotice:
 class ChatResponse:
     """One increment of an answer: new content, or facts about the answer as they become known.
 
+    `block` is the number of the wire's block that the text and thinking are pieces of. Without one the wire has no
+    blocks: all text of the answer is one text, whatever thinking or calls come between its pieces, and all thinking up
+    to a signature one thought.
+
     `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.
     A chunk with `retry` or `wait` has no content: see `RetryNotice` and `WaitNotice`. What else comes with `retry` is
     the failed attempt's.
@@ -77,3 +88,10 @@ class ChatResponse:
     metadata: Mapping[str, object] = EMPTY
     retry: RetryNotice | None = None
     wait: WaitNotice | None = None
+    block: int | None = None
+
+
+def in_blocks(pieces: Iterable[Numbered]) -> Iterator[tuple[int, tuple[ChunkBlock, ...]]]:
+    """The pieces of each block together, as they follow each other: what an increment can hold."""
+    for number, group in groupby(pieces, key=itemgetter(0)):
+        yield number, tuple(piece for _, piece in group)

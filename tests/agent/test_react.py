@@ -31,8 +31,10 @@ from agentscope_rx.event import (
     PreReasoningEvent,
     ReasoningChunkEvent,
     StreamOptions,
+    coalesce_chunks,
+    event_from_json,
 )
-from agentscope_rx.message import ChatUsage, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.model.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, call
@@ -506,3 +508,27 @@ def test_call_is_the_last_of_the_stream_that_a_subclass_makes():
         assert (await Loud("Friday", ScriptedModel("hello")).call("hi")).text == "HELLO"
 
     run_virtual(main())
+
+
+def test_chunks_carry_the_usage_that_came_with_them():
+    """A subscriber shows tokens as they grow; usage that comes alone is a chunk without a piece."""
+    turn = [
+        ChatResponse((TextBlock("It "),), usage=ChatUsage(5, 1)),
+        "is ",
+        ChatResponse((TextBlock("so."),), usage=ChatUsage(5, 3)),
+        ChatResponse(usage=ChatUsage(5, 4), finish_reason=FinishReason.STOP),
+    ]
+    events = run_virtual(events_of(agent(ScriptedModel(turn)), "hi"))
+    chunks = [e for e in events if isinstance(e, ReasoningChunkEvent)]
+    used = [None if e.usage is None else e.usage.output_tokens for e in chunks]
+    assert list(zip([e.text for e in chunks], used, strict=True)) == [("It ", 1), ("is ", None), ("so.", 3), ("", 4)]
+    assert chunks[-1].delta is None and event_from_json(chunks[-1].to_json()).usage == ChatUsage(5, 4)
+    merged = coalesce_chunks(chunks[0], chunks[1])
+    assert merged.text == "It is " and merged.usage == ChatUsage(5, 1)
+
+
+def test_a_text_that_thinking_falls_into_is_one_text():
+    friday = agent(ScriptedModel(["The ans", ThinkingBlock("hm"), "wer is 4."]))
+    events = run_virtual(events_of(friday, "hi"))
+    assert events[-1].message.text == "The answer is 4."
+    assert [e.accumulated for e in events if e.type == "reasoning_chunk"][-1] == TextBlock("The answer is 4.")

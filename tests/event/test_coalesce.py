@@ -23,7 +23,7 @@ from agentscope_rx.event import (
     event_from_json,
     fold,
 )
-from agentscope_rx.message import TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
@@ -73,8 +73,14 @@ def test_blocks_of_another_kind_and_pieces_of_calls_keep_their_places() -> None:
 
 
 def test_two_texts_of_one_message_stay_two() -> None:
-    a, _, b = said("a", ToolUseDelta(0, "1", "t", "{}"), "b")
+    a, _, b = said("a", ImageBlock(URLSource("https://example.org/x.png")), "b")
     assert coalesce_chunks(a, b) is None
+
+
+def test_one_text_is_merged_behind_a_call() -> None:
+    a, _, b = said("a", ToolUseDelta(0, "1", "t", "{}"), "b")
+    merged = coalesce_chunks(a, b)
+    assert isinstance(merged, ReasoningChunkEvent) and merged.text == "ab" == merged.accumulated.text
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,13 @@ def test_text_is_that_of_the_text_blocks_joined():
     assert message.blocks(ThinkingBlock) == (ThinkingBlock("hm"),)
 
 
+def test_text_blocks_side_by_side_are_one_text_of_an_assistant():
+    """Providers cut one text up, at citations for one; what stands between keeps texts apart."""
+    said = (TextBlock("a"), TextBlock("b"), ThinkingBlock("hm"), TextBlock("c"), ToolUseBlock("1", "t"), TextBlock("d"))
+    assert Msg.assistant(said).text == "ab\nc\nd"
+    assert Msg.user((TextBlock("a"), TextBlock("b"))).text == "a\nb"
+
+
 def test_replace_keeps_all_but_what_is_given():
     message = Msg("a", "x", "assistant", metadata={"k": 1}, usage=ChatUsage(1, 2))
     changed = message.replace(content="y", generate_reason=GenerateReason.INTERRUPTED)

@@ -40,10 +40,36 @@ def test_text_is_joined_and_empty_pieces_are_none():
 def test_blocks_keep_the_order_in_which_they_began():
     image = ImageBlock(URLSource("https://example.org/x.png"))
     found = blocks("a", ThinkingBlock("t"), "b", image, "c", ToolUseDelta(0, "x", "tool", "{}"), "d")
-    assert [type(block).__name__ for block in found] == [
-        "TextBlock", "ThinkingBlock", "TextBlock", "ImageBlock", "TextBlock", "ToolUseBlock", "TextBlock",
-    ]  # fmt: skip
-    assert found[3] is image
+    assert found == (TextBlock("ab"), ThinkingBlock("t"), image, TextBlock("cd"), ToolUseBlock("x", "tool"))
+    assert found[2] is image
+
+
+def test_one_text_goes_on_behind_what_falls_between() -> None:
+    """The wire of most providers has no blocks: its text is one field, its thinking another."""
+    gather = Gather()
+    said = TextBlock("The ans"), ThinkingBlock("h"), TextBlock("wer "), ThinkingBlock("m"), TextBlock("is 4.")
+    pieces = [piece for block in said for piece in gather.feed(ChatResponse((block,)))]
+    assert gather.blocks() == (TextBlock("The answer is 4."), ThinkingBlock("hm"))
+    shown = [piece.view.upto(piece.seen) for piece in pieces]
+    assert shown[2] == TextBlock("The answer ") and shown[4] == TextBlock("The answer is 4.")
+
+
+def test_where_blocks_are_numbered_the_numbers_decide() -> None:
+    gather = Gather()
+    for number, block in [(0, "a"), (1, "b"), (0, "c"), (2, ThinkingBlock("t")), (3, ThinkingBlock("u")), (1, "d")]:
+        gather.feed(ChatResponse((TextBlock(block) if isinstance(block, str) else block,), block=number))
+    assert gather.blocks() == (TextBlock("ac"), TextBlock("bd"), ThinkingBlock("t"), ThinkingBlock("u"))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["text", "thinking"]), st.none() | st.integers(0, 2), st.text(min_size=1))))
+def test_every_piece_is_in_its_block_in_order(pieces: list[tuple[str, int | None, str]]) -> None:
+    gather, expected = Gather(), dict[tuple[str, int | None], str]()
+    for kind, number, text in pieces:
+        block = TextBlock(text) if kind == "text" else ThinkingBlock(text)
+        gather.feed(ChatResponse((block,), block=number))
+        expected[kind, number] = expected.get((kind, number), "") + text
+    found = [block.text if isinstance(block, TextBlock) else block.thinking for block in gather.blocks()]  # type: ignore[union-attr]
+    assert found == list(expected.values())
 
 
 def test_a_thinking_block_ends_with_its_signature():

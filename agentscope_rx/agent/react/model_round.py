@@ -15,6 +15,7 @@ from agentscope_rx.agent.budget import charge
 from agentscope_rx.agent.run import Run
 from agentscope_rx.event import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
 from agentscope_rx.message import (
+    ChatUsage,
     ContentBlock,
     GenerateReason,
     Joined,
@@ -91,6 +92,8 @@ def model_round(
             events.append(
                 kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
             )
+        if response.usage is not None and response.retry is None:
+            _with_usage(events, kind(source=source, iteration=iteration, message_id=message_id), response.usage)
         return events
 
     def gathered() -> Gathered:
@@ -110,6 +113,12 @@ def model_round(
     if RetryEvent in agent.hooks.seen:
         events = agent.hooks.watched(RetryEvent, events)
     return events, gathered
+
+
+def _with_usage(events: list[Event], alone: ChunkEvent, usage: ChatUsage) -> None:
+    """What was told with the pieces is on the last one's event; what was told by itself is an event."""
+    last = events.pop() if events else alone
+    events.append(replace(cast("ChunkEvent", last), usage=usage))
 
 
 def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Msg | None:

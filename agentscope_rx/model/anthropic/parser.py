@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError
-from agentscope_rx.message import ChatUsage, ThinkingBlock
+from agentscope_rx.message import ChatUsage
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.model.anthropic.blocks import OpenBlock, open_block
 from agentscope_rx.model.anthropic.thinking import kept
@@ -58,6 +58,8 @@ class MessageParser:
         "_finish",
         "_id",
         "_kept",
+        "_number",
+        "_numbers",
         "_open",
         "_said",
         "_started",
@@ -72,6 +74,9 @@ class MessageParser:
         self._counts: dict[str, int] = {}
         self._open: dict[int, OpenBlock] = {}
         self._kept: list[JsonObject] = []
+        # of blocks as we give them: those that are kept are put together, and have a number of their own
+        self._number = 0
+        self._numbers: dict[int, int] = {}
         self._finish: FinishReason | None = None
         self._content = False
         self._said = False
@@ -132,11 +137,11 @@ class MessageParser:
         """What was held back, once the stream has ended; an error if the answer is not whole or not allowed."""
         if not (self._finish or self._whole):
             raise ModelConnectionError("The stream ended before the answer was whole.")
-        blocks = [block for index in list(self._open) for block in self._closed(index)]
-        content = (*blocks, *self._rest())
-        if self._finish is FinishReason.CONTENT_FILTER and not (self._content or content):
+        closed = [increment for index in list(self._open) for increment in self._stop(index)]
+        rest = self._rest()
+        if self._finish is FinishReason.CONTENT_FILTER and not self._content:
             raise ContentFilterError(f"The provider's content filter withheld the whole answer: {self._why}")
-        return self._increment(content)
+        return (*closed, *rest)
 
     def _begin(self, message: JsonObject) -> None:
         self._id = text_in(message, "id") or None
@@ -146,7 +151,8 @@ class MessageParser:
         opened = open_block(index, block)
         self._open[index] = opened
         before = () if opened.kept else self._rest()
-        return self._increment((*before, *opened.start()))
+        self._numbers[index] = self._next_number()
+        return (*before, *self._increment(tuple(opened.start()), block=self._numbers[index]))
 
     def _delta(self, fields: JsonObject) -> Increments:
         index = integer(fields, "index")
@@ -157,10 +163,10 @@ class MessageParser:
         citation = object_in(delta, "citation")
         if citation is not None:
             return self._increment((), {"citations": [citation]})
-        return self._increment(tuple(opened.delta(delta)))
+        return self._increment(tuple(opened.delta(delta)), block=self._numbers[index])
 
     def _stop(self, index: int) -> Increments:
-        return self._increment(tuple(self._closed(index)))
+        return self._increment(tuple(self._closed(index)), block=self._numbers.get(index))
 
     def _closed(self, index: int) -> tuple[ChunkBlock, ...]:
         opened = self._open.pop(index, None)
@@ -171,12 +177,16 @@ class MessageParser:
             return ()
         return tuple(opened.stop())
 
-    def _rest(self) -> tuple[ThinkingBlock, ...]:
+    def _rest(self) -> Increments:
         """The blocks that are kept whole, once another one follows or nothing does."""
         if not self._kept:
             return ()
         blocks, self._kept = self._kept, []
-        return (kept(blocks),)
+        return self._increment((kept(blocks),), block=self._next_number())
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
 
     def _finished(self, delta: JsonObject) -> Increments:
         reason = text_in(delta, "stop_reason")
@@ -191,8 +201,7 @@ class MessageParser:
             about |= {"refusal": True, "stop_details": details}
         if written := self._counts.get("cache_creation_input_tokens"):
             about["cache_creation_tokens"] = written
-        self._content = self._content or bool(rest)
-        return (ChatResponse(rest, self._usage(), self._finish, reason, self._id, about),)
+        return (*rest, ChatResponse((), self._usage(), self._finish, reason, self._id, about))
 
     def _count(self, usage: JsonObject) -> None:
         # the totals so far: what a later event does not name stays
@@ -213,15 +222,18 @@ class MessageParser:
             time=self._clock() - self._started,
         )
 
-    def _increment(self, content: tuple[ChunkBlock, ...], about: Mapping[str, object] = EMPTY) -> Increments:
+    def _increment(
+        self, content: tuple[ChunkBlock, ...], about: Mapping[str, object] = EMPTY, block: int | None = None
+    ) -> Increments:
         if not (content or about):
             return ()
         self._content = self._content or bool(content)
         if self._said:
-            return (ChatResponse(content, metadata=about, id=self._id),)
+            return (ChatResponse(content, metadata=about, id=self._id, block=block),)
         # an answer that is cut short has cost what was read, too
         self._said = True
-        return (ChatResponse(content, self._usage() if self._counts else None, id=self._id, metadata=about),)
+        usage = self._usage() if self._counts else None
+        return (ChatResponse(content, usage, id=self._id, metadata=about, block=block),)
 
 
 def _required(fields: JsonObject, name: str) -> JsonObject:

@@ -16,7 +16,7 @@ that was withheld is a `ContentFilterError`, one without content for a reason of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 from uuid import uuid4
 
@@ -29,6 +29,7 @@ from agentscope_rx.message import (
     ImageBlock,
     Source,
     TextBlock,
+    ThinkingBlock,
     VideoBlock,
 )
 from agentscope_rx.model.gemini.formatter import NO_ID
@@ -42,7 +43,7 @@ from agentscope_rx.model.gemini.thinking import (
     thought,
 )
 from agentscope_rx.model.http_model import Clock
-from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
+from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason, Numbered, ToolUseDelta, in_blocks
 from agentscope_rx.model.transport import ServerEvent
 from agentscope_rx.model.transport.status import answered_error
 from agentscope_rx.model.wire import (
@@ -75,12 +76,25 @@ Increments = tuple[ChatResponse, ...]
 class ContentParser:
     """Reads one answer. `clock` gives seconds; the usage's time counts from the making of the parser."""
 
-    __slots__ = ("_calls", "_clock", "_content", "_counts", "_finish", "_id", "_kept", "_started", "_text", "_why")
+    __slots__ = (
+        "_blocks",
+        "_calls",
+        "_clock",
+        "_content",
+        "_counts",
+        "_finish",
+        "_id",
+        "_kept",
+        "_started",
+        "_text",
+        "_why",
+    )
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._started = clock()
-        self._text = _Text()
+        self._blocks = _Blocks()
+        self._text = _Text(self._blocks)
         self._kept: list[str] = []
         self._calls = 0
         self._content = False
@@ -109,13 +123,13 @@ class ContentParser:
         """What was held back, once the stream has ended; an error if the answer is not whole or not allowed."""
         if self._finish is None:
             raise ModelConnectionError("The stream ended before the answer was whole.")
-        content = (*self._text.close(), *self._rest())
+        content = [*self._numbered(self._text.close()), *self._numbered(self._rest())]
         if not (self._content or content):
             if self._finish is FinishReason.CONTENT_FILTER:
                 raise ContentFilterError(f"The provider's content filter withheld the whole answer: {self._why}")
             if self._finish is FinishReason.OTHER:
                 raise EmptyResponseError(finish_reason=self._why)
-        return (ChatResponse(content, id=self._id),) if content else ()
+        return tuple(self._increments(content))
 
     def _response(self, response: object) -> Iterator[ChatResponse]:
         if not isinstance(response, Mapping):
@@ -125,22 +139,32 @@ class ContentParser:
             raise error
         self._id = self._id or text_in(fields, "responseId") or None
         candidate = _first(fields)
-        content: list[ChunkBlock] = []
+        content: list[Numbered] = []
         for part in objects_in(object_in(candidate, "content") or {}, "parts"):
-            content += self._part(part)
+            content += self._numbered(self._part(part))
         self._content = self._content or bool(content)
         raw = self._reason(fields, candidate)
         if raw is not None:
-            content += (*self._text.close(), *self._rest())
+            content += self._numbered(self._text.close())
+            content += self._numbered(self._rest())
             self._content = self._content or bool(content)
         usage = self._usage(object_in(fields, "usageMetadata"))
         about = {name: candidate[name] for name in _ABOUT if candidate.get(name)}
         if self._finish is FinishReason.OTHER and not self._content:
             # nothing has been said: the attempt may be made again
             return
-        if content or usage or raw is not None or about:
+        yield from self._increments(content)
+        if usage or raw is not None or about:
             finish = self._finish if raw is not None else None
-            yield ChatResponse(tuple(content), usage, finish, raw, self._id, about)
+            yield ChatResponse((), usage, finish, raw, self._id, about)
+
+    def _increments(self, content: Iterable[Numbered]) -> Iterator[ChatResponse]:
+        for number, blocks in in_blocks(content):
+            yield ChatResponse(blocks, id=self._id, block=number)
+
+    def _numbered(self, pieces: Iterator[ChunkBlock]) -> Iterator[Numbered]:
+        for piece in pieces:
+            yield self._blocks.number(piece), piece
 
     def _reason(self, fields: JsonObject, candidate: JsonObject) -> str | None:
         """The finish reason, or why the prompt was not let through, if it came."""
@@ -229,12 +253,37 @@ class ContentParser:
         )
 
 
+class _Blocks:
+    """Numbers the blocks that pieces belong to: parts have no numbers, they follow each other."""
+
+    __slots__ = ("_ended", "_kind", "_number")
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._kind: type[object] | None = None
+        self._ended = False
+
+    def number(self, piece: ChunkBlock) -> int:
+        """The number of the block that this is the next piece of."""
+        if self._ended or type(piece) is not self._kind:
+            self._number += 1
+        self._kind = type(piece)
+        # a signature ends its thought, and parts that are kept are a block of their own
+        self._ended = isinstance(piece, ThinkingBlock) and bool(piece.signature or piece.metadata)
+        return self._number
+
+    def end(self) -> None:
+        """What follows is another block."""
+        self._ended = True
+
+
 class _Text:
     """A run of text parts, and the signatures of those that had one."""
 
-    __slots__ = ("_length", "_pieces", "_spans")
+    __slots__ = ("_blocks", "_length", "_pieces", "_spans")
 
-    def __init__(self) -> None:
+    def __init__(self, blocks: _Blocks) -> None:
+        self._blocks = blocks
         self._pieces = Pieces()
         self._length = 0
         self._spans: list[Span] = []
@@ -250,9 +299,12 @@ class _Text:
     def close(self) -> Iterator[ChunkBlock]:
         if rest := self._pieces.rest():
             yield TextBlock(rest)
-        spans, self._spans, self._length = self._spans, [], 0
+        spans, length = self._spans, self._length
+        self._spans, self._length = [], 0
         if spans:
             yield text_signatures(spans)
+        if length:
+            self._blocks.end()
 
 
 def _first(response: JsonObject) -> JsonObject:

@@ -11,7 +11,7 @@ from typing import cast
 
 from agentscope_rx.message import Base64Source, ImageBlock, TextBlock, ThinkingBlock
 from agentscope_rx.model.openai_responses.items import REASONING
-from agentscope_rx.model.response import ChunkBlock, ToolUseDelta
+from agentscope_rx.model.response import ChunkBlock, Numbered, ToolUseDelta
 from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, objects_in, text_in
 
 _PROOF = ("id", "summary", "content")
@@ -20,27 +20,42 @@ _PROOF = ("id", "summary", "content")
 class Output:
     """The items so far, by their place in the output."""
 
-    __slots__ = ("_items", "_text", "_thinking", "calls", "refused")
+    __slots__ = ("_items", "_last", "_numbers", "_text", "_thinking", "calls", "refused")
 
     def __init__(self) -> None:
         self._items: dict[int, _Item] = {}
         self._text = Pieces()
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._last = 0
         self._thinking = Pieces()
         self.calls = 0
         self.refused = False
 
-    def text(self, event: JsonObject) -> tuple[TextBlock, ...]:
+    def number(self, item: int, part: int) -> int:
+        """The number of a part of an item, as a block of the answer."""
+        return self._numbers.setdefault((item, part), len(self._numbers))
+
+    def text(self, event: JsonObject) -> Numbered | None:
         """A piece of text."""
         self._at(event).told = True
+        self._last = self.number(integer(event, "output_index"), integer(event, "content_index"))
         text = self._text.take(text_in(event, "delta") or "")
-        return (TextBlock(text),) if text else ()
+        return (self._last, TextBlock(text)) if text else None
 
-    def event(self, kind: str, event: JsonObject) -> Iterator[ChunkBlock]:
+    def event(self, kind: str, event: JsonObject) -> Iterator[Numbered]:
         """What one event adds; nothing for events that only frame others."""
         if kind == "response.refusal.delta":
             self.refused = True
-            yield from self.text(event)
-        elif kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
+            if (piece := self.text(event)) is not None:
+                yield piece
+        elif kind == "response.output_item.done":
+            yield from self.settle(integer(event, "output_index"), _item_of(event))
+        else:
+            number = self.number(integer(event, "output_index"), 0)
+            yield from ((number, piece) for piece in self._piece(kind, event))
+
+    def _piece(self, kind: str, event: JsonObject) -> Iterator[ChunkBlock]:
+        if kind in ("response.reasoning_summary_text.delta", "response.reasoning_text.delta"):
             yield from self._thought(event)
         elif kind == "response.function_call_arguments.delta":
             yield from self._at(event).arguments(text_in(event, "delta") or "")
@@ -48,19 +63,22 @@ class Output:
             item = _item_of(event)
             if item.get("type") == "function_call":
                 yield from self._open(integer(event, "output_index"), item)
-        elif kind == "response.output_item.done":
-            yield from self.settle(integer(event, "output_index"), _item_of(event))
 
-    def settle(self, index: int, item: JsonObject) -> Iterator[ChunkBlock]:
+    def settle(self, index: int, item: JsonObject) -> Iterator[Numbered]:
         """An item that is done: what of it has not been told."""
         known = self._items.setdefault(index, _Item())
         if known.settled:
             return
         known.settled = True
+        if item.get("type") == "message":
+            yield from self._message(index, known, item)
+        else:
+            number = self.number(index, 0)
+            yield from ((number, piece) for piece in self._settled(index, known, item))
+
+    def _settled(self, index: int, known: _Item, item: JsonObject) -> Iterator[ChunkBlock]:
         kind = item.get("type")
-        if kind == "message":
-            yield from self._message(known, item)
-        elif kind == "reasoning":
+        if kind == "reasoning":
             yield from self._reasoning(known, item)
         elif kind == "function_call":
             yield from self._open(index, item)
@@ -69,10 +87,10 @@ class Output:
             form = text_in(item, "output_format") or "png"
             yield ImageBlock(Base64Source(f"image/{form}", data))
 
-    def end(self) -> tuple[ChunkBlock, ...]:
+    def end(self) -> tuple[Numbered, ...]:
         """What is held back when nothing follows: half a character."""
         text = self._text.rest()
-        return (TextBlock(text),) if text else ()
+        return ((self._last, TextBlock(text)),) if text else ()
 
     def _at(self, event: JsonObject) -> _Item:
         return self._items.setdefault(integer(event, "output_index"), _Item())
@@ -86,15 +104,16 @@ class Output:
         if text:
             yield ThinkingBlock(text)
 
-    def _message(self, known: _Item, item: JsonObject) -> Iterator[TextBlock]:
+    def _message(self, index: int, known: _Item, item: JsonObject) -> Iterator[Numbered]:
         parts = objects_in(item, "content")
         self.refused = self.refused or any(part.get("type") == "refusal" for part in parts)
         if known.told:
             return
-        for part in parts:
+        for place, part in enumerate(parts):
             text = text_in(part, "text") or text_in(part, "refusal")
             if text:
-                yield TextBlock(self._text.take(text))
+                self._last = self.number(index, place)
+                yield self._last, TextBlock(self._text.take(text))
 
     def _reasoning(self, known: _Item, item: JsonObject) -> Iterator[ThinkingBlock]:
         text = self._thinking.rest()

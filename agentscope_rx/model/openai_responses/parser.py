@@ -16,14 +16,14 @@ than the one before has overtaken it somewhere, and its text would be garbled: a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError, ServerError
 from agentscope_rx.message import ChatUsage
 from agentscope_rx.model.http_model import Clock
 from agentscope_rx.model.openai_responses.output import Output
-from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
+from agentscope_rx.model.response import ChatResponse, FinishReason, Numbered, in_blocks
 from agentscope_rx.model.transport import ServerEvent
 from agentscope_rx.model.transport.status import answered_error
 from agentscope_rx.model.wire import JsonObject, decode_json, integer, malformed, object_in, objects_in, text_in
@@ -88,16 +88,18 @@ class ResponseParser:
         content = self._output.end()
         if self._finish is FinishReason.CONTENT_FILTER and not (self._content or content):
             raise ContentFilterError("The provider's content filter withheld the whole answer.")
-        return (ChatResponse(content),) if content else ()
+        return self._increment(content)
 
     def _event(self, fields: JsonObject, name: str) -> Iterable[ChatResponse]:
         kind = text_in(fields, "type") or name
         self._count(fields)
         if kind == "response.output_text.delta":
             # what most events are
-            content: tuple[ChunkBlock, ...] = self._output.text(fields)
-            self._content = self._content or bool(content)
-            return (ChatResponse(content, id=self._id),) if content else ()
+            piece = self._output.text(fields)
+            if piece is None:
+                return ()
+            self._content = True
+            return (ChatResponse((piece[1],), id=self._id, block=piece[0]),)
         if kind == "error":
             _complain({"error": fields} if fields.get("error") is None else fields)
         if kind in _ENDS:
@@ -116,12 +118,11 @@ class ResponseParser:
                 raise malformed(f"event {number} came after event {self._number}", fields)
             self._number = number
 
-    def _increment(self, content: Iterator[ChunkBlock], *, refused: bool = False) -> Iterable[ChatResponse]:
-        blocks = tuple(content)
-        self._content = self._content or bool(blocks)
-        if not blocks:
-            return ()
-        return (ChatResponse(blocks, id=self._id, metadata={"refusal": True} if refused else {}),)
+    def _increment(self, pieces: Iterable[Numbered], *, refused: bool = False) -> Iterable[ChatResponse]:
+        about = {"refusal": True} if refused else {}
+        found = [ChatResponse(blocks, id=self._id, metadata=about, block=block) for block, blocks in in_blocks(pieces)]
+        self._content = self._content or bool(found)
+        return found
 
     def _ended(self, response: JsonObject) -> Iterable[ChatResponse]:
         """The last increments: of what has not come in pieces, and the account."""
@@ -131,14 +132,13 @@ class ResponseParser:
             raise ServerError(f"The answer was broken off: {status}.", status=500, code=status)
         self._id = self._id or text_in(response, "id") or None
         self._whole = True
-        blocks: list[ChunkBlock] = []
+        rest: list[ChatResponse] = []
         for index, item in enumerate(objects_in(response, "output")):
-            blocks += self._output.settle(index, item)
-        self._content = self._content or bool(blocks)
+            rest += self._increment(self._output.settle(index, item))
         reason = text_in(object_in(response, "incomplete_details") or {}, "reason") or status
         self._finish = self._finished(status, reason)
         about = {"refusal": True} if self._output.refused else {}
-        return (ChatResponse(tuple(blocks), self._usage(response), self._finish, reason, self._id, about),)
+        return (*rest, ChatResponse((), self._usage(response), self._finish, reason, self._id, about))
 
     def _finished(self, status: str, reason: str) -> FinishReason:
         if status == "completed":
