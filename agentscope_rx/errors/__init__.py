@@ -15,6 +15,7 @@
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
     |   +-- RunDeadlineError                the deadline of a whole run passed
+    +-- AwaitCancelledError                 what code of a model or tool awaited was cancelled
     +-- ChannelFullError                    a channel with the FAIL policy was full
     +-- UserInputError                      a person could not be asked, or gave no answer that can be used
     |   +-- EndOfInputError (EOFError)      there is no more input: the person has left
@@ -64,6 +65,7 @@ from __future__ import annotations
 
 from agentscope_rx.errors.base import (
     AgentScopeError,
+    AwaitCancelledError,
     ChannelFullError,
     ConfigurationError,
     DeadlineError,
@@ -135,6 +137,7 @@ __all__ = [
     "AgentShuttingDownError",
     "ApprovalError",
     "AuthenticationError",
+    "AwaitCancelledError",
     "BadAnswerError",
     "BadRequestError",
     "ChannelFullError",

@@ -103,6 +103,17 @@ class DeadlineError(AgentScopeError, TimeoutError):
         self.scope = scope
 
 
+class AwaitCancelledError(AgentScopeError):
+    """Code of a model, tool or hook awaited a task or future that someone else cancelled; the run itself was not."""
+
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "What was awaited here was cancelled, and not by the run: look for what cancels the task or future."
+        )
+
+
 class ChannelFullError(AgentScopeError):
     """A channel whose policy is FAIL was full; `capacity` is its bound."""
 

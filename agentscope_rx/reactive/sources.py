@@ -18,6 +18,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, C
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Generic, TypeVar
 
+from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.fuse import Deferred
@@ -220,7 +221,7 @@ class _TaskSource(Generic[T]):
                 failure = SourceCancelledError(f"A source was cancelled from outside: {error!r}")
                 self._signal(self._sink.on_error, failure)
             elif isinstance(error, asyncio.CancelledError):
-                failure = RuntimeError("A source awaited something that was cancelled.")
+                failure = AwaitCancelledError()
                 failure.__cause__ = error
                 self._signal(self._sink.on_error, failure)
             else:

@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import Hook, InMemoryMemory, Msg, ReActAgent, tool
+from agentscope_rx import ExecutionConfig, Hook, InMemoryMemory, Msg, ReActAgent, tool
+from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.event import Event, PostActingEvent, PostCallEvent, PreActingEvent, PreCallEvent, PreReasoningEvent
-from agentscope_rx.message import ToolResultKind
-from agentscope_rx.reactive import Flow, SourceCancelledError, from_call, just
-from agentscope_rx.testing import ScriptedModel, call, collect_dropped
+from agentscope_rx.message import TextBlock, ToolResultKind
+from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.reactive import Flow, SourceCancelledError, from_async_iterable, from_call, just
+from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole
 from tests.reactive.test_workers import until
 
@@ -234,3 +236,43 @@ def test_a_run_in_a_log_fails_and_the_server_s_loop_goes_on() -> None:
                 pass
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_cancelled_await_in_a_model_is_an_error_that_is_tried_again(begun: bool) -> None:
+    class Model(ScriptedModel):
+        def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:
+            if self.requests:
+                return super().do_stream(messages, tools, options)
+            self.requests.append(None)  # type: ignore[arg-type]
+
+            async def broken() -> Any:
+                if begun:
+                    yield ChatResponse((TextBlock("so far"),))
+                task = asyncio.get_running_loop().create_future()
+                task.cancel()
+                await task
+
+            return from_async_iterable(broken)
+
+    agent = ReActAgent("F", Model("", "ok", execution_config=ExecutionConfig(max_attempts=2)))
+    if begun:
+        with pytest.raises(AwaitCancelledError):
+            run_virtual(agent.call("x"))
+    else:
+        assert run_virtual(agent.call("x")).text == "ok"
+    assert_whole(agent)
+
+
+def test_a_cancelled_await_in_a_tool_is_a_failed_result() -> None:
+    @tool
+    async def broken() -> str:
+        """Awaits what is cancelled."""
+        task = asyncio.get_running_loop().create_future()
+        task.cancel()
+        return await task
+
+    agent = ReActAgent("F", ScriptedModel(call("broken"), "ok"), tools=[broken])
+    assert run_virtual(agent.call("x")).text == "ok"
+    (result,) = agent.memory.get().run()[-2].tool_results
+    assert result.kind is ToolResultKind.FAILED and "cancelled" in result.text

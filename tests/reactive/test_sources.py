@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive import (
     RetryPolicy,
     SourceCancelledError,
@@ -301,7 +302,7 @@ def test_a_cancelled_await_inside_a_source_is_an_ordinary_error() -> None:
         await lost
 
     async def main() -> None:
-        assert await from_call(call).pipe(catch(lambda error: just(type(error)))) is RuntimeError
+        assert await from_call(call).pipe(catch(lambda error: just(type(error)))) is AwaitCancelledError
 
     run_virtual(main())
 
