@@ -31,6 +31,7 @@ from agentscope_rx.context_store import (
     with_value,
 )
 from agentscope_rx.errors import ContextError, InvalidInputError
+from agentscope_rx.message.frozen import check_encodable
 
 T = TypeVar("T")
 
@@ -81,6 +82,9 @@ class RuntimeContext:
         store: ContextStore | None = None,
         **attributes: object,
     ) -> None:
+        for name, id in (("session_id", session_id), ("user_id", user_id)):
+            if isinstance(id, str):
+                check_encodable(id, f"RuntimeContext.{name}")
         self.session_id = session_id
         self.user_id = user_id
         self.attributes: MutableMapping[str, object] = _Attributes(attributes)

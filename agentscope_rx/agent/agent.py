@@ -34,6 +34,7 @@ from agentscope_rx.event import Event, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg, ToolUseBlock
+from agentscope_rx.message.frozen import check_encodable
 from agentscope_rx.message.local_file import checked_root
 from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, expand, just, map_flow
 from agentscope_rx.reactive.observer import Sink, attach
@@ -66,6 +67,7 @@ class Agent(ClassHooks, ABC):
     ) -> None:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"An agent needs a name, not {name!r}.")
+        check_encodable(name, "The name of an agent")
         if not isinstance(memory, Memory):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"memory must be a Memory, such as InMemoryMemory(), not {memory!r:.60}.")
         if sys_prompt is not None and not isinstance(sys_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]

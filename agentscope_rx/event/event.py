@@ -14,10 +14,10 @@ from os import PathLike
 from typing import Annotated, ClassVar, Self, TypeVar, cast
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.message.frozen import check_encodable, encodable, shown
 from agentscope_rx.message.source import reading
 
 _Context = Annotated[RuntimeContext | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
@@ -34,6 +34,10 @@ class EventSource:
     agent: str = ""
     path: tuple[str, ...] = ()
     context: _Context = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for text in (self.run_id, self.agent, *self.path):
+            check_encodable(text, "EventSource")
 
     def __copy__(self) -> Self:
         return self
@@ -92,9 +96,14 @@ class Event:
         """
         try:
             said = _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_unsaid(type(self)))
-        except PydanticSerializationError as error:
+        except (ValueError, RecursionError) as error:
+            # (pydantic's own errors are ValueErrors; its limit of levels is a plain one)
             raise InvalidInputError(f"This {self.type} event cannot be written as JSON: {error}") from error
         plain = cast("dict[str, object]", said)
+        # blocks and messages hold no half characters; a name that was put into the event itself may
+        for name, value in plain.items():
+            if type(value) is str and not value.isascii():
+                plain[name] = encodable(value)
         source = self.source
         place = {"run_id": source.run_id, "agent": source.agent, "path": list(source.path)}
         return {"type": self.type, **place, **plain}
@@ -145,13 +154,13 @@ def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidInputError(f"{name!r} is not a kind of event; known are {', '.join(sorted(_KINDS))}.")
+        raise InvalidInputError(f"{shown(name)} is not a kind of event; known are {', '.join(sorted(_KINDS))}.")
     said = dict(data)
     del said["type"]
     said["source"] = {k: said.pop(k) for k in ("run_id", "agent", "path") if k in said}
     try:
         return _adapter(kind).validate_python(said, context=reading(file_root, lock=True))
-    except ValidationError as error:
+    except (ValidationError, RecursionError) as error:
         raise InvalidInputError(f"This is not a {name} event: {error}") from error
 
 
@@ -159,7 +168,7 @@ def event_from_json(line: str | bytes, *, file_root: str | PathLike[str] | None 
     """The event that `to_json` wrote; `InvalidInputError` and `file_root` as for `event_from_dict`."""
     try:
         data: object = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"This is not a line of JSON: {error}") from error
     if not isinstance(data, dict):
         raise InvalidInputError("An event is a JSON object.")

@@ -22,6 +22,7 @@ from agentscope_rx.event.partial import partial_value
 from agentscope_rx.event.unsaid import NOTHING, UNSAID, Error, History, Options, Schema
 from agentscope_rx.message.approval import ApprovalAnswer
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.message.frozen import check_encodable, encodable
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.message.usage import ChatUsage
 from agentscope_rx.model.instruction import instruction
@@ -342,6 +343,10 @@ class MemoryEvent(Event):
     removed: tuple[str, ...] = ()
     added: tuple[Msg, ...] = ()
 
+    def __post_init__(self) -> None:
+        for id in self.removed:
+            check_encodable(id, "MemoryEvent.removed")
+
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +385,9 @@ class RetryEvent(Event):
     discarded: bool = False
     model_name: str = ""
 
+    def __post_init__(self) -> None:
+        _make_encodable(self, "error_type", "error_text", "model_name")
+
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,7 +400,18 @@ class ErrorEvent(Event):
     error_text: str = ""
     error: Error = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        _make_encodable(self, "error_type", "error_text")
+
     @classmethod
     def of(cls, error: Exception, *, source: EventSource = NOWHERE) -> ErrorEvent:
         """The event of this error."""
         return cls(source=source, error_type=type(error).__name__, error_text=str(error), error=error)
+
+
+def _make_encodable(event: Event, *names: str) -> None:
+    """Replace half characters: the text of an error may be a server's."""
+    for name in names:
+        text: str = getattr(event, name)
+        if not text.isascii():
+            object.__setattr__(event, name, encodable(text))

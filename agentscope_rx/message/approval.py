@@ -21,7 +21,7 @@ from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message.block import ToolUseBlock
-from agentscope_rx.message.frozen import freeze
+from agentscope_rx.message.frozen import check_encodable, encodable, freeze, shown
 
 Remember = Literal["arguments", "tool"]
 
@@ -43,17 +43,17 @@ class Approve:
         remember: Remember | None = None,
     ) -> None:
         if input is not None and not isinstance(input, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"Approve: input must be the arguments as a dict, not {input!r:.60}.")
+            raise InvalidInputError(f"Approve: input must be the arguments as a dict, not {shown(input, 60)}.")
         put = object.__setattr__
         put(self, "call_id", _id_of("Approve", call))
-        put(self, "input", None if input is None else freeze(input))
+        put(self, "input", None if input is None else freeze(input, "Approve.input"))
         put(self, "remember", _remember("Approve", remember))
         put(self, "type", "approve")
 
     def __post_init__(self) -> None:
         # the JSON codec fills the slots itself, and then comes here
         object.__setattr__(self, "call_id", _id_of("Approve", self.call_id))
-        object.__setattr__(self, "input", None if self.input is None else freeze(self.input))
+        object.__setattr__(self, "input", None if self.input is None else freeze(self.input, "Approve.input"))
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -67,15 +67,16 @@ class Reject:
 
     def __init__(self, call: ToolUseBlock | str, reason: str = "", *, remember: Remember | None = None) -> None:
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"Reject: reason must be a str, not {reason!r:.60}.")
+            raise InvalidInputError(f"Reject: reason must be a str, not {shown(reason, 60)}.")
         put = object.__setattr__
         put(self, "call_id", _id_of("Reject", call))
-        put(self, "reason", reason)
+        put(self, "reason", encodable(reason))
         put(self, "remember", _remember("Reject", remember))
         put(self, "type", "reject")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "call_id", _id_of("Reject", self.call_id))
+        object.__setattr__(self, "reason", encodable(self.reason))
 
 
 ApprovalAnswer = Annotated[Approve | Reject, Discriminator("type")]
@@ -85,11 +86,12 @@ def _id_of(answer: str, call: object) -> str:
     if isinstance(call, ToolUseBlock):
         return call.id
     if isinstance(call, str) and call:
+        check_encodable(call, f"{answer}.call_id")
         return call
-    raise InvalidInputError(f"{answer} takes a call (of reply.pending_calls) or its id, not {call!r:.60}.")
+    raise InvalidInputError(f"{answer} takes a call (of reply.pending_calls) or its id, not {shown(call, 60)}.")
 
 
 def _remember(answer: str, remember: Remember | None) -> Remember | None:
     if remember is not None and remember not in get_args(Remember):
-        raise InvalidInputError(f"{answer}: remember must be None, 'arguments' or 'tool', not {remember!r:.60}.")
+        raise InvalidInputError(f"{answer}: remember must be None, 'arguments' or 'tool', not {shown(remember, 60)}.")
     return remember

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message.frozen import EMPTY, encodable, freeze
+from agentscope_rx.message.frozen import EMPTY, check_encodable, encodable, freeze, shown
 from agentscope_rx.message.source import SOURCE_TYPES, FramesSource, Source, VideoSource
 
 
@@ -52,7 +52,9 @@ class ThinkingBlock:
             raise InvalidInputError(f"ThinkingBlock.thinking must be a str, not {type(self.thinking).__name__}.")
         if not self.thinking.isascii():
             object.__setattr__(self, "thinking", encodable(self.thinking))
-        object.__setattr__(self, "metadata", freeze(self.metadata))
+        if self.signature is not None and not self.signature.isascii():
+            object.__setattr__(self, "signature", encodable(self.signature))
+        object.__setattr__(self, "metadata", freeze(self.metadata, "ThinkingBlock.metadata"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ class FileBlock:
 
     def __post_init__(self) -> None:
         _check_source(self, self.source)
+        if self.name is not None and not self.name.isascii():
+            object.__setattr__(self, "name", encodable(self.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +133,14 @@ class ToolUseBlock:
         _check_names(self, self.id, self.name)
         if self.raw is not None and not self.raw.isascii():
             object.__setattr__(self, "raw", encodable(self.raw))
-        object.__setattr__(self, "input", freeze(self.input))
-        object.__setattr__(self, "metadata", freeze(self.metadata))
+        if self.input_error is not None and not self.input_error.isascii():
+            object.__setattr__(self, "input_error", encodable(self.input_error))
+        object.__setattr__(self, "input", freeze(self.input, "ToolUseBlock.input"))
+        object.__setattr__(self, "metadata", freeze(self.metadata, "ToolUseBlock.metadata"))
 
     def with_input(self, input: Mapping[str, object]) -> ToolUseBlock:
         """The same call with these arguments, read and whole."""
-        return replace(self, input=freeze(input), raw=None, input_error=None)
+        return replace(self, input=freeze(input, "ToolUseBlock.input"), raw=None, input_error=None)
 
 
 class ToolResultKind(StrEnum):
@@ -172,7 +178,7 @@ class ToolResultBlock:
     def __post_init__(self) -> None:
         _check_names(self, self.id, self.name)
         object.__setattr__(self, "output", output_blocks(self.output))
-        object.__setattr__(self, "metadata", freeze(self.metadata))
+        object.__setattr__(self, "metadata", freeze(self.metadata, "ToolResultBlock.metadata"))
 
     @property
     def is_error(self) -> bool:
@@ -217,7 +223,7 @@ def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[Ou
     for block in blocks:
         if not isinstance(block, OUTPUT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(
-                f"A result's output is made of text, image, audio, video and file blocks; found {block!r:.80}."
+                f"A result's output is made of text, image, audio, video and file blocks; found {shown(block)}."
             )
     return blocks
 
@@ -226,10 +232,15 @@ def _check_source(block: object, source: object) -> None:
     if not isinstance(source, SOURCE_TYPES):
         raise InvalidInputError(
             f"{type(block).__name__} needs a source, such as URLSource('...'), FileSource(path) or "
-            f"Base64Source.of(...), not {source!r:.80}."
+            f"Base64Source.of(...), not {shown(source)}."
         )
 
 
 def _check_names(block: object, id: object, name: object) -> None:
     if not (isinstance(id, str) and isinstance(name, str)):
-        raise InvalidInputError(f"{type(block).__name__} needs the id and the name of a call, not {id!r} and {name!r}.")
+        raise InvalidInputError(
+            f"{type(block).__name__} needs the id and the name of a call, not {shown(id)} and {shown(name)}."
+        )
+    if not (id.isascii() and name.isascii()):
+        check_encodable(id, f"{type(block).__name__}.id")
+        check_encodable(name, f"{type(block).__name__}.name")

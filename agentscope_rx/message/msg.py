@@ -12,12 +12,11 @@ from time import time_ns
 from typing import Any, Self, TypeVar, cast, overload
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
 from typing_extensions import TypedDict, Unpack
 
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
 from agentscope_rx.message.block import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from agentscope_rx.message.frozen import EMPTY, freeze, thaw
+from agentscope_rx.message.frozen import EMPTY, check_encodable, freeze, shown, thaw
 from agentscope_rx.message.source import reading
 from agentscope_rx.message.structured import STRUCTURED, structured_as
 from agentscope_rx.message.usage import ChatUsage
@@ -110,23 +109,30 @@ class Msg:
         usage: ChatUsage | None = None,
     ) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"A message needs the name of its speaker, a str, not {name!r:.60}.")
+            raise InvalidInputError(f"A message needs the name of its speaker, a str, not {shown(name, 60)}.")
         put = object.__setattr__
         put(self, "name", name)
         put(self, "content", _blocks(content))
         put(self, "role", role if type(role) is MsgRole else _role(role))
         put(self, "id", id or new_id())
-        put(self, "metadata", freeze(metadata))
+        put(self, "metadata", freeze(metadata, "Msg.metadata"))
         put(self, "timestamp", timestamp or _now())
         put(self, "generate_reason", generate_reason)
         put(self, "usage", usage)
+        self._check_texts()
 
     def __post_init__(self) -> None:
         # the JSON codec fills the slots itself, with what the text holds, and then comes here
         put = object.__setattr__
         put(self, "id", self.id or new_id())
         put(self, "timestamp", self.timestamp or _now())
-        put(self, "metadata", freeze(self.metadata))
+        put(self, "metadata", freeze(self.metadata, "Msg.metadata"))
+        self._check_texts()
+
+    def _check_texts(self) -> None:
+        if not (self.name.isascii() and self.id.isascii() and self.timestamp.isascii()):
+            for field in ("name", "id", "timestamp"):
+                check_encodable(getattr(self, field), f"Msg.{field}")
 
     @classmethod
     def user(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "user") -> Msg:
@@ -220,14 +226,15 @@ class Msg:
         """
         try:
             return _adapter().dump_json(self).decode()
-        except PydanticSerializationError as error:
+        except (ValueError, RecursionError) as error:
+            # (pydantic's own errors are ValueErrors; its limit of levels is a plain one)
             raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
 
     def to_dict(self) -> dict[str, object]:
         """The message as plain values, as `to_json` would write them; `Msg.from_dict` gives an equal message back."""
         try:
             return cast("dict[str, object]", _adapter().dump_python(self, mode="json"))
-        except PydanticSerializationError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
 
     @classmethod
@@ -255,7 +262,7 @@ def read_message(data: Mapping[str, object], context: dict[str, object]) -> Msg:
     try:
         # what has been through JSON: no enum, no tuple
         return _adapter().validate_python(data, context=context)
-    except ValidationError as error:
+    except (ValidationError, RecursionError) as error:
         raise InvalidInputError(f"This is not a message: {error}") from error
 
 
@@ -292,9 +299,9 @@ def _now() -> str:
 def _role(role: str) -> MsgRole:
     try:
         return MsgRole(role)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InvalidInputError(
-            f"{role!r} is not a role; use one of {', '.join(r.value for r in MsgRole)}. "
+            f"{shown(role)} is not a role; use one of {', '.join(r.value for r in MsgRole)}. "
             "(The order of Msg's arguments is name, content, role.)"
         ) from None
 
@@ -311,6 +318,6 @@ def _blocks(content: str | ContentBlock | Iterable[ContentBlock]) -> tuple[Conte
     for block in blocks:
         if not isinstance(block, BLOCK_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(
-                f"Message content must be text or blocks, found {type(block).__name__}: {block!r:.80}"
+                f"Message content must be text or blocks, found {type(block).__name__}: {shown(block)}"
             )
     return blocks

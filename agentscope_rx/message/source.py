@@ -25,7 +25,7 @@ from pydantic import Discriminator, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message.frozen import EMPTY, encodable
+from agentscope_rx.message.frozen import EMPTY, check_encodable, encodable, shown
 from agentscope_rx.message.local_file import MAX_FILE_BYTES, checked_root, read_file, resolved_beneath
 
 FILE_ROOT = "file_root"
@@ -52,14 +52,13 @@ class URLSource:
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"URLSource needs a url, as a str, not {self.url!r:.80}.")
+            raise InvalidInputError(f"URLSource needs a url, as a str, not {shown(self.url)}.")
+        check_encodable(self.url, "URLSource.url")
         if is_local(self.url):
             raise InvalidInputError(
                 f"URLSource takes an address with a scheme, such as https:, data: or gs:, not {self.url[:80]!r}. "
                 "A local file is named in code, with FileSource(path), or sent as data, with Base64Source."
             )
-        if not self.url.isascii():
-            object.__setattr__(self, "url", encodable(self.url))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
@@ -79,6 +78,8 @@ class Base64Source:
             raise InvalidInputError(
                 "Base64Source needs a media_type (such as 'image/png') and data in base64. Base64Source.of takes bytes."
             )
+        check_encodable(self.media_type, "Base64Source.media_type")
+        check_encodable(self.data, "Base64Source.data")
 
     @classmethod
     def of(cls, data: bytes, media_type: str) -> Base64Source:
@@ -266,7 +267,7 @@ class FramesSource:
     def __post_init__(self) -> None:
         object.__setattr__(self, "frames", tuple(self.frames))
         if not self.frames or not all(isinstance(frame, SOURCE_TYPES) for frame in self.frames):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"FramesSource needs the sources of its pictures, not {self.frames!r:.80}.")
+            raise InvalidInputError(f"FramesSource needs the sources of its pictures, not {shown(self.frames)}.")
 
 
 VideoSource = Annotated[URLSource | Base64Source | FileSource | FramesSource, Discriminator("type")]
