@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message.frozen import encodable
 from agentscope_rx.message.usage import ChatUsage
 from agentscope_rx.model.growing import Growing, GrowingCall, GrowingText, GrowingThinking, Whole, parse_arguments
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
@@ -157,7 +158,8 @@ class Gather:
             # an id that comes later is passed over: the pieces have been shown, and are found, under this one
             call = self._begun(GrowingCall(self._own_id(delta.id)))
             self._calls[delta.index] = call
-        name = call.name or delta.name or ""
+        # (the name of an answer is the server's text; a block refuses what cannot be encoded)
+        name = call.name or encodable(delta.name or "")
         return self._put(ToolUseBlock(call.id, name, raw=delta.arguments, metadata=delta.metadata), call)
 
     def _whole(self, block: ContentBlock) -> Piece:
@@ -172,6 +174,7 @@ class Gather:
 
     def _own_id(self, id: str | None) -> str:
         """The id, or a new one: results and approvals are found by a call's id, so no two calls may share it."""
+        id = encodable(id) if id else id
         own = id if id and id not in self._ids and self._claim(id) else f"call_{uuid4().hex}"
         self._ids.add(own)
         return own

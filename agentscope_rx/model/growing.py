@@ -16,11 +16,9 @@ from collections.abc import Mapping
 from typing import Generic, NoReturn, TypeVar, cast
 
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message.frozen import MAX_DEPTH, deeper
 
 B = TypeVar("B", bound=ContentBlock)
-
-MAX_DEPTH = 100
-"""How deep arguments may be nested: what is deeper no encoder on the way would take."""
 
 
 class Growing(ABC, Generic[B]):
@@ -192,14 +190,6 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
     return cast("dict[str, object]", value), None
-
-
-def deeper(value: object, levels: int) -> bool:
-    """Whether containers are nested more than so many levels deep; looks no further than that."""
-    if not isinstance(value, (dict, list)):
-        return False
-    inner = cast("dict[str, object]", value).values() if isinstance(value, dict) else cast("list[object]", value)
-    return levels == 0 or any(deeper(item, levels - 1) for item in inner)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -12,6 +12,7 @@ from typing import cast
 
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError
 from agentscope_rx.message import AudioBlock, ChatUsage, ImageBlock, TextBlock, ThinkingBlock
+from agentscope_rx.message.frozen import encodable
 from agentscope_rx.model.dashscope.snapshots import Snapshots
 from agentscope_rx.model.http_model import Clock
 from agentscope_rx.model.openai.calls import Calls
@@ -195,11 +196,11 @@ def _cache_written(fields: JsonObject) -> dict[str, object]:
 def _media(fields: JsonObject) -> Iterable[ChunkBlock]:
     image = fields.get("image")
     if isinstance(image, str) and image:
-        yield ImageBlock(address(image, fields))
+        yield ImageBlock(address(encodable(image), fields))
     audio = fields.get("audio")
     url = text_in(cast("JsonObject", audio), "url") if isinstance(audio, Mapping) else audio
     if isinstance(url, str) and url:
-        yield AudioBlock(address(url, fields))
+        yield AudioBlock(address(encodable(url), fields))
 
 
 def _words(text: str) -> tuple[TextBlock, ...]:

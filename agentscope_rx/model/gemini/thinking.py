@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import cast
 
+from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import ThinkingBlock
 from agentscope_rx.model.gemini.parts import WirePart
 
@@ -77,7 +78,19 @@ def wire_thinking(block: ThinkingBlock) -> Iterator[WirePart]:
         return
     parts = block.metadata.get("parts")
     if isinstance(parts, (list, tuple)):
-        for part in cast("Sequence[str]", parts):
-            yield cast("WirePart", json.loads(part))
+        for part in cast("Sequence[object]", parts):
+            yield _kept_part(part)
     if block.signature and block.thinking and "spans" not in block.metadata:
         yield {"text": block.thinking, "thought": True, SIGNATURE: block.signature}
+
+
+def _kept_part(text: object) -> WirePart:
+    try:
+        part: object = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        part = None
+    if not isinstance(part, dict):
+        raise InvalidInputError(
+            f"A thinking block of vendor {VENDOR!r} has a part that is no JSON object: {text!r:.80}"
+        )
+    return cast("WirePart", part)

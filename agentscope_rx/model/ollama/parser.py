@@ -100,6 +100,8 @@ class OllamaParser:
         images = message.get("images")
         for image in cast("list[object]", images if isinstance(images, list) else []):
             if isinstance(image, str) and image:
+                if not image.isascii():
+                    raise malformed("an image must be base64", image)
                 yield ImageBlock(Base64Source("image/png", image))
         for call in objects_in(message, "tool_calls"):
             yield self._call(call)

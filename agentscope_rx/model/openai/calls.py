@@ -21,7 +21,7 @@ from typing import cast
 from uuid import uuid4
 
 from agentscope_rx.model.response import ToolUseDelta
-from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in
+from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in, writable
 
 
 class Calls:
@@ -67,7 +67,7 @@ class Calls:
         if not (opened or new_name or text or extra):
             return
         call.pieces.append(text)
-        metadata = {"extra_content": extra} if extra else {}
+        metadata = {"extra_content": writable(extra)} if extra else {}
         yield ToolUseDelta(call.index, call.id if opened else None, new_name, text, metadata)
 
     def _find(self, index: int | None, id: str | None, name: str | None) -> _Call:

@@ -26,7 +26,17 @@ from agentscope_rx.model.openai.plain import plain_text
 from agentscope_rx.model.openai.reasoning import Reasoning
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport.status import answered_error
-from agentscope_rx.model.wire import JsonObject, Pieces, address, integer, malformed, object_in, objects_in, text_in
+from agentscope_rx.model.wire import (
+    JsonObject,
+    Pieces,
+    address,
+    integer,
+    malformed,
+    name_in,
+    object_in,
+    objects_in,
+    text_in,
+)
 
 _REASONS = {
     "stop": FinishReason.STOP,
@@ -155,7 +165,7 @@ class ChunkParser:
         for text in (*self._contents(delta.get("content"), blocks), refusal):
             rest += _text_block(text)
         for image in objects_in(delta, "images"):
-            url = text_in(object_in(image, "image_url") or {}, "url")
+            url = name_in(object_in(image, "image_url") or {}, "url")
             if not url:
                 raise malformed("an image must have an image_url with a url", image)
             rest.append(ImageBlock(address(url, image)))

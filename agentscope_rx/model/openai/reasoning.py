@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from agentscope_rx.message import ThinkingBlock
-from agentscope_rx.model.wire import JsonObject, Pieces, objects_in, text_in
+from agentscope_rx.model.wire import JsonObject, Pieces, objects_in, text_in, writable
 
 DETAILS = "reasoning_details"
 """The key of a thinking block's metadata under which they are kept."""
@@ -55,7 +55,7 @@ class Reasoning:
         if self._details:
             details, self._details = self._details, []
             signature = next((s for item in details if isinstance(s := item.get("signature"), str) and s), None)
-            yield ThinkingBlock(text, signature, {DETAILS: details})
+            yield ThinkingBlock(text, signature, {DETAILS: [writable(item) for item in details]})
         elif text:
             yield ThinkingBlock(text)
 

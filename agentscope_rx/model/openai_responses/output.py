@@ -12,7 +12,17 @@ from typing import cast
 from agentscope_rx.message import Base64Source, ImageBlock, TextBlock, ThinkingBlock
 from agentscope_rx.model.openai_responses.items import REASONING
 from agentscope_rx.model.response import ChunkBlock, Numbered, ToolUseDelta
-from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, objects_in, text_in
+from agentscope_rx.model.wire import (
+    JsonObject,
+    Pieces,
+    integer,
+    malformed,
+    name_in,
+    objects_in,
+    proof_in,
+    text_in,
+    writable,
+)
 
 _PROOF = ("id", "summary", "content")
 
@@ -83,8 +93,8 @@ class Output:
         elif kind == "function_call":
             yield from self._open(index, item)
             yield from known.rest(text_in(item, "arguments") or "")
-        elif kind == "image_generation_call" and (data := text_in(item, "result")):
-            form = text_in(item, "output_format") or "png"
+        elif kind == "image_generation_call" and (data := proof_in(item, "result")):
+            form = name_in(item, "output_format") or "png"
             yield ImageBlock(Base64Source(f"image/{form}", data))
 
     def end(self) -> tuple[Numbered, ...]:
@@ -120,9 +130,9 @@ class Output:
         if not known.told:
             said = objects_in(item, "summary") or objects_in(item, "content")
             text += "\n\n".join(text_in(part, "text") or "" for part in said)
-        kept = {name: item[name] for name in _PROOF if item.get(name) is not None}
+        kept = {name: writable(item[name]) for name in _PROOF if item.get(name) is not None}
         # the proof ends the block: what another item thinks is a block of its own
-        signature = text_in(item, "encrypted_content") or text_in(item, "id")
+        signature = proof_in(item, "encrypted_content") or text_in(item, "id")
         if text or signature:
             yield ThinkingBlock(text, signature, {REASONING: {"summary": [], **kept}})
 

@@ -21,7 +21,7 @@ from agentscope_rx.model.speech.tts_model import TTSModel
 from agentscope_rx.model.transport import HttpRequest, Transport
 from agentscope_rx.model.transport.fetch import fetched
 from agentscope_rx.model.transport.status import answered_error
-from agentscope_rx.model.wire import JsonObject, decode_json, encode_json, malformed, object_in, text_in
+from agentscope_rx.model.wire import JsonObject, decode_json, encode_json, malformed, object_in, proof_in, text_in
 from agentscope_rx.reactive import Flow, from_async_iterable
 
 PCM = "audio/pcm;rate=24000"
@@ -90,7 +90,7 @@ class DashScopeTTSModel(TTSModel):
                 if not event.data.strip():
                     continue
                 audio = _audio(decode_json(event.data)) or audio
-                data = text_in(audio, "data")
+                data = proof_in(audio, "data")
                 if data:
                     heard = True
                     yield AudioBlock(Base64Source(PCM, data))
@@ -99,7 +99,7 @@ class DashScopeTTSModel(TTSModel):
 
     async def _whole(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
         audio = _audio(await self._transport.answer(request)) or {}
-        data = text_in(audio, "data")
+        data = proof_in(audio, "data")
         yield AudioBlock(Base64Source("audio/wav", data)) if data else await self._fetched(audio)
 
     async def _fetched(self, audio: JsonObject) -> AudioBlock:

@@ -12,7 +12,6 @@ number of loops. It sets a limit to connecting only: how long an answer may take
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -27,6 +26,7 @@ from agentscope_rx.errors import ConfigurationError, ModelConnectionError, Proto
 from agentscope_rx.model.transport.ndjson import read_lines
 from agentscope_rx.model.transport.sse import ServerEvent, read_events
 from agentscope_rx.model.transport.status import BODY_SHOWN, http_error
+from agentscope_rx.model.wire import bounded_json
 from agentscope_rx.reactive import Flow, from_async_iterable, from_call
 from agentscope_rx.reactive.runtime import runtime
 
@@ -116,8 +116,8 @@ class Transport:
         async with self._open(request, "application/json") as response:
             body = (await response.aread()).decode("utf-8-sig", "replace")
         try:
-            return json.loads(body)
-        except (ValueError, RecursionError) as error:
+            return bounded_json(body)
+        except ValueError as error:
             raise ProtocolError(f"The answer is not JSON: {error}", body=body[:BODY_SHOWN]) from error
 
     @asynccontextmanager

@@ -23,6 +23,7 @@ from agentscope_rx.errors import (
     ServerError,
 )
 from agentscope_rx.model.retryable import TRANSIENT, retry_after
+from agentscope_rx.model.wire import bounded_json
 
 BODY_SHOWN = 2000
 """How many characters of a body an error keeps."""
@@ -200,8 +201,8 @@ def _guess(said: Complaint) -> int:
 def _json(body: str) -> object:
     for text in (body, _event_data(body)):
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return bounded_json(text)
+        except ValueError:
             continue
     return None
 
