@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agentscope_rx.errors import InvalidInputError, SessionValueError
+from agentscope_rx.errors import InvalidInputError, SavedStateError, SessionValueError
 from agentscope_rx.session.session import Saved, Unchanging
 from agentscope_rx.session.unwritable import MAX_DEPTH, Unwritable, find_unwritable, too_deep
 
@@ -66,16 +66,29 @@ def encode(
     return entries
 
 
-def decode(entries: Mapping[str, Entry]) -> Saved:
-    """The values that the entries stand for, made anew."""
+def decode(key: str, entries: Mapping[str, Entry]) -> Saved:
+    """The values that the entries of a session stand for, made anew; `SavedStateError` for what was not saved here."""
     saved = Saved()
     for name, entry in entries.items():
-        items: list[object] = [json.loads(line) for line in entry.lines]
+        items = [_value(key, name, line) for line in entry.lines]
         if entry.kind is Kind.LIST:
             saved.lists[name] = items
+        elif len(items) == 1:
+            saved.values[name] = items[0]
         else:
-            (saved.values[name],) = items
+            raise SavedStateError(key, f"entry {name!r} holds {len(items)} values in the place of one.")
     return saved
+
+
+def _value(key: str, name: str, line: bytes) -> object:
+    try:
+        value: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise SavedStateError(key, f"entry {name!r} is not JSON that a session has written ({error}).") from error
+    # the digest of a file shows damage, not who has written it
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and (deep := too_deep(value)):
+        raise SavedStateError(key, f"entry {name!r} is none that a session has written: {deep.reason}.")
+    return value
 
 
 def _checked(text: str, what: str) -> str:

@@ -37,7 +37,9 @@ class InMemorySession(Session):
     def load_all(self, key: str, names: Sequence[str] | None = None) -> Flow[Saved]:
         def load() -> Saved:
             entries, wanted = self._entries(key), check_names(names)
-            return decode(entries if wanted is None else {name: entries[name] for name in wanted if name in entries})
+            return decode(
+                key, entries if wanted is None else {name: entries[name] for name in wanted if name in entries}
+            )
 
         return _now(load)
 

@@ -76,7 +76,7 @@ class JsonSession(Session):
         def load() -> Flow[Saved]:
             check_key(key)
             wanted = check_names(names)
-            return self._look(key, lambda folder: decode(folder.entries(wanted)))
+            return self._look(key, lambda folder: decode(key, folder.entries(wanted)))
 
         return defer(load)
 

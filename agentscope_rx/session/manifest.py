@@ -90,9 +90,10 @@ class Manifest:
             if type(found) is int and found > FORMAT:
                 raise NewerFormatError(found)
             body = cast("dict[str, object]", whole["session"])
+            fits = digest == _digest(body)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UnreadableError("it is not the JSON of a manifest") from None
-        if found != FORMAT or digest != _digest(body):
+        if found != FORMAT or not fits:
             raise UnreadableError("its digest does not fit its content")
         return _from_body(body)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
-from agentscope_rx.errors import CommandDeniedError, DeadlineError, ToolError, ToolSuspend
+from agentscope_rx.errors import CommandDeniedError, DeadlineError, InvalidInputError, ToolError, ToolSuspend
 from agentscope_rx.message import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.tool.arguments import InvalidArgumentsError
 
@@ -79,5 +79,11 @@ def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
 
 
 def suspended(call: ToolUseBlock, error: ToolSuspend) -> ToolResultBlock:
-    """The placeholder of a call that waits for somebody outside the run; its text is the reason."""
-    return ToolResultBlock(call.id, call.name, (TextBlock(str(error)),), ToolResultKind.SUSPENDED, error.metadata)
+    """The placeholder of a call that waits for somebody outside the run; its text is the reason.
+
+    A failure instead if what the tool gives to know is nested too deep to be kept.
+    """
+    try:
+        return ToolResultBlock(call.id, call.name, (TextBlock(str(error)),), ToolResultKind.SUSPENDED, error.metadata)
+    except InvalidInputError as refused:
+        return failure(call, refused)

@@ -13,6 +13,7 @@
 | `ToolResultBlock`                                 | itself, with the call's id and name                         |
 | numbers, dicts, lists, dataclasses, pydantic, ... | compact JSON; what JSON writes as a string (a date) is text |
 | what JSON cannot write                            | `str(value)`                                                |
+| more than `MAX_DEPTH` levels of lists and dicts   | an error that says so                                       |
 
 A path is text: it says where a file is, and reading it is a decision of the tool's. `Base64Source.of_file` does.
 """
@@ -40,6 +41,7 @@ from agentscope_rx.message import (
     ToolUseBlock,
     VideoBlock,
 )
+from agentscope_rx.message.frozen import MAX_DEPTH, deeper
 from agentscope_rx.tool.media import PLAIN, can_be_drawn, drawn, media_block, media_type
 
 DONE = (TextBlock("Done."),)
@@ -77,6 +79,8 @@ def output_of(value: object) -> tuple[OutputBlock, ...]:
     if isinstance(value, (list, tuple)):
         elements = cast("tuple[object, ...]", value)
         if any(_is_media(each) for each in elements if type(each) not in PLAIN):
+            if deeper(elements, MAX_DEPTH):
+                raise _too_deep()
             return tuple(block for each in elements for block in output_of(each))
     elif can_be_drawn(value) and (picture := drawn(value)) is not None:
         return (picture,)
@@ -103,9 +107,26 @@ def _media(data: bytes) -> OutputBlock:
 def _text(value: object) -> str:
     try:
         text = to_json(value, fallback=_plain, inf_nan_mode="strings", bytes_mode="base64").decode()
+        is_json = True
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        text, is_json = _shown(value), False
+    if text.count("{") + text.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
+        raise _too_deep()
+    return json.loads(text) if is_json and text.startswith('"') else text
+
+
+def _shown(value: object) -> str:
+    try:
         return str(value)
-    return json.loads(text) if text.startswith('"') else text
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> ToolError:
+    return ToolError(
+        f"The tool returned a value that is nested more than {MAX_DEPTH} levels deep. Return a flatter one, or "
+        "the part that matters."
+    )
 
 
 def _plain(value: object) -> object:
