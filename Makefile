@@ -3,12 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint pytest bench clean help
+.PHONY: run test lint pytest fuzz audit bench clean help
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
 	@echo "make test   set up, then check types, style and layers, and run the tests"
 	@echo "make lint   style, types and layers only"
+	@echo "make fuzz   what may come in from outside, made up anew for SECONDS=600"
+	@echo "make audit  known vulnerabilities of what is installed, where advisories can be reached"
 	@echo "make bench  costs per turn and per chunk, beside a bare asyncio loop"
 	@echo "make clean  remove the virtual environment and caches"
 
@@ -45,6 +47,14 @@ test: lint pytest
 
 pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest
+
+SECONDS ?= 600
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.security.fuzz --seconds $(SECONDS)
+
+audit: $(VENV)/.dev
+	$(BIN)/python -m tests.security.audit
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

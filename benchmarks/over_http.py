@@ -19,7 +19,7 @@ async def bare(url: str) -> AsyncIterator[Read]:
     """httpx's lines and `json.loads`: no events, errors, deadlines, or checks of any kind."""
     import httpx
 
-    async with httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None)) as client:
+    async with httpx.AsyncClient(timeout=None, limits=httpx.Limits(max_connections=None)) as client:  # noqa: S113
 
         async def read() -> int:
             length = 0

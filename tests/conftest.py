@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from agentscope_rx.testing import collect_dropped
 settings.register_profile(
     "house",
     deadline=None,
-    max_examples=40,
+    # `make fuzz` asks for more
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "40")),
     database=None,
     # (a machine that is busy with something else makes no test wrong)
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

