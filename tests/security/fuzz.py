@@ -26,7 +26,8 @@ FIRST, MOST = 40, 20_000
 EXAMPLES = "FUZZ_EXAMPLES"
 """The variable of the environment that tells the tests how many examples to try (see `tests/conftest.py`)."""
 
-_TRIED = re.compile(r"(\d+) passing examples?, (\d+) failing examples?, (\d+) invalid examples?")
+_TRIED = re.compile(r"(\d+) passing\b.*?(\d+) failing\b.*?(\d+) invalid\b")
+"""As hypothesis' versions put it: of examples, or of test cases."""
 
 
 class Round(NamedTuple):

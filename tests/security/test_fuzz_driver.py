@@ -11,7 +11,7 @@ from tests.security import fuzz
 
 def test_statistics_are_added_up():
     output = (
-        "  - during generate phase (0.10 seconds):\n    - 40 passing examples, 0 failing examples, 2 invalid examples\n"
+        "  - during generate phase (0.10 seconds):\n    - 40 passing, 0 failing, and 2 invalid test cases\n"
         "    - 1 passing example, 1 failing example, 0 invalid examples\n"
     )
     assert fuzz.tried(output) == 44
