@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from agentscope_rx.errors.text import encodable
+
 
 class AgentScopeError(Exception):
     """Root of the tree; `retryable` is False unless a kind says otherwise."""
 
     retryable: bool = False
+
+    def __init__(self, *args: object) -> None:
+        # the text may quote what a server has sent, and goes into logs, events and answers
+        super().__init__(*(encodable(each) if isinstance(each, str) else each for each in args))
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exception's own protocol calls __init__ with the finished text alone

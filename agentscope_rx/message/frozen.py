@@ -18,6 +18,20 @@ from types import NoneType
 from typing import NoReturn, cast
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors.text import encodable
+
+__all__ = [
+    "EMPTY",
+    "MAX_DEPTH",
+    "FrozenDict",
+    "FrozenList",
+    "check_encodable",
+    "deeper",
+    "encodable",
+    "freeze",
+    "shown",
+    "thaw",
+]
 
 MAX_DEPTH = 100
 """How many levels of dicts and lists a value may have: the arguments of a call, each value in metadata."""
@@ -141,18 +155,6 @@ def deeper(value: object, levels: int) -> bool:
         # the last one in is looked at first: what contains itself is found after `levels` steps
         waiting.extend([(each, left - 1) for each in inner if type(each) is not str and type(each) not in _SCALARS])
     return False
-
-
-def encodable(text: str) -> str:
-    """The text, its lone surrogates replaced by U+FFFD: no encoder takes them, and one would spoil a whole memory."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        # a pair that came as two halves is one character
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def check_encodable(text: str, field: str) -> None:

@@ -29,11 +29,12 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx import event as kinds
-from agentscope_rx.errors import ContentFilterError
+from agentscope_rx.errors import ContentFilterError, McpError
 from agentscope_rx.event.event import event_from_dict, event_from_json
 from agentscope_rx.message.frozen import encodable, freeze
 from agentscope_rx.model import ToolUseDelta
 from agentscope_rx.model.openai.reader import AnswerReader
+from agentscope_rx.model.transport.status import answered_error, http_error
 from agentscope_rx.testing import ScriptedModel
 from tests.model import wired
 from tests.tool.calling import result
@@ -233,3 +234,15 @@ def test_errors_of_servers_are_replaced():
 @given(any_text)
 def test_to_replace_twice_is_to_replace_once(text: str):
     assert encodable(encodable(text)) == encodable(text)
+
+
+def test_the_text_of_an_error_can_be_shown():
+    body = json.dumps({"error": {"message": HALF, "code": HALF}})
+    error = http_error(400, body)
+    assert WHOLE in str(error)
+    for text in (str(error), error.body, error.code):
+        text.encode()
+    told = answered_error(json.loads(body))
+    assert told is not None
+    str(told).encode()
+    str(McpError(HALF, server="s")).encode()

@@ -22,6 +22,7 @@ from agentscope_rx.errors import (
     RateLimitError,
     ServerError,
 )
+from agentscope_rx.message.frozen import encodable
 from agentscope_rx.model.retryable import TRANSIENT, retry_after
 from agentscope_rx.model.wire import bounded_json
 
@@ -123,8 +124,8 @@ def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[
     error = _kind(status, said)(
         text,
         status=status,
-        code=said.code,
-        body=body[:BODY_SHOWN],
+        code=encodable(said.code) if said.code else None,
+        body=encodable(body[:BODY_SHOWN]),
         request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), said.request_id),
         retry_after=said.retry_after if (asked := retry_after(headers)) is None else asked,
     )
