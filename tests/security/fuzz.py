@@ -28,6 +28,7 @@ EXAMPLES = "FUZZ_EXAMPLES"
 
 _TRIED = re.compile(r"(\d+) passing\b.*?(\d+) failing\b.*?(\d+) invalid\b")
 """As hypothesis' versions put it: of examples, or of test cases."""
+_STATISTICS = re.compile(r"^=+ Hypothesis Statistics =+$.*?(?=^=+ )", re.DOTALL | re.MULTILINE)
 
 
 class Round(NamedTuple):
@@ -86,7 +87,7 @@ def fuzz(seconds: float, play: Callable[[int, int], Round], say: Callable[[str],
 
 def failed(found: Round, seed: int, examples: int, say: Callable[[str], object]) -> int:
     """Says what a round has found, and how to find it again."""
-    say("\n".join(line for line in found.output.splitlines() if not line.startswith("  - "))[-20_000:])
+    say(_STATISTICS.sub("", found.output)[-20_000:])
     say(f"\nFound with seed {seed}. To run this round again:\n")
     say(f"    python -m tests.security.fuzz --seed {seed} --examples {examples}")
     return 1
