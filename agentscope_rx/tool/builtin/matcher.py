@@ -12,11 +12,11 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import threading
 from typing import IO, Protocol, cast
 
 from agentscope_rx.errors import ToolError
+from agentscope_rx.tool.supervised import interpreter
 
 MAX_PATTERN = 1_000
 SECONDS = 10.0
@@ -110,7 +110,8 @@ class _Expression:
     """A regular expression, in a Python of its own that is ended when its time is over."""
 
     def __init__(self, pattern: str, ignore_case: bool, most: int, seconds: float) -> None:
-        if not sys.executable or getattr(sys, "frozen", False):
+        python = interpreter()
+        if python is None:
             raise ToolError(
                 "Regular expressions cannot be used here. Give plain words, without any of \\.^$*+?{}[]|()."
             )
@@ -120,7 +121,7 @@ class _Expression:
         code = _CHILD % {"memory": MEMORY, "seconds": int(seconds) + 1}
         # nothing of ours is for it: neither the environment nor the folder
         self._child = subprocess.Popen(  # noqa: S603 - this Python, with the program above
-            [sys.executable, "-I", "-S", "-c", code],
+            [python, "-I", "-S", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

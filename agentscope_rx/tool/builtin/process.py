@@ -1,9 +1,17 @@
 """`run`: one program to its end, or to the end of its time: nothing of it is left when it returns, however it returns.
 
-It is the leader of a session of its own. When it has ended, when its time is over, when the call is cancelled: all of
-its session is ended; where it has not ended by itself, its group is asked first (SIGTERM). On Linux that includes what
-has left the session but kept the mark in its environment; elsewhere it is the process group; on Windows the process
-alone. A process that does both (leave, and change its environment) is not found.
+When it has ended, when its time is over, when the call is cancelled: everything that it has started is ended; where the
+program has not ended by itself, its group is asked first (SIGTERM). How "everything" is found:
+
+| system             | found is                                                                                        |
+|--------------------|-------------------------------------------------------------------------------------------------|
+| Linux, `namespace` | what is in the PID namespace                                                                    |
+| Linux              | every descendant, by a supervisor (see `supervised`); if that was killed: the session, the mark |
+| macOS              | the process group                                                                               |
+| Windows            | the process alone                                                                               |
+
+The mark is a variable in the environment. A process that kills its supervisor, leaves the session and changes its
+environment is not found, nor is what another program (a service manager, a container's daemon) was asked to start.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ from typing import cast
 
 from agentscope_rx.errors import ToolError
 from agentscope_rx.tool.builtin.output import Output
+from agentscope_rx.tool.supervised import Supervised, can_supervise
 
 MARK = "AGENTSCOPE_RX_COMMAND"
 """The variable by which a command's processes are known."""
@@ -44,24 +53,27 @@ class Ended:
 class _Child(asyncio.SubprocessProtocol):
     """What asyncio tells of the program."""
 
-    def __init__(self, output: Output, mark: str) -> None:
+    def __init__(self, output: Output, mark: str, held: Supervised | None) -> None:
         self.output = output
         self.exited = asyncio.Event()
         self.silent = asyncio.Event()
+        self.family: _Family | None = None
         self._mark = mark
+        self._held = held
         self._transport: asyncio.SubprocessTransport | None = None
         self._abandoned = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
+        self.family = _Family(self._transport, self._mark, self._held)
         if self._abandoned:
             self.abandon()
 
     def abandon(self) -> None:
         """Nobody waits for it: it is ended as soon as it is there, and closed when it has ended."""
         self._abandoned = True
-        if self._transport is not None:
-            _Family(self._transport, self._mark).end()
+        if self._transport is not None and self.family is not None:
+            self.family.end()
             if self.exited.is_set():
                 self._transport.close()
 
@@ -73,6 +85,8 @@ class _Child(asyncio.SubprocessProtocol):
             self.silent.set()
 
     def process_exited(self) -> None:
+        if self.family is not None:
+            self.family.left()
         self.exited.set()
         if self._abandoned and self._transport is not None:
             self._transport.close()
@@ -90,28 +104,48 @@ async def run(
     max_output: int,
     show: Callable[[str], object] | None = None,
     given: bytes | None = None,
+    namespace: Sequence[str] = (),
 ) -> Ended:
     """Runs the program `words[0]` (an absolute path) without a shell; `given` is its input, if any.
 
-    Cancelling ends it, and returns when it has ended.
+    `namespace` are the words that run it in a PID namespace (see `supervised`). Cancelling ends it, and returns when it
+    has ended.
     """
-    mark = secrets.token_hex(16)
-    child = _Child(Output(max_output, show), mark)
-    starting = asyncio.get_running_loop().subprocess_exec(
-        lambda: child,
-        *words,
-        stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        cwd=cwd,
-        env={**env, MARK: mark},
-        start_new_session=True,
-    )
     try:
-        transport = await _started(asyncio.ensure_future(starting), child)
+        held = Supervised(words, cwd, namespace) if can_supervise() else None
+    except OSError as error:
+        raise _unstarted(words, error) from None
+    mark = secrets.token_hex(16)
+    child = _Child(Output(max_output, show), mark, held)
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            lambda: child,
+            *(words if held is None else held.words),
+            stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            cwd=cwd,
+            env={**env, MARK: mark},
+            start_new_session=True,
+            pass_fds=() if held is None else held.descriptors,
+        )
+    )
+    if held is not None:
+        starting.add_done_callback(lambda _: held.started())
+    try:
+        return await _run(words, starting, child, timeout, given)
+    finally:
+        if held is not None:
+            # not before: the number of its descriptor would be passed on, and be another's
+            starting.add_done_callback(lambda _: held.close())
+
+
+async def _run(words: Sequence[str], starting: _Starting, child: _Child, timeout: float, given: bytes | None) -> Ended:
+    try:
+        transport = await _started(starting, child)
     except (OSError, ValueError) as error:
-        raise ToolError(f"{os.path.basename(words[0])!r} could not be started: {error}.") from None
-    family = _Family(transport, mark)
+        raise _unstarted(words, error) from None
+    family = cast("_Family", child.family)
     timed_out = False
     try:
         if given is not None:
@@ -120,10 +154,10 @@ async def run(
             stdin.close()
         timed_out = not await _within(timeout, child.exited)
         if timed_out:
-            family.tell(signal.SIGTERM)
+            family.ask()
             await _within(GRACE, child.exited)
     except asyncio.CancelledError:
-        family.tell(signal.SIGTERM)
+        family.ask()
         await _within(GRACE / 4, child.exited)
         raise
     finally:
@@ -133,9 +167,17 @@ async def run(
             await _within(SETTLE, child.exited)
             await _within(SETTLE, child.silent)
         finally:
+            family.left()
             transport.close()
+    code = family.exit_code()
+    if isinstance(code, OSError):
+        raise _unstarted(words, code)
     output = child.output
-    return Ended(transport.get_returncode(), timed_out, output.text(), output.total, output.left_out)
+    return Ended(code, timed_out, output.text(), output.total, output.left_out)
+
+
+def _unstarted(words: Sequence[str], error: Exception) -> ToolError:
+    return ToolError(f"{os.path.basename(words[0])!r} could not be started: {error}.")
 
 
 async def _started(starting: _Starting, child: _Child) -> asyncio.SubprocessTransport:
@@ -165,43 +207,64 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 class _Family:
     """A program and all that it has started."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, mark: str) -> None:
+    def __init__(self, transport: asyncio.SubprocessTransport, mark: str, held: Supervised | None) -> None:
         self._transport = transport
         self._pid = transport.get_pid()
         self._mark = f"{MARK}={mark}".encode()
+        self._held = held
+        self._ended = False
 
-    def tell(self, number: signal.Signals) -> None:
-        """A signal to the process group while its leader lives (later its number may be another's)."""
-        if self._transport.get_returncode() is not None:
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._pid, number)
-            else:
-                self._transport.terminate()
+    def ask(self) -> None:
+        """SIGTERM to the process group while its leader lives (later its number may be another's)."""
+        if self._held is not None:
+            self._held.ask()
+        elif self._transport.get_returncode() is None:
+            self._signal_group(signal.SIGTERM)
 
     def end(self) -> None:
-        """End everybody, without asking."""
+        """End everybody, without asking; with a supervisor they have ended when it has."""
+        if self._held is None:
+            self._kill()
+        else:
+            self._held.end()
+
+    def left(self) -> None:
+        """End who is left though nobody waits any more, or though the supervisor was killed. Again is nothing."""
+        if self._held is None or self._ended:
+            return
+        self._ended = True
+        # it takes milliseconds, unless the system cannot end a process
+        if self._held.outcome(0.0 if self._transport.get_returncode() is not None else GRACE / 4) is None:
+            self._kill()
+
+    def exit_code(self) -> int | OSError | None:
+        """How the program ended, or why it did not start."""
+        said = None if self._held is None else self._held.outcome()
+        return self._transport.get_returncode() if said is None else said
+
+    def _kill(self) -> None:
         seen = hasattr(os, "pidfd_open") and os.path.isdir("/proc/self")
         if seen:
             self._end_all()
-        if seen and self._transport.get_returncode() is not None:
-            return
+        if not seen or self._transport.get_returncode() is None:
+            self._signal_group(getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def _signal_group(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             if hasattr(os, "killpg"):
-                os.killpg(self._pid, signal.SIGKILL)
-            else:
-                self._transport.kill()
+                os.killpg(self._pid, number)
+            elif number is signal.SIGTERM:
+                self._transport.terminate()
 
     def _end_all(self) -> None:
         # what is being ended may start others meanwhile: until nobody is found
         for _ in range(_PASSES):
             found = [pid for name in os.listdir("/proc") if name.isdigit() and self._mine(pid := int(name))]
-            ended = [self._ended(pid) for pid in found]
+            ended = [self._killed(pid) for pid in found]
             if not any(ended):
                 return
 
-    def _ended(self, pid: int) -> bool:
+    def _killed(self, pid: int) -> bool:
         try:
             # held on to, then looked at again: the number cannot have become another's
             handle = os.pidfd_open(pid)

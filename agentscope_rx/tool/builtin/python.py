@@ -16,8 +16,9 @@ from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.model.options import ExecutionConfig
+from agentscope_rx.tool.builtin.environment import environment, with_home
 from agentscope_rx.tool.builtin.process import GRACE, SETTLE, run
-from agentscope_rx.tool.builtin.shell import MAX_OUTPUT, TIMEOUT, check_limits, environment, result_of_run
+from agentscope_rx.tool.builtin.shell import MAX_OUTPUT, TIMEOUT, check_limits, namespace_for, result_of_run
 from agentscope_rx.tool.builtin.workspace import MIB, Workspace
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.tool import FunctionTool, tool
@@ -45,7 +46,8 @@ exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})
 class PythonTool:
     """`run_python`, once `allow=True` says that code of a model's may run here, as this user. No sandbox: see above.
 
-    Each call waits for a person unless `requires_approval=False`. `memory` is in bytes, for systems that can bound it.
+    Each call waits for a person unless `requires_approval=False`. `memory` is in bytes, for systems that can bound it;
+    `namespace` is as for `ShellTool`.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class PythonTool:
         max_output: int = MAX_OUTPUT,
         memory: int = MEMORY,
         env: Mapping[str, str] | None = None,
+        namespace: bool | None = None,
     ) -> None:
         if allow is not True:
             raise ConfigurationError(
@@ -69,7 +72,8 @@ class PythonTool:
         self.timeout = timeout
         self.max_output = max_output
         self._boot = _BOOT % {"memory": memory, "cpu": int(timeout) + 2, "file": self.workspace.max_write}
-        self._env = environment(self.workspace, os.defpath, env)
+        self._env = environment(os.defpath, env)
+        self._namespace = namespace_for(self.workspace, namespace)
         bound: FunctionTool[..., object] = self.run_python  # pyright: ignore[reportAssignmentType]
         bound.requires_approval = requires_approval
         bound.execution_config = ExecutionConfig(timeout=timeout + GRACE + 2 * SETTLE)
@@ -89,13 +93,15 @@ class PythonTool:
         except UnicodeEncodeError:
             raise ToolError("The code is no text: it has half a character in it.") from None
         with self.workspace.folder() as folder, folder.as_path() as where:
-            ended = await run(
-                (sys.executable, "-I", "-u", "-X", "utf8", "-c", self._boot),
-                cwd=where,
-                env=self._env,
-                timeout=self.timeout,
-                max_output=self.max_output,
-                show=None if context is None else context.emit,
-                given=given,
-            )
+            async with with_home(self._env, self.workspace.root) as env:
+                ended = await run(
+                    (sys.executable, "-I", "-u", "-X", "utf8", "-c", self._boot),
+                    cwd=where,
+                    env=env,
+                    timeout=self.timeout,
+                    max_output=self.max_output,
+                    show=None if context is None else context.emit,
+                    given=given,
+                    namespace=self._namespace,
+                )
         return result_of_run(ended, self.timeout, None if context is None else context.call)

@@ -24,29 +24,16 @@ from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolErr
 from agentscope_rx.message import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.tool.builtin.command import denied, parsed
+from agentscope_rx.tool.builtin.environment import environment, with_home
 from agentscope_rx.tool.builtin.process import GRACE, SETTLE, Ended, run
 from agentscope_rx.tool.builtin.rule import Rule, rules_of
 from agentscope_rx.tool.builtin.workspace import Workspace
 from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.supervised import namespace as namespace_on
 from agentscope_rx.tool.tool import FunctionTool, tool
 
 MAX_OUTPUT = 30_000
 TIMEOUT = 60.0
-
-_ENVIRONMENT = {
-    "LANG": "C.UTF-8",
-    "TERM": "dumb",
-    "NO_COLOR": "1",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    # HOME is the workspace: a settings file that a model writes there is not to name programs that git then runs
-    "GIT_CONFIG_GLOBAL": os.devnull,
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "PYTHONUNBUFFERED": "1",
-}
-_NEEDED = ("SYSTEMROOT", "PATHEXT", "COMSPEC")
-"""Without these no program starts on Windows."""
 
 
 class ShellTool:
@@ -54,7 +41,10 @@ class ShellTool:
 
     `path` are the folders where programs are looked for: those of this process's PATH that are absolute and not in the
     workspace, unless given. `timeout` (seconds) and `max_output` (bytes) bound each run. The environment is `env` and
-    a few harmless names, and nothing else of this process's.
+    a few harmless names, and nothing else of this process's; HOME is an empty folder outside of the workspace.
+
+    `namespace` says where commands run: in a PID namespace of their own, which nothing leaves (True: `bwrap` is needed
+    for it), never (False), or where the system can (None). Without one they are followed by a supervisor.
     """
 
     def __init__(
@@ -67,6 +57,7 @@ class ShellTool:
         timeout: float = TIMEOUT,
         max_output: int = MAX_OUTPUT,
         env: Mapping[str, str] | None = None,
+        namespace: bool | None = None,
     ) -> None:
         self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.allow = rules_of(allow, "allow")
@@ -79,7 +70,8 @@ class ShellTool:
         self.timeout = timeout
         self.max_output = max_output
         self._path = os.pathsep.join(_search_path(path, self.workspace))
-        self._env = environment(self.workspace, self._path, env)
+        self._env = environment(self._path, env)
+        self._namespace = namespace_for(self.workspace, namespace)
         bound: FunctionTool[..., object] = self.run_command  # pyright: ignore[reportAssignmentType]
         bound.description = self._description()
         bound.requires_approval = self._asks
@@ -104,14 +96,16 @@ class ShellTool:
             raise ToolError(f"There is no program {words[0]!r:.80} here. Do without it.")
         limit = self.timeout if timeout is None else min(timeout, self.timeout)
         with self.workspace.folder(cwd) as folder, folder.as_path() as where:
-            ended = await run(
-                (program, *words[1:]),
-                cwd=where,
-                env=self._env,
-                timeout=limit,
-                max_output=self.max_output,
-                show=None if context is None else context.emit,
-            )
+            async with with_home(self._env, self.workspace.root) as env:
+                ended = await run(
+                    (program, *words[1:]),
+                    cwd=where,
+                    env=env,
+                    timeout=limit,
+                    max_output=self.max_output,
+                    show=None if context is None else context.emit,
+                    namespace=self._namespace,
+                )
         return result_of_run(ended, limit, None if context is None else context.call)
 
     def _checked(self, command: str, cwd: str) -> tuple[str, ...]:
@@ -161,13 +155,15 @@ def result_of_run(ended: Ended, limit: float, call: ToolUseBlock | None) -> Tool
     return ToolResultBlock(call.id, call.name, (TextBlock(f"{text}\n({how})"),), None, metadata)
 
 
-def environment(workspace: Workspace, path: str, env: Mapping[str, str] | None) -> dict[str, str]:
-    """What a program sees of this process's environment (nothing), and what it is given instead."""
-    needed = {name: os.environ[name] for name in _NEEDED if os.name == "nt" and name in os.environ}
-    for name, value in (env or {}).items():
-        if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name or "\0" in name + value:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"env takes names and values that are text; {name!r:.60} is not.")
-    return {**needed, **_ENVIRONMENT, "PATH": path, "HOME": str(workspace.root), **(env or {})}
+def namespace_for(workspace: Workspace, wanted: bool | None) -> tuple[str, ...]:
+    """The words that run a command in a PID namespace; none where it is not wanted, or not possible and not needed."""
+    found = None if wanted is False else namespace_on(os.pathsep.join(_search_path(None, workspace)))
+    if found is None and wanted:
+        raise ConfigurationError(
+            "namespace=True needs `bwrap` (bubblewrap) on PATH, outside of the workspace, and a system that lets it "
+            "make PID namespaces. Install it, or leave namespace out: on Linux a supervisor then follows the commands."
+        )
+    return found or ()
 
 
 def check_limits(timeout: float, max_output: int) -> None:

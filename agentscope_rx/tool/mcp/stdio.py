@@ -1,7 +1,9 @@
 """`Child`: a server's process as a transport of the SDK, which also knows how the process ended.
 
-    open     start, in a process group of its own
-    end      close its input, wait, ask the group to end, wait, kill the group
+    open     start, in a process group of its own, on Linux under a supervisor (see `supervised`)
+    end      close its input, wait, ask the group to end, wait, kill what is left
+
+On Linux that is everything that the server has started, also once it has ended by itself; elsewhere its group.
 
 The SDK has a stdio transport; it says nothing of the process, and a call that dies with its server should say how.
 """
@@ -25,6 +27,8 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from agentscope_rx.tool.supervised import Supervised, can_supervise
+
 GRACE_SECONDS = 2.0
 """How long a server may take to end by itself once its input is closed, and then once it is told to."""
 LAST_LINES = 10
@@ -46,6 +50,7 @@ class Child:
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._process: asyncio.subprocess.Process | None = None
+        self._held: Supervised | None = None
         self._said: deque[str] = deque(maxlen=LAST_LINES)
         self._told = asyncio.Event()
         self._open = self._streams()
@@ -65,9 +70,11 @@ class Child:
 
     def words(self) -> str:
         """How the process ended, and the last that it wrote to its standard error."""
-        status = None if self._process is None else self._process.returncode
+        status = self._status()
         how = ""
-        if status is not None:
+        if isinstance(status, OSError):
+            how = f"It did not start: {type(status).__name__}: {status}."
+        elif status is not None:
             how = (
                 f"Its process was ended by {_signal_name(-status)}." if status < 0 else f"Its exit status is {status}."
             )
@@ -77,19 +84,16 @@ class Child:
     def kill(self) -> None:
         """End the process and what it has started, at once."""
         if self._process is not None and self._owner == os.getpid():
-            _signal(self._process, _KILL)
+            self._end_now(self._process)
+
+    def ended(self, seconds: float) -> None:
+        """Stand still until the process has ended, for so long at most."""
+        if self._held is not None and self._owner == os.getpid():
+            self._held.outcome(seconds)
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[tuple[_Read, _Write]]:
-        process = self._process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._env,
-            cwd=self._cwd,
-            start_new_session=True,
-        )
+        process = self._process = await self._started()
         _running.add(self)
         heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, written = anyio.create_memory_object_stream[SessionMessage](0)
@@ -101,11 +105,61 @@ class Child:
                 yield read, write
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _end(process)
+                    await self._end(process)
                 tasks.cancel_scope.cancel()
                 _running.discard(self)
                 for stream in (read, write, heard, written):
                     stream.close()
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        self._held = Supervised(self._command, self._cwd) if can_supervise() else None
+        try:
+            return await asyncio.create_subprocess_exec(
+                *(self._command if self._held is None else self._held.words),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._env,
+                cwd=self._cwd,
+                start_new_session=True,
+                pass_fds=() if self._held is None else self._held.descriptors,
+            )
+        except BaseException:
+            if self._held is not None:
+                self._held.close()
+            raise
+        finally:
+            if self._held is not None:
+                self._held.started()
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        process.stdin.close()
+        if not await _exited(process):
+            if self._held is None:
+                _signal(process, signal.SIGTERM)
+            else:
+                self._held.ask()
+            await _exited(process)
+        # what it has started and left behind goes as well
+        self._end_now(process)
+        if not await _exited(process):
+            _signal(process, _KILL)
+            await _exited(process)
+        if self._held is not None:
+            self._held.outcome()
+            self._held.close()
+
+    def _end_now(self, process: asyncio.subprocess.Process) -> None:
+        if self._held is None:
+            _signal(process, _KILL)
+        else:
+            self._held.end()
+
+    def _status(self) -> int | OSError | None:
+        """How the server's process ended, or why it did not start."""
+        said = None if self._held is None else self._held.outcome()
+        return said if said is not None or self._process is None else self._process.returncode
 
     async def _hear(
         self, process: asyncio.subprocess.Process, heard: MemoryObjectSendStream[SessionMessage | Exception]
@@ -163,17 +217,6 @@ def _message(line: bytes) -> SessionMessage | Exception:
         return error
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-    if not await _exited(process):
-        _signal(process, signal.SIGTERM)
-        await _exited(process)
-    # what it has started and left behind goes as well
-    _signal(process, _KILL)
-    await _exited(process)
-
-
 async def _exited(process: asyncio.subprocess.Process) -> bool:
     # not `process.wait()`: that waits for its pipes, too, which a child of it may hold
     with anyio.move_on_after(GRACE_SECONDS):
@@ -199,8 +242,11 @@ def _signal_name(number: int) -> str:
 
 
 def _kill_all() -> None:
-    for child in tuple(_running):
+    children = tuple(_running)
+    for child in children:
         child.kill()
+    for child in children:
+        child.ended(GRACE_SECONDS)
 
 
 atexit.register(_kill_all)

@@ -1,0 +1,142 @@
+"""`Supervised`: a command under a supervisor (see `supervisor`), as the process that starts it sees it. Linux.
+
+| system                       | what a command starts ...                                                     |
+|------------------------------|-------------------------------------------------------------------------------|
+| Linux with `bwrap`           | is in a PID namespace: the kernel ends it with the supervisor, whatever it is |
+| Linux                        | is a descendant of the supervisor, which as a sub-reaper ends all of them     |
+| elsewhere, frozen programs   | is not supervised: see the callers                                            |
+
+Closing the socket is enough to end everything, so it ends with this process, too, however that ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+PROBE_SECONDS = 10.0
+"""How long `bwrap` may take to show that it works here."""
+
+_NAMESPACE = ("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent", "--as-pid-1", "--")
+
+
+class Supervised:
+    """One command. Start `words` with `descriptors` passed on, then call `started`; `close` it at last."""
+
+    __slots__ = ("_ours", "_outcome", "_program", "_theirs", "descriptors", "words")
+
+    def __init__(
+        self, words: Sequence[str], cwd: str | os.PathLike[str] | None = None, namespace: Sequence[str] = ()
+    ) -> None:
+        # (a namespace's program may look the folder up again, by its path)
+        here = os.stat(cwd or ".")
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._program = words[0]
+        self._outcome: int | OSError | None = None
+        descriptor = self._theirs.fileno()
+        self.words = (*namespace, *_supervisor(), str(descriptor), f"{here.st_dev}:{here.st_ino}", *words)
+        self.descriptors = (descriptor,)
+
+    def started(self) -> None:
+        """The supervisor has its end of the socket, or never will."""
+        self._theirs.close()
+
+    def ask(self) -> None:
+        """SIGTERM to the command's process group."""
+        self._send(b"T")
+
+    def end(self) -> None:
+        """End everything; it has ended when the supervisor has."""
+        try:
+            self._ours.shutdown(socket.SHUT_WR)
+        except OSError:
+            # it has ended by itself
+            return
+
+    def outcome(self, wait: float = 0.0) -> int | OSError | None:
+        """How the command ended (minus the signal), or why it did not start; None while the supervisor has not said.
+
+        `wait` is for how many seconds this thread stands still for it.
+        """
+        if self._outcome is None:
+            try:
+                self._ours.settimeout(wait)
+                self._outcome = self._read(self._ours.recv(64).decode())
+            except OSError:
+                return None
+        return self._outcome
+
+    def close(self) -> None:
+        """Give the socket back. What still runs is ended by that."""
+        self._theirs.close()
+        self._ours.close()
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._ours.send(data)
+        except OSError:
+            # there is nobody any more
+            return
+
+    def _read(self, report: str) -> int | OSError | None:
+        kind, _, number = report.partition(" ")
+        if kind == "exit":
+            return int(number)
+        if kind == "error":
+            return OSError(int(number), os.strerror(int(number)), self._program)
+        return OSError(errno.ESTALE, "its folder has been replaced meanwhile") if kind == "moved" else None
+
+
+@cache
+def can_supervise() -> bool:
+    """Whether commands can be supervised here."""
+    return sys.platform == "linux" and interpreter() is not None and find_spec("_ctypes") is not None
+
+
+def interpreter() -> str | None:
+    """The Python for helper processes; None in a program that has none (frozen).
+
+    Not that of a virtual environment: one in the workspace has a settings file (`pyvenv.cfg`) that says where the
+    standard library is, which a model may be able to write.
+    """
+    if not sys.executable or getattr(sys, "frozen", False):
+        return None
+    return str(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def namespace(path: str) -> tuple[str, ...] | None:
+    """The words that run a command in a PID namespace of its own; None if no `bwrap` on `path` can, here."""
+    program = shutil.which("bwrap", path=path) if can_supervise() else None
+    return _works(program) if program else None
+
+
+@cache
+def _works(program: str) -> tuple[str, ...] | None:
+    """Tried once: in a container, or without user namespaces, it may be there and not be allowed to."""
+    words = (program, *_NAMESPACE)
+    try:
+        done = subprocess.run(  # noqa: S603 - bwrap, found outside of the workspace
+            (*words, str(interpreter()), "-I", "-S", "-c", "import os; print(os.getpid())"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return words if done.returncode == 0 and done.stdout.strip() == b"1" else None
+
+
+def _supervisor() -> tuple[str, ...]:
+    return (str(interpreter()), "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
