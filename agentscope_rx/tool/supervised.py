@@ -2,7 +2,7 @@
 
 | system                       | what a command starts ...                                                     |
 |------------------------------|-------------------------------------------------------------------------------|
-| Linux with `bwrap`           | is in a PID namespace: the kernel ends it with the supervisor, whatever it is |
+| Linux, `bwrap` (`namespace`) | is in a PID namespace: the kernel ends it with the supervisor, whatever it is |
 | Linux                        | is a descendant of the supervisor, which as a sub-reaper ends all of them     |
 | elsewhere, frozen programs   | is not supervised: see the callers                                            |
 

@@ -19,9 +19,11 @@ import os
 import select
 import signal
 import sys
+import time
 
 _SET_DEATH_SIGNAL = 1
 _SET_SUBREAPER = 36
+_MOMENT = 0.001
 
 
 def main() -> None:
@@ -32,26 +34,26 @@ def main() -> None:
     _control((_SET_DEATH_SIGNAL, signal.SIGTERM), (_SET_SUBREAPER, 1))
     here = os.stat(".")
     if sys.argv[2] not in ("-", f"{here.st_dev}:{here.st_ino}"):
-        _leave(parent, b"moved")
-    command, problem = _start(sys.argv[3:])
+        _leave(parent, "moved")
+    told = _start(sys.argv[3:])
     # what the command writes to is to end with the command, and what it reads is its own
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(nowhere, descriptor)
-    if problem:
-        _leave(parent, b"error %d" % problem)
-    status = _wait(command, parent, signals)
-    status = _end_all(command, status)
-    _leave(parent, b"exit %d" % (-signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)))
+    end = _wait(parent, signals, told)
+    _end_all()
+    _leave(parent, end)
 
 
 def _signals() -> int:
     """A descriptor from which the number of each signal that matters can be read."""
+    # orphans that have ended are never on the table of processes: this process may be too slow to take them off
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signals, told = os.pipe()
     os.set_blocking(signals, False)
     os.set_blocking(told, False)
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _heard)
     return signals
 
@@ -68,45 +70,71 @@ def _control(*options: tuple[int, int]) -> None:
             raise OSError(ctypes.get_errno(), "prctl")
 
 
-def _start(words: list[str]) -> tuple[int, int]:
-    """The command's process and 0, or the error number because of which there is none."""
-    failed, told = os.pipe()
+def _start(words: list[str]) -> int:
+    """A descriptor that tells the command's number and how it ends, or why it does not start, in lines."""
+    told, tell = os.pipe()
+    if not os.fork():
+        # a process in between, to fetch the command's status: this one's children are fetched by the kernel
+        try:
+            _watch(words, tell)
+        finally:
+            os._exit(127)
+    os.close(tell)
+    return told
+
+
+def _watch(words: list[str], tell: int) -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    _control((_SET_DEATH_SIGNAL, signal.SIGKILL))
     command = os.fork()
     if not command:
         try:
-            # a group of its own, to be told to end; the session stays, by which it can be found if this process is gone
+            # a group of its own, to be told to end; the session stays: by that it is found if the supervisor is gone
             os.setpgid(0, 0)
             _control((_SET_DEATH_SIGNAL, signal.SIGKILL))
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)
             os.execvp(words[0], words)  # noqa: S606 - the command that was allowed
         except OSError as error:
-            os.write(told, b"%d" % (error.errno or 0))
+            os.write(tell, b"error %d\n" % (error.errno or 0))
         finally:
             os._exit(127)
-    os.close(told)
-    problem = os.read(failed, 20)
-    os.close(failed)
-    return command, int(problem or 0)
+    os.write(tell, b"pid %d\n" % command)
+    for descriptor in range(3):
+        os.close(descriptor)
+    # it stays on the table: its number is not to become another's
+    ended = os.waitid(os.P_PID, command, os.WEXITED | os.WNOWAIT)
+    if ended is not None:
+        code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        os.write(tell, b"exit %d\n" % code)
+    signal.pause()
 
 
-def _wait(command: int, parent: int, signals: int) -> int | None:
-    """Until the command has ended (its status), or everything is to end (None)."""
+def _wait(parent: int, signals: int, told: int) -> str:
+    """Until the command has ended, or everything is to end: what is to be reported."""
     poll = select.poll()
-    poll.register(parent, select.POLLIN)
-    poll.register(signals, select.POLLIN)
+    for descriptor in (parent, signals, told):
+        poll.register(descriptor, select.POLLIN)
+    command, heard = 0, ""
     while True:
-        # orphans that have ended are taken off the table of processes
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            if ended[0] == command:
-                return ended[1]
         for descriptor, _ in poll.poll():
-            if descriptor == signals:
-                if any(number not in (signal.SIGCHLD, signal.SIGINT) for number in os.read(signals, 4096)):
-                    return None
+            if descriptor == told:
+                more = os.read(told, 4096).decode()
+                heard += more
+                for line in heard.splitlines():
+                    if line.startswith("pid"):
+                        command = int(line[4:])
+                    else:
+                        return line
+                if not more:
+                    # the command has killed the process in between
+                    return f"exit {-signal.SIGKILL}"
+            elif descriptor == signals:
+                if any(number != signal.SIGINT for number in os.read(signals, 4096)):
+                    return f"exit {-signal.SIGKILL}"
             elif not os.read(parent, 1):
-                return None
-            else:
+                return f"exit {-signal.SIGKILL}"
+            elif command:
                 try:
                     os.killpg(command, signal.SIGTERM)
                 except OSError:
@@ -114,42 +142,34 @@ def _wait(command: int, parent: int, signals: int) -> int | None:
                     continue
 
 
-def _end_all(command: int, status: int | None) -> int | None:
-    """Kill until there is no child any more; the command's status.
-
-    What a killed process has started becomes a child of this one, and is killed in its turn.
-    """
-    while True:
-        if not _kill_children():
-            return status
-        try:
-            pid, how = os.waitpid(-1, 0)
-            while pid:
-                if pid == command:
-                    status = how
-                pid, how = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return status
+def _end_all() -> None:
+    """Kill until there is no child any more. What a killed process has started becomes a child, and is killed."""
+    seen: set[int] = set()
+    while killed := _kill_children():
+        if killed <= seen:
+            # they have all been killed before, and are on their way
+            time.sleep(_MOMENT)
+        seen = killed
 
 
-def _kill_children() -> bool:
-    """Whether there was one that could be killed; in a namespace: everything in it, at one moment."""
+def _kill_children() -> set[int]:
+    """The children that could be killed; in a namespace everything in it is, at one moment."""
     if os.getpid() == 1:
         try:
             os.kill(-1, signal.SIGKILL)
         except ProcessLookupError:
-            return False
-        return True
-    killed = False
+            return set()
+        return {-1}
+    killed: set[int] = set()
     for pid in _children():
         try:
             os.kill(pid, signal.SIGKILL)
-            killed = True
         except ProcessLookupError:
-            killed = True
+            continue
         except PermissionError:
             # it has become another user: nothing can be done
             continue
+        killed.add(pid)
     return killed
 
 
@@ -169,12 +189,13 @@ def _parent(pid: str) -> int:
             # behind the name, which may have anything in it: state, parent
             return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
+        # ended meanwhile
         return 0
 
 
-def _leave(parent: int, report: bytes) -> None:
+def _leave(parent: int, report: str) -> None:
     try:
-        os.write(parent, report)
+        os.write(parent, report.encode())
     finally:
         # (who wanted to know may be gone)
         os._exit(0)

@@ -146,15 +146,19 @@ def test_a_server_that_forks(tmp_path: Path, marker: str) -> None:
     assert none_left(marker)
 
 
-def test_a_command_that_kills_its_supervisor(tmp_path: Path, marker: str) -> None:
-    """What has kept the session or the mark is found all the same."""
+@pytest.mark.parametrize("above", [1, 2])
+def test_a_command_that_kills_what_is_above_it(tmp_path: Path, marker: str, above: int) -> None:
+    """The process in between, the supervisor: what has kept the session or the mark is found all the same."""
     (tmp_path / "kills.py").write_text(
         "import os, signal, subprocess, sys, time\n"
         "wait = [sys.executable, '-c', 'import time; time.sleep(600)', sys.argv[1]]\n"
         "subprocess.Popen(wait), subprocess.Popen(wait, start_new_session=True)\n"
-        "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(600)\n"
+        "pid = os.getppid()\n"
+        "if sys.argv[2] == '2':\n"
+        "    pid = int(open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()[1])\n"
+        "os.kill(pid, signal.SIGKILL)\ntime.sleep(600)\n"
     )
-    result = run(shell(tmp_path, False), f"{sys.executable} kills.py {marker}")
+    result = run(shell(tmp_path, False), f"{sys.executable} kills.py {marker} {above}")
     assert none_left(marker)
     assert "ended by signal 9" in result.text
 
@@ -175,7 +179,7 @@ def test_orphans_are_taken_off_the_table_of_processes(tmp_path: Path, held: bool
         "            return open(f'/proc/{name}/stat').read().rpartition(')')[2].split()[1]\n"
         "        except OSError:\n"
         "            return ''\n"
-        "    if sum(parent(each) == str(os.getppid()) for each in names) == 1:\n"
+        "    if sum(parent(each) in (str(os.getppid()), parent(str(os.getppid()))) for each in names) <= 3:\n"
         "        print('alone')\n"
         "        break\n"
     )

@@ -33,7 +33,8 @@ def quoted(code: str) -> str:
 
 
 def shell(root: Path, **options: object) -> Toolkit:
-    return Toolkit([ShellTool(root, [PYTHON], **options)])
+    # (the numbers of processes that a command tells are to be those that are seen here)
+    return Toolkit([ShellTool(root, [PYTHON], namespace=False, **options)])
 
 
 def run(toolkit: Toolkit, command: str, **input: object) -> ToolResultBlock:
@@ -287,7 +288,7 @@ def test_interruption_ends_a_command(tmp_path: Path):
     """A run that is interrupted while a command runs: it ends with a reply, and the command has ended."""
     (tmp_path / "family.py").write_text(FAMILY + "time.sleep(600)")
     call = use("run_command", command=f"{sys.executable} family.py")
-    agent = ReActAgent("Friday", ScriptedModel([call]), toolkit=Toolkit([ShellTool(tmp_path, [PYTHON])]))
+    agent = ReActAgent("Friday", ScriptedModel([call]), toolkit=shell(tmp_path))
     pids: list[int] = []
 
     async def main() -> None:
