@@ -116,7 +116,9 @@ toolkit.call(call).subscribe(on_next=lambda each: print("started", flush=True))
 threading.Event().wait()
 """
     command = f"{forking(root)} {how} waits 4 {marker}"
-    with subprocess.Popen([sys.executable, "-c", script, command], stdout=subprocess.PIPE) as program:
+    # (nobody is left to remove the command's HOME, either)
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script, command], stdout=subprocess.PIPE, env=env) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == b"started\n"
         assert left(marker)
