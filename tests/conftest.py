@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentscope_rx.reactive import WORKERS, runtime
+from agentscope_rx.reactive import runtime
+from agentscope_rx.reactive.workers import outstanding_jobs
 from agentscope_rx.testing import collect_dropped
 
 settings.register_profile(
@@ -67,8 +68,8 @@ def _left(threads: set[threading.Thread]) -> list[str]:
         library = runtime._library
         if library is not None and library.alive():
             left += [f"task {task!r}" for task in _after_what_is_ready(library.loop)]
-        if WORKERS.outstanding:
-            left.append(f"{WORKERS.outstanding} worker jobs")
+        if jobs := outstanding_jobs():
+            left.append(f"{jobs} worker jobs")
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.001)

@@ -36,6 +36,7 @@ from agentscope_rx.reactive import (
     map_flow,
     recurse,
     shielded,
+    tallied,
     timeout,
     using,
 )
@@ -79,7 +80,7 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
 
     return using(
         acquire,
-        lambda _: agent.tracer.trace_call(begin(), agent=agent.name, run_id=run.id),
+        lambda _: tallied(agent.tracer.trace_call(begin(), agent=agent.name, run_id=run.id), run.left_behind),
         lambda run, ending: _released(agent, run, ending, free),
         leaving=gate.leave,
     )

@@ -32,6 +32,7 @@ from agentscope_rx.message import (
 from agentscope_rx.model.options import GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
 from agentscope_rx.reactive.fuse import Immediate, reduced
+from agentscope_rx.reactive.job import Tally
 from agentscope_rx.reactive.scope import clock_of
 from agentscope_rx.tool import Toolkit
 
@@ -101,6 +102,7 @@ class Run:
         "iteration",
         "last_event",
         "left",
+        "left_behind",
         "limits",
         "memory",
         "model_calls",
@@ -174,6 +176,8 @@ class Run:
         self.tool_calls = 0
         self.usage = ChatUsage()
         self.cost = 0.0
+        self.left_behind = Tally()
+        """Its blocking calls that run on although it no longer waits for them."""
         self.untold: list[Event] = []
         """What memory says already and no listener has heard yet: told even if the run fails at that very moment."""
         self.unwritten: tuple[Msg, ...] = ()
@@ -279,6 +283,7 @@ class Run:
             interrupted=self.interrupted,
             model_waiting=self.model_waiting,
             model_retries=self.model_retries,
+            abandoned=self.left_behind.count,
         )
 
     def note(self, messages: Sequence[Msg], event: Event | None = None, *, heard: bool = False) -> None:

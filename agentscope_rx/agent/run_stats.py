@@ -13,6 +13,7 @@ class RunStats:
 
     `in_flight` are the calls that have begun, `waiting` those of this round that wait for a place, a permit or a rate.
     `model_waiting`: so does the question to the model; `model_retries` are its attempts that have failed.
+    `abandoned` is how many blocking calls run on that it, or a run within it, no longer waits for.
     `queued` is how many events wait for a slow consumer; `event_age` how long ago the last event was handed on.
     """
 
@@ -32,3 +33,4 @@ class RunStats:
     interrupted: bool
     model_waiting: bool = False
     model_retries: int = 0
+    abandoned: int = 0

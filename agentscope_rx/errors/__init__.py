@@ -17,6 +17,7 @@
     |   +-- RunDeadlineError                the deadline of a whole run passed
     +-- AwaitCancelledError                 what code of a model or tool awaited was cancelled
     +-- ChannelFullError                    a channel with the FAIL policy was full
+    +-- WorkersExhaustedError               blocking calls that were left behind have taken all worker threads
     +-- UserInputError                      a person could not be asked, or gave no answer that can be used
     |   +-- EndOfInputError (EOFError)      there is no more input: the person has left
     +-- HookError                           a hook answered with what its event does not allow
@@ -76,6 +77,7 @@ from agentscope_rx.errors.base import (
     SetupError,
     ToolDefinitionError,
     UnsupportedOptionError,
+    WorkersExhaustedError,
 )
 from agentscope_rx.errors.model import (
     AuthenticationError,
@@ -188,5 +190,6 @@ __all__ = [
     "UnsupportedOptionError",
     "UsageLimitError",
     "UserInputError",
+    "WorkersExhaustedError",
     "WorkspaceError",
 ]

@@ -126,3 +126,27 @@ class ChannelFullError(AgentScopeError):
     def __init__(self, capacity: int) -> None:
         super().__init__(f"The consumer is slower than the run: {capacity} items are waiting and the policy is FAIL.")
         self.capacity = capacity
+
+
+class WorkersExhaustedError(AgentScopeError):
+    """No worker thread is left: all are taken by `abandoned` calls that run on though nobody waits for them any more.
+
+    `calls` names the oldest of these. It is retryable: each that returns makes room.
+    """
+
+    retryable = True
+
+    def __init__(self, abandoned: int, calls: tuple[str, ...] = (), detail: str | None = None) -> None:
+        what = f"{abandoned} blocking calls that were left behind still run"
+        if calls:
+            more = ", ..." if abandoned > len(calls) else ""
+            what += f" ({', '.join(calls)}{more})"
+        text = f"No worker thread can be started: {detail}; {what}."
+        if detail is None:
+            text = (
+                f"No worker thread is free: {what}. Make them end by themselves (timeouts of their own, "
+                "context.stopping), or async; or raise the bound with WORKERS.configure(max_abandoned=...)."
+            )
+        super().__init__(text)
+        self.abandoned = abandoned
+        self.calls = calls

@@ -21,7 +21,7 @@ from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.model.transport import Framing, HttpRequest, ServerEvent, Transport
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, fail, from_async_iterable, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, fail, from_async_iterable, on_worker
 
 Clock = Callable[[], float]
 
@@ -107,7 +107,7 @@ class HttpChatModel(ChatModel):
             return from_async_iterable(lambda: self._increments(exchange))
 
         if has_files(messages):
-            answer = on_worker(lambda: read_files(messages)).pipe(concat_map(ask))
+            answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))
         else:
             answer = defer(lambda: ask(messages))
         return answer.pipe(catch(self._named))

@@ -16,7 +16,7 @@ from agentscope_rx.reactive.hedge import hedge
 from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
-from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker
+from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker, tallied
 from agentscope_rx.reactive.paced import paced
 from agentscope_rx.reactive.permits import Permits, PermitStatistics, Rate, admitted
 from agentscope_rx.reactive.recurse import Tail, recurse, tail
@@ -39,9 +39,10 @@ from agentscope_rx.reactive.stop_on import stop_on
 from agentscope_rx.reactive.through import through
 from agentscope_rx.reactive.timeout import timeout
 from agentscope_rx.reactive.using import Ending, using
-from agentscope_rx.reactive.workers import WORKERS, WorkerStatistics
+from agentscope_rx.reactive.workers import ENGINE_WORKERS, WORKERS, WorkerPool, WorkerStatistics
 
 __all__ = [
+    "ENGINE_WORKERS",
     "WORKERS",
     "Attempt",
     "Buffering",
@@ -59,6 +60,7 @@ __all__ = [
     "Signal",
     "SourceCancelledError",
     "Tail",
+    "WorkerPool",
     "WorkerStatistics",
     "admitted",
     "and_then",
@@ -95,6 +97,7 @@ __all__ = [
     "shielded",
     "stop_on",
     "tail",
+    "tallied",
     "through",
     "timeout",
     "timer",

@@ -7,16 +7,19 @@ A generator is advanced one item at a time, only while there is demand, and clos
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from typing import Generic, TypeVar, cast
 
+from agentscope_rx.errors import WorkersExhaustedError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.job import Job, Tally, name_of
+from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.reactive.runtime import RunAbortedError
 from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.workers import WORKERS, Job
+from agentscope_rx.reactive.workers import WORKERS, WorkerPool
 
 T = TypeVar("T")
 
@@ -26,7 +29,10 @@ _END = object()
 def on_worker(call: Callable[[], T], executor: Executor | None = None) -> Flow[T]:
     """Emits the result of one blocking call, made on a worker thread in a copy of the subscriber's context.
 
-    Signals: its result and completion, or its exception.
+    `executor` is where, in the place of the library's `WORKERS`.
+
+    Signals: its result and completion, or its exception; `WorkersExhaustedError` if all threads are taken by calls that
+    were left behind.
     Cancels: nothing if the call has begun; its late result is dropped.
     """
 
@@ -43,7 +49,7 @@ def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None
     """Emits the items of a blocking iterable, each fetched on a worker thread; a generator's return value, unless it
     is None, is emitted last.
 
-    Signals: the items and completion, or its exception.
+    Signals: the items and completion, or its exception; `WorkersExhaustedError` as `on_worker`.
     Cancels: the fetch to come; a generator's `finally` blocks run on a worker.
     """
 
@@ -56,13 +62,27 @@ def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None
     return Flow(connect)
 
 
+def tallied(source: Flow[T], tally: Tally) -> Flow[T]:
+    """The source, with the calls on threads that it leaves behind counted by `tally`, and by the one around it."""
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        inner = scope.child()
+        tally.outer, inner.work.tally = inner.work.tally, tally
+        attach(source, sink, inner)
+
+    return Flow(connect)
+
+
 class _Blocking(Generic[T]):
-    __slots__ = ("_context", "_executor", "_job", "_scope", "_sink", "disposed")
+    __slots__ = ("_context", "_executor", "_job", "_name", "_pool", "_scope", "_sink", "disposed")
 
     def __init__(self, sink: Sink[T], scope: Scope, executor: Executor | None) -> None:
         self._sink = sink
         self._scope = scope
-        self._executor = executor
+        pooled = isinstance(executor, WorkerPool)
+        self._pool = executor if pooled else WORKERS
+        self._executor = None if pooled else executor
+        self._name = ""
         self._context = scope.context.copy()
         self._job: Job | None = None
         self.disposed = False
@@ -77,17 +97,20 @@ class _Blocking(Generic[T]):
             self._scope.call_from_thread(then, value, error)
 
         over: Callable[[], object] | None = None
-        if (lease := self._scope.work.lease) is not None:
+        work = self._scope.work
+        if (lease := work.lease) is not None:
             lease.hold()
             over = lease.let_go
         try:
-            self._job = WORKERS.submit(self._context, call, done, self._executor, late, over)
-        except RuntimeError as failure:
-            # an executor that has been shut down
+            self._job = self._pool.begin(
+                self._context, call, done, self._executor, late, over, name=self._name, tally=work.tally
+            )
+        except (RuntimeError, WorkersExhaustedError) as failure:
+            # an executor that has been shut down, or no thread that could do it
             refusal = failure
         else:
             return
-        self._sink.on_error(refusal)
+        then(None, refusal)
 
     def emit_once(self, value: object, error: BaseException | None) -> None:
         self._job = None
@@ -129,6 +152,8 @@ class _BlockingItems(_Blocking[T]):
         self._returned: T | None = None
 
     def start(self, make: Callable[[], Iterable[T]]) -> None:
+        self._name = name_of(make)
+
         def first() -> object:
             self._iterator = iter(make())
             return self._fetch()
@@ -149,6 +174,8 @@ class _BlockingItems(_Blocking[T]):
         if self.disposed:
             return
         if error is not None:
+            # one that has failed is over; one that could not be advanced is not
+            self._close_on_worker()
             self._iterator = None
             self._failed(error)
             return
@@ -177,25 +204,48 @@ class _BlockingItems(_Blocking[T]):
         self.disposed = True
         # a fetch that is under way is abandoned, and closes the iterator when it is back
         job, self._job = self._job, None
-        if (job is None or not job.abandon()) and isinstance(self._iterator, Generator):
+        if job is None or not job.abandon():
             self._close_on_worker()
 
     def _close_on_worker(self) -> None:
+        if not isinstance(self._iterator, Generator):
+            return
+        generator = cast("Generator[object]", self._iterator)
+        if _is_over(generator):
+            return
         work = self._scope.work
         work.begin()
 
         def done(value: object, error: BaseException | None) -> None:
             self._scope.call_from_thread(work.end)
+            if error is not None:
+                # no thread is free: it is closed when there is one, and nobody waits for that
+                report_dropped(error, "closing a generator")
+
+        def close() -> None:
+            _close(generator)
+
+        def submit(executor: Executor | None) -> None:
+            pool, name = self._pool, self._name
+            pool.begin(self._context, close, done, executor, name=name, owed=True, tally=work.tally)
 
         try:
-            WORKERS.submit(self._context, self._close, done, self._executor)
+            submit(self._executor)
         except RuntimeError:
             # the caller's executor has been shut down; the clean-up is due all the same
-            WORKERS.submit(self._context, self._close, done)
+            submit(None)
 
     def _close(self) -> None:
         if isinstance(self._iterator, Generator):
-            try:
-                cast("Generator[T, None, object]", self._iterator).close()
-            except BaseException as error:
-                report_dropped(error, "closing a generator")
+            _close(cast("Generator[object]", self._iterator))
+
+
+def _is_over(generator: Generator[object]) -> bool:
+    return inspect.isgenerator(generator) and generator.gi_frame is None
+
+
+def _close(generator: Generator[object]) -> None:
+    try:
+        generator.close()
+    except BaseException as error:
+        report_dropped(error, "closing a generator")

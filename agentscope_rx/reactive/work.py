@@ -15,6 +15,7 @@ from agentscope_rx.reactive.dropped import report_dropped
 
 if TYPE_CHECKING:
     from agentscope_rx.reactive.gate import Lease
+    from agentscope_rx.reactive.job import Tally
 
 
 class CleanUpTimeoutError(AgentScopeError):
@@ -24,13 +25,15 @@ class CleanUpTimeoutError(AgentScopeError):
 class Work:
     """Counts what is under way in a scope and tells when nothing is."""
 
-    __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort")
+    __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort", "tally")
 
     def __init__(self, parent: Work | None = None) -> None:
         self._parent = parent
         self.count = 0
         self.lease: Lease | None = None if parent is None else parent.lease
         """What calls on threads keep until they have really ended, whoever still waits for them."""
+        self.tally: Tally | None = None if parent is None else parent.tally
+        """Where those of them are counted that nobody waits for any more."""
         self._waiting: list[Callable[[], object]] = []
         self.on_abort: Callable[[BaseException], object] | None = None
         """Set on the outermost count by the subscription, while it is subscribed: ends the run (see `Scope.abort`)."""

@@ -3,141 +3,106 @@
 A job that has started cannot be stopped. When nobody waits for it any more it is *abandoned*: counted until it ends,
 its result dropped. (`concurrent.futures` joins its threads at exit, so one stuck job would hang the program: hence
 this pool of daemon threads.)
+
+    threads for jobs that somebody waits for    max_workers, as long as at most max_abandoned jobs are abandoned;
+                                                one less for each abandoned job more; none: jobs are refused
+
+So an abandoned job takes the place of no other until `max_abandoned` of them run, and there are never more than
+`max_workers + max_abandoned` threads. Code of the caller's (tools) runs in one pool and the library's own work
+(sessions, files, media) in another, so that stuck tools do not keep a session from being saved.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError, Executor, Future
 from contextvars import Context
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, ParamSpec, TypeVar, cast
+from weakref import WeakSet
+
+from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
+from agentscope_rx.reactive.forking import freed_in_child, told_of_fork
+from agentscope_rx.reactive.job import Job, Tally, name_of
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_WORKERS = 64
+MAX_ABANDONED = 64
 IDLE_SECONDS = 30.0
+NAMED = 8
+"""How many of the abandoned calls are named."""
 
 
 class WorkerStatistics(NamedTuple):
-    """A look at the pool: `abandoned` jobs run on though nobody waits for them."""
+    """A look at the pool: `abandoned` jobs run on though nobody waits for them; `calls` names the oldest of them."""
 
     threads: int
     running: int
     queued: int
     abandoned: int
+    calls: tuple[str, ...] = ()
 
 
-class Job:
-    """One blocking call; `done(value, error)` is called on its thread unless it was abandoned before it ended.
+class WorkerPool(Executor):
+    """Runs jobs on daemon threads that are started as needed and end after some idle time.
 
-    If it was, `late()` is called there instead, once it has ended. `over()` is called once, on any thread, when nothing
-    of it is left to come: it has ended, or it will never begin.
+    At most `max_workers` of them at once run what somebody waits for; up to `max_abandoned` more are started in the
+    place of those whose job was abandoned. `WorkersExhaustedError` once no thread is left and none may be started.
+    May be given as an `executor`. A forked child begins with an empty one.
     """
-
-    __slots__ = ("_abandoned", "_call", "_context", "_done", "_ended", "_late", "_over", "_pool", "_started")
 
     def __init__(
         self,
-        pool: WorkerPool,
-        context: Context,
-        call: Callable[[], object],
-        done: Callable[[object, BaseException | None], None],
-        late: Callable[[], object] | None,
-        over: Callable[[], object] | None = None,
+        max_workers: int = MAX_WORKERS,
+        max_abandoned: int = MAX_ABANDONED,
+        *,
+        thread_name: str = "agentscope-rx-worker",
     ) -> None:
-        self._pool = pool
-        self._context = context
-        self._call = call
-        self._done = done
-        self._late = late
-        self._over = over
-        self._started = False
-        self._abandoned = False
-        self._ended = False
+        self._max, self._spare = _checked(max_workers, max_abandoned)
+        self._thread_name = thread_name
+        self.lock = freed_in_child(threading.Lock())
+        self.epoch = 0
+        """How many forks ago the pool was made: a job of an earlier epoch has no thread here."""
+        self._forget_all()
+        _pools.add(self)
+        told_of_fork(self)
 
-    def abandon(self) -> bool:
-        """Forget the job: it will not start, or its result will be dropped. True if it runs on."""
-        with self._pool.lock:
-            if self._abandoned or self._ended:
-                return False
-            self._abandoned = True
-            self._pool.outstanding -= 1
-            if self._started:
-                self._pool.abandoned += 1
-                return True
-        self._is_over()
-        return False
-
-    def run(self) -> None:
-        """Do the work; called by a worker thread, once."""
-        with self._pool.lock:
-            if self._abandoned:
-                return
-            self._started = True
-            self._pool.running += 1
-        value: object = None
-        failure: BaseException | None = None
-        try:
-            value = self._context.run(self._call)
-        except BaseException as error:
-            failure = error
-        with self._pool.lock:
-            # from here on a late abandon() must not count a job that has ended
-            self._ended = True
-            if not self._abandoned:
-                self._pool.running -= 1
-        if not self._abandoned:
-            self._is_over()
-            self._settle(value, failure)
-            return
-        try:
-            if self._late is not None:
-                self._context.run(self._late)
-        finally:
-            with self._pool.lock:
-                self._pool.running -= 1
-                self._pool.abandoned -= 1
-            self._is_over()
-
-    def refused(self, future: Future[None]) -> None:
-        """The caller's executor is through with the job: make sure that its outcome was told, whatever it did."""
-        with self._pool.lock:
-            if self._started or self._abandoned:
-                return
-            self._ended = True
-        self._is_over()
-        failure = None if future.cancelled() else future.exception()
-        self._settle(None, failure or RuntimeError("The executor dropped the job before it began."))
-
-    def _is_over(self) -> None:
-        if self._over is not None:
-            self._over()
-
-    def _settle(self, value: object, failure: BaseException | None) -> None:
-        try:
-            self._done(value, failure)
-        finally:
-            # after the outcome was told: who sees no outstanding job has heard of all of them
-            with self._pool.lock:
-                self._pool.outstanding -= 1
-
-
-class WorkerPool:
-    """Runs jobs on daemon threads that are started as needed and end after some idle time."""
-
-    def __init__(self, max_workers: int = MAX_WORKERS) -> None:
-        self.lock = threading.Lock()
-        self.abandoned = 0
+    def _forget_all(self) -> None:
         self.running = 0
         # jobs whose outcome somebody waits for, on threads of this pool and on callers' executors
         self.outstanding = 0
-        self._max = max_workers
-        self._queue: deque[Job] = deque()
+        # (a dict would look through what it has lost at its front, again and again)
+        self._queue: OrderedDict[Job, None] = OrderedDict()
         self._wake = threading.Condition(self.lock)
         self._threads = 0
         self._idle = 0
+        self._abandoned: dict[Job, None] = {}
+        # those of them on threads of this pool
+        self._stuck = 0
+        self._closed = False
 
-    def submit(
+    def after_fork(self) -> None:
+        """The child has none of the threads; what they were to do, the parent does."""
+        self.epoch += 1
+        self._forget_all()
+
+    # --- its use --------------------------------------------------------------------------------------------------
+
+    def configure(self, *, max_workers: int | None = None, max_abandoned: int | None = None) -> None:
+        """Set the bounds, from now on; threads that are there already finish what they do."""
+        with self.lock:
+            self._max, self._spare = _checked(
+                self._max if max_workers is None else max_workers,
+                self._spare if max_abandoned is None else max_abandoned,
+            )
+            for _ in self._queue:
+                self._grow()
+
+    def begin(
         self,
         context: Context,
         call: Callable[[], object],
@@ -145,47 +110,178 @@ class WorkerPool:
         executor: Executor | None = None,
         late: Callable[[], object] | None = None,
         over: Callable[[], object] | None = None,
+        *,
+        name: str = "",
+        owed: bool = False,
+        tally: Tally | None = None,
     ) -> Job:
         """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done` (see `Job`)."""
-        job = Job(self, context, call, done, late, over)
+        foreign = executor is not None
+        job = Job(self, context, call, done, late, over, name=name, foreign=foreign, owed=owed, tally=tally)
         if executor is not None:
             with self.lock:
                 self.outstanding += 1
             try:
-                executor.submit(job.run).add_done_callback(job.refused)
+                executor.submit(job.run).add_done_callback(job.dropped_by_executor)
             except BaseException:
                 job.abandon()
                 raise
             return job
         with self.lock:
+            if self._closed:
+                raise RuntimeError("This WorkerPool was shut down: it takes no new jobs.")
             self.outstanding += 1
-            self._queue.append(job)
-            if self._idle >= len(self._queue):
-                self._wake.notify()
-            elif self._threads < self._max:
-                self._threads += 1
-                threading.Thread(target=self._work, name="agentscope-rx-worker", daemon=True).start()
+            self._queue[job] = None
+            failure = self._grow()
+            hopeless = not self._served
+        if hopeless:
+            error = self._exhausted(failure)
+            if not owed:
+                job.abandon()
+                raise error
+            job.refuse(error)
         return job
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """As every `Executor`."""
+        future: Future[T] = Future()
+
+        def done(value: object, error: BaseException | None) -> None:
+            if future.cancelled():
+                return
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(cast("T", value))
+
+        def call() -> object:
+            return fn(*args, **kwargs) if future.set_running_or_notify_cancel() else None
+
+        self.begin(Context(), call, done, name=name_of(fn))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no new jobs. `wait`: until the outcome of those taken is known; not until abandoned ones have ended."""
+        with self.lock:
+            self._closed = True
+            queued = [job for job in self._queue if not job.owed] if cancel_futures else []
+        for job in queued:
+            job.refuse(CancelledError())
+            self._drop(job)
+        with self.lock:
+            self._wake.notify_all()
+        tick = threading.Event()
+        while wait and self.outstanding:
+            tick.wait(0.005)
 
     def statistics(self) -> WorkerStatistics:
         """How many threads there are and what they do."""
         with self.lock:
-            return WorkerStatistics(self._threads, self.running, len(self._queue), self.abandoned)
+            calls = tuple(job.name for job in islice(self._abandoned, NAMED))
+            return WorkerStatistics(self._threads, self.running, len(self._queue), len(self._abandoned), calls)
 
-    def _work(self) -> None:
+    # --- for its jobs, under the lock -----------------------------------------------------------------------------
+
+    def left_behind(self, job: Job) -> list[Job]:
+        """The job was abandoned and runs on; gives those that have nothing to wait for now: see `refuse`."""
+        self._abandoned[job] = None
+        if not job.foreign:
+            self._stuck += 1
+            self._grow()
+        return [] if self._served else list(self._queue)
+
+    def dropped(self, job: Job) -> list[Job]:
+        """The job was abandoned before it began: it is no longer in the queue."""
+        self._queue.pop(job, None)
+        return []
+
+    def returned(self, job: Job) -> None:
+        """A job that was abandoned has ended."""
+        self._abandoned.pop(job, None)
+        if not job.foreign:
+            self._stuck -= 1
+
+    # --- without the lock -----------------------------------------------------------------------------------------
+
+    def refuse(self, jobs: Iterable[Job]) -> None:
+        """Tell them that there is no thread for them."""
+        for job in jobs:
+            job.refuse(self._exhausted())
+            if not job.owed:
+                self._drop(job)
+
+    def _drop(self, job: Job) -> None:
+        with self.lock:
+            self.dropped(job)
+
+    def _exhausted(self, cause: Exception | None = None) -> WorkersExhaustedError:
+        look = self.statistics()
+        error = WorkersExhaustedError(look.abandoned, look.calls, None if cause is None else str(cause))
+        error.__cause__ = cause
+        return error
+
+    # --- its threads ----------------------------------------------------------------------------------------------
+
+    @property
+    def _allowed(self) -> int:
+        return self._max + min(self._stuck, self._spare)
+
+    @property
+    def _served(self) -> bool:
+        """Whether there is a thread whose job somebody waits for, or that has none."""
+        return self._threads > self._stuck
+
+    def _grow(self) -> Exception | None:
+        """Wake or start a thread for what is queued, if one more is needed and allowed; gives why there is none."""
+        if not self._queue:
+            return None
+        if self._idle >= len(self._queue):
+            self._wake.notify()
+        elif self._threads < self._allowed:
+            thread = threading.Thread(target=self._work, args=(self.epoch,), name=self._thread_name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                # the system gives no more of them, or the interpreter exits
+                return error
+            self._threads += 1
+        return None
+
+    def _work(self, epoch: int) -> None:
         while True:
             with self.lock:
-                if not self._queue:
+                if epoch != self.epoch:
+                    return
+                if not self._queue and self._threads <= self._allowed:
                     self._idle += 1
                     self._wake.wait(IDLE_SECONDS)
                     self._idle -= 1
-                    if not self._queue:
-                        self._threads -= 1
-                        return
-                job = self._queue.popleft()
+                if not self._queue or self._threads > self._allowed:
+                    self._threads -= 1
+                    # (what this one was woken for is another one's)
+                    self._wake.notify(min(1, len(self._queue)))
+                    return
+                job, _ = self._queue.popitem(last=False)
             job.run()
             del job
 
 
+def _checked(max_workers: int, max_abandoned: int) -> tuple[int, int]:
+    if type(max_workers) is not int or max_workers < 1:
+        raise ConfigurationError(f"max_workers must be a whole number of at least 1, not {max_workers!r:.60}.")
+    if type(max_abandoned) is not int or max_abandoned < 0:
+        raise ConfigurationError(f"max_abandoned must be a whole number of at least 0, not {max_abandoned!r:.60}.")
+    return max_workers, max_abandoned
+
+
+_pools: WeakSet[WorkerPool] = WeakSet()
+
 WORKERS = WorkerPool()
-"""The library's own pool."""
+"""Where code of the caller's runs: blocking tools and what they return."""
+ENGINE_WORKERS = WorkerPool(thread_name="agentscope-rx-engine")
+"""Where the library's own blocking work is done: sessions, files, media, counting."""
+
+
+def outstanding_jobs() -> int:
+    """The jobs of all pools whose outcome somebody waits for."""
+    return sum(pool.outstanding for pool in tuple(_pools))

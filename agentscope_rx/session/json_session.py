@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from agentscope_rx.errors import ConfigurationError, SessionLockedError, SessionStorageError
 from agentscope_rx.reactive import (
+    ENGINE_WORKERS,
     Flow,
     RetryPolicy,
     defer,
@@ -102,11 +103,11 @@ class JsonSession(Session):
             with _our_errors(None, self.root):
                 return stored_keys(_expanded(self.root))
 
-        return on_worker(look)
+        return on_worker(look, ENGINE_WORKERS)
 
     def _look(self, key: str, work: Callable[[Folder], T]) -> Flow[T]:
         """Read on a worker."""
-        return self._until_free(key, on_worker(lambda: self._at(key, work)))
+        return self._until_free(key, on_worker(lambda: self._at(key, work), ENGINE_WORKERS))
 
     def _change(self, key: str, work: Callable[[Folder], T], nothing: T, *, make: bool = False) -> Flow[T]:
         """Change a session on a worker, holding its lock; `nothing` if there is no such folder, nor to be one."""
@@ -123,7 +124,9 @@ class JsonSession(Session):
         # a change that has begun runs to its end, and an error that comes too late for the subscriber is reported
         attempt = using(
             lambda: just(_Visit()),
-            lambda visit: shielded(on_worker(lambda: self._at(key, lambda folder: change(folder, visit)))),
+            lambda visit: shielded(
+                on_worker(lambda: self._at(key, lambda folder: change(folder, visit)), ENGINE_WORKERS)
+            ),
             lambda visit, ending: None,
             leaving=_Visit.leave,
         )

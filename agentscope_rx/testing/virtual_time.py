@@ -3,7 +3,7 @@
 | outstanding                                             | a wait for the next timer                                 |
 |---------------------------------------------------------|-----------------------------------------------------------|
 | nothing                                                 | costs nothing; the clock is set to exactly its time       |
-| worker jobs (`WORKERS`, `run_in_executor`), `hold()`    | is real; the clock stands still, moves in grains of 0.1 s |
+| jobs of worker pools, `run_in_executor`, `hold()`       | is real; the clock stands still, moves in grains of 0.1 s |
 | a socket or pipe                                        | is real; the clock follows real time                      |
 
 So backoff, deadlines and slow models are instant and exact in tests, while a thread or a server gets the time it needs.
@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from reactivex import Observable
 
-from agentscope_rx.reactive import WORKERS, flow
+from agentscope_rx.reactive import flow
+from agentscope_rx.reactive.workers import outstanding_jobs
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike
@@ -128,7 +129,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     @property
     def jobs(self) -> int:
         """Worker jobs, executor jobs and holds that are outstanding."""
-        return self._jobs + WORKERS.outstanding
+        return self._jobs + outstanding_jobs()
 
     @property
     def files(self) -> int:
@@ -156,7 +157,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Run what is ready and wait for jobs, without moving the clock on to a timer; names what is left then."""
         deadline = time.monotonic() + self._patience
         self.run_until_complete(self._run_ready())
-        while WORKERS.outstanding and time.monotonic() < deadline:
+        while outstanding_jobs() and time.monotonic() < deadline:
             time.sleep(0.001)
             self.run_until_complete(self._run_ready())
         return self._pending() + self._failures

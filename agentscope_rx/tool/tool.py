@@ -162,6 +162,8 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.strict = strict
         self.execution_config = execution_config
         self.executor = executor
+        self.default_executor: Executor | None = None
+        """Where it runs if neither it nor the toolkit has an executor; on the library's workers for tools if None."""
         self.requires_approval = check_mark(given, requires_approval)
         self.interruptible = interruptible
         self.max_concurrency = max_concurrency
@@ -191,14 +193,18 @@ class FunctionTool(Tool, Generic[P, R_co]):
         """
         if self._schema.injected:
             return self.call_with(arguments, ToolContext(ToolUseBlock("", self.name, arguments)), executor)
-        return lift(self._kind, self._schema.bind(self._function, arguments), self.executor or executor)
+        return lift(
+            self._kind, self._schema.bind(self._function, arguments), self.executor or executor or self.default_executor
+        )
 
     def call_with(
         self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
     ) -> Flow[object]:
         """As `call`, with what the context holds for the parameters that are injected; an `InjectionError` if not."""
         given = self._schema.inject(arguments, context)
-        return lift(self._kind, self._schema.bind(self._function, given), self.executor or executor)
+        return lift(
+            self._kind, self._schema.bind(self._function, given), self.executor or executor or self.default_executor
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function itself, called as if it were no tool."""

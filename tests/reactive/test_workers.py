@@ -117,9 +117,9 @@ def test_a_job_that_has_not_begun_never_does() -> None:
         outcomes.append((value, error))
 
     context = copy_context()
-    pool.submit(context.copy(), block, done)
+    pool.begin(context.copy(), block, done)
     until(began.is_set)
-    job = pool.submit(context.copy(), lambda: ran.append(1), done)
+    job = pool.begin(context.copy(), lambda: ran.append(1), done)
     assert pool.statistics()[:3] == (1, 1, 1)
     assert job.abandon() is False
     assert pool.statistics().abandoned == 0
@@ -135,14 +135,14 @@ def test_the_pool_grows_as_needed_to_its_bound() -> None:
     done: list[Any] = []
     jobs = 10
     for _ in range(jobs):
-        pool.submit(copy_context(), lambda: release.wait(5), lambda value, error: done.append(value))
+        pool.begin(copy_context(), lambda: release.wait(5), lambda value, error: done.append(value))
     until(lambda: pool.statistics().running == 3)
-    assert pool.statistics() == (3, 3, jobs - 3, 0)
+    assert pool.statistics() == (3, 3, jobs - 3, 0, ())
     assert pool.outstanding == jobs
     release.set()
     until(lambda: len(done) == jobs and pool.outstanding == 0)
     # idle threads are used again
-    pool.submit(copy_context(), lambda: 1, lambda value, error: done.append(value))
+    pool.begin(copy_context(), lambda: 1, lambda value, error: done.append(value))
     until(lambda: len(done) == jobs + 1)
     assert pool.statistics().threads == 3
 

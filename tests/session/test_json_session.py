@@ -487,4 +487,4 @@ def test_file_work_is_never_done_on_the_loop(tmp_path: Path):
             await session.delete("k")
         return threads
 
-    assert run_virtual(main()) == {"agentscope-rx-worker"}
+    assert run_virtual(main()) == {"agentscope-rx-engine"}

@@ -16,7 +16,7 @@ from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.model.transport import HttpRequest, Transport
 from agentscope_rx.model.wire import JsonObject, integer, malformed
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, fail, map_flow, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, fail, map_flow, on_worker
 
 
 class HttpEmbeddingModel(EmbeddingModel):
@@ -56,7 +56,7 @@ class HttpEmbeddingModel(EmbeddingModel):
 
         files = [_message(each) for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
         if has_files(files):
-            answer = on_worker(lambda: _with_files(batch)).pipe(concat_map(ask))
+            answer = on_worker(lambda: _with_files(batch), ENGINE_WORKERS).pipe(concat_map(ask))
         else:
             answer = defer(lambda: ask(batch))
         return answer.pipe(catch(self._named))

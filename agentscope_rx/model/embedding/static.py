@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from agentscope_rx.errors import ConfigurationError, MissingExtraError, SetupError
 from agentscope_rx.model.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, text_of
-from agentscope_rx.reactive import Flow, defer, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
 
 Dimensions = Literal[64, 128, 256]
 
@@ -41,7 +41,7 @@ class StaticEmbeddingModel(EmbeddingModel):
 
         def ask() -> Flow[Embeddings]:
             texts = [text_of(each, self) for each in batch]
-            return on_worker(lambda: _vectors(_model(self.dimensions), texts))
+            return on_worker(lambda: _vectors(_model(self.dimensions), texts), ENGINE_WORKERS)
 
         return defer(ask)
 

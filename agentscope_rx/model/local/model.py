@@ -21,7 +21,7 @@ from agentscope_rx.model.openai.model import OpenAIChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.model.transport import HttpConfig, Transport
-from agentscope_rx.reactive import Flow, concat_map, defer, expand, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, expand, on_worker
 
 _DEFAULTS = GenerateOptions(temperature=0.0, seed=1, max_tokens=256)
 """The same answer each time, and an end to one that goes round in circles."""
@@ -70,7 +70,7 @@ class LocalChatModel(ChatModel):
             choice.check(tools)
         turn = next_turn(messages, tools, choice)
         asked = _options(turn, options)
-        served = on_worker(self._server.address)
+        served = on_worker(self._server.address, ENGINE_WORKERS)
         answer: Flow[ChatResponse] = served.pipe(
             concat_map(lambda at: self._client(at).do_stream(turn.messages, (), asked))
         )

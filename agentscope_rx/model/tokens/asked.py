@@ -24,7 +24,18 @@ from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.transport import HttpRequest
 from agentscope_rx.model.wire import JsonObject, decode_json, encode_json, integer
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, fail, map_flow, on_worker, retry, timeout
+from agentscope_rx.reactive import (
+    ENGINE_WORKERS,
+    Flow,
+    catch,
+    concat_map,
+    defer,
+    fail,
+    map_flow,
+    on_worker,
+    retry,
+    timeout,
+)
 
 # what `anthropic.types.MessageCountTokensParams` has
 _ANTHROPIC = frozenset(("messages", "model", "output_config", "speed", "system", "thinking", "tool_choice", "tools"))
@@ -61,7 +72,9 @@ def asked_tokens(
             error.model, error.provider = error.model or model.model_name, error.provider or model.provider
         return fail(error)
 
-    read = on_worker(lambda: read_files(messages)).pipe(concat_map(ask)) if has_files(messages) else None
+    read = (
+        on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask)) if has_files(messages) else None
+    )
     attempt = (read or defer(lambda: ask(messages))).pipe(timeout(total=config.limit("timeout"), error=late))
     tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
     return tried.pipe(catch(named))

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.message import Base64Source, ImageBlock, TextBlock
+from agentscope_rx.reactive import ENGINE_WORKERS
 from agentscope_rx.tool.builtin.edit import changes, replaced
 from agentscope_rx.tool.builtin.folder import Kind
 from agentscope_rx.tool.builtin.globs import Glob
@@ -304,6 +305,12 @@ def _fitting(lines: Iterable[str]) -> list[str]:
             break
         taken.append(line)
     return taken
+
+
+for _each in vars(FileTools).values():
+    if isinstance(_each, FunctionTool):
+        # what is done here is the library's own and ends by itself: stuck tools do not take its threads
+        cast("FunctionTool[..., object]", _each).default_executor = ENGINE_WORKERS
 
 
 def _refuse(*_: Any, **__: Any) -> str:
