@@ -13,7 +13,6 @@ Asked for a base class or a protocol, it gives the one value that is of that kin
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, MutableMapping
 from typing import NoReturn, Self, TypeVar, cast
 
@@ -32,6 +31,7 @@ from agentscope_rx.context_store import (
 )
 from agentscope_rx.errors import ContextError, InvalidInputError
 from agentscope_rx.message.frozen import check_encodable
+from agentscope_rx.reactive.forking import new_lock
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class RuntimeContext:
         self.session_id = session_id
         self.user_id = user_id
         self.attributes: MutableMapping[str, object] = _Attributes(attributes)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._store = view_of(check_store(store, "a RuntimeContext"))
         self._values: Held = {}
         for value in values:

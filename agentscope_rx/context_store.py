@@ -14,11 +14,11 @@ with `get(kind, key)` that answers at once.
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Mapping
 from typing import NoReturn, Protocol, Self, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, ContextError, InvalidInputError
+from agentscope_rx.reactive.forking import new_lock
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class InMemoryContextStore:
     __slots__ = ("_held", "_lock")
 
     def __init__(self, *values: object) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._held: Held = {}
         for value in values:
             self.register(value)

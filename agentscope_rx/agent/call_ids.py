@@ -6,11 +6,11 @@ if the history has it, or if a run has given it that overlaps: what that remembe
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
 from agentscope_rx.message import Msg, ToolUseBlock
+from agentscope_rx.reactive.forking import new_rlock
 
 _KNOWN = 64
 """Of so many messages that were looked at last the ids are kept."""
@@ -22,7 +22,7 @@ class CallIds:
     __slots__ = ("_claims", "_known", "_lock", "_looked_at", "_until")
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         self._known: set[str] = set()
         self._looked_at: tuple[int, deque[str]] = (0, deque(maxlen=_KNOWN))
         self._claims: dict[str, set[str]] = {}

@@ -9,7 +9,6 @@ own pending calls and its own remembered approvals; nothing of them is kept on t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +22,7 @@ from agentscope_rx.agent.sub_agent.children import Children
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
 from agentscope_rx.message.history import open_among
+from agentscope_rx.reactive.forking import new_rlock
 from agentscope_rx.session import Unchanging
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Conversation:
         self.gate = Gate(name)
         # with check_running=False every run has a gate of its own: all can be interrupted and waited for
         self.gates: set[Gate] = {self.gate}
-        self.lock = threading.RLock()
+        self.lock = new_rlock()
         """Held where a run takes what is pending, and where it leaves some: runs may overlap, on any thread."""
         self.call_ids = CallIds()
         self.pending: frozenset[str] | None = None
@@ -253,7 +253,7 @@ class Conversations:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.RLock()
+        self._lock = new_rlock()
         # by identity: a memory may be equal to another, or not hashable
         self._by_id: dict[int, tuple[ref[Memory], Conversation]] = {}
 

@@ -5,18 +5,18 @@
 
 A second run is refused while one is running, and waits (bounded) while one is closing: a disposed run still has to
 repair memory. A run whose loop has been closed under it is *lost*: it can neither end nor repair anything, so the next
-run takes the gate from it, and repairs memory in its place.
+run takes the gate from it, and repairs memory in its place. In a forked child the runs of the parent are lost.
 """
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import AgentBusyError
 from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.observer import Sink
 
 WAIT_SECONDS = 60.0
@@ -26,16 +26,26 @@ WAIT_SECONDS = 60.0
 class Gate:
     """Lets one run through at a time."""
 
-    __slots__ = ("_closing", "_idle", "_lock", "_lost", "_name", "_run", "_waiting")
+    __slots__ = ("__weakref__", "_closing", "_idle", "_lock", "_lost", "_name", "_run", "_waiting")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._run: Run | None = None
         self._closing = False
         self._waiting: deque[_Waiter] = deque()
         self._idle: list[Callable[[], None]] = []
         self._lost: list[Run] = []
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """A run of the parent goes on there; what it has left open in this copy of its memory, the next run closes."""
+        if self._run is not None:
+            self._lost.append(self._run)
+        self._run = None
+        self._closing = False
+        self._waiting.clear()
+        self._idle = []
 
     @property
     def run(self) -> Run | None:

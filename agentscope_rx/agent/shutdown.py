@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +28,7 @@ from weakref import WeakSet
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive import Flow, Scope, and_then, concat, defer, from_call, just, shielded, timeout
+from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.observer import Sink
 
 if TYPE_CHECKING:
@@ -81,10 +81,17 @@ class GracefulShutdown:
         self.grace = grace
         self.partial = partial
         self.report: ShutdownReport | None = None
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._agents: WeakSet[Agent] = WeakSet()
         self._begun = False
         self._waiting: list[_Waiting] = []
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """The runs that are to end are the parent's. One that has begun is over here: it goes on to refuse new runs."""
+        self._waiting = []
+        if self._begun and self.report is None:
+            self.report = ShutdownReport((), (), ())
 
     def __repr__(self) -> str:
         return f"<GracefulShutdown {self.state.value}, timeout {self.timeout}, {len(self._agents)} agents>"

@@ -11,7 +11,6 @@ no run changes its hooks half-way and every thread sees one agent with one list.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -19,8 +18,9 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.hook.compose import Hooks
 from agentscope_rx.hook.hook import Hook
 from agentscope_rx.hook.methods import method_hooks
+from agentscope_rx.reactive.forking import new_lock
 
-_LOCK = threading.Lock()
+_LOCK = new_lock()
 
 
 class ClassHooks:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from agentscope_rx.memory.memory import Memory
 from agentscope_rx.message.history import History
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.reactive import Flow, defer, just
+from agentscope_rx.reactive.forking import new_lock
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class InMemoryMemory(Memory):
     """Keeps the messages in this process. What is read is a view: later changes do not show in it."""
 
     def __init__(self, messages: Iterable[Msg] = ()) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         # only ever appended to: views share it. Any other change starts a new list.
         self._messages = _checked(messages)
 

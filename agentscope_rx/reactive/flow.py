@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeVar, cast, overload
 from reactivex import ConnectableObservable, Observable, abc
 
 from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Overflow
+from agentscope_rx.reactive.forking import new_rlock
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.subscription import Subscription
@@ -72,7 +73,8 @@ class Flow(Observable[T]):
     @property
     def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The lock that some stock operators expect on their source, made when first asked for."""
-        return cast("dict[str, threading.RLock]", self.__dict__).setdefault("_lock", threading.RLock())
+        own = cast("dict[str, threading.RLock]", self.__dict__)
+        return own.get("_lock") or own.setdefault("_lock", new_rlock())
 
     def subscribe(
         self,

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from typing import Protocol, TypeVar, cast
-from weakref import ref
+from weakref import KeyedRef, ref
 
 from reactivex.scheduler import ImmediateScheduler, TimeoutScheduler
+
+from agentscope_rx.reactive.dropped import report_dropped
 
 T = TypeVar("T")
 
@@ -30,7 +32,8 @@ class _Lock(Protocol):
 
 
 _locks: set[ref[object]] = set()
-_things: set[ref[Forked]] = set()
+# by identity: a thing may be equal to another, or not hashable
+_things: dict[int, KeyedRef[int, Forked]] = {}
 _inherited: list[object] = []
 
 
@@ -52,7 +55,14 @@ def freed_in_child(lock: T) -> T:
 
 def told_of_fork(thing: Forked) -> None:
     """Have `thing.after_fork()` called in forked children; held weakly."""
-    _things.add(ref(thing, _things.discard))
+    key = id(thing)
+    _things[key] = KeyedRef(thing, _gone, key)
+
+
+def _gone(thing: ref[Forked]) -> None:
+    key = cast("KeyedRef[int, Forked]", thing).key
+    if _things.get(key) is thing:
+        del _things[key]
 
 
 def keep_inherited(*things: object) -> None:
@@ -64,9 +74,13 @@ def _in_child() -> None:
     for lock in tuple(_locks):
         if (found := lock()) is not None:
             cast("_Lock", found)._at_fork_reinit()  # pyright: ignore[reportPrivateUsage]
-    for thing in tuple(_things):
+    for thing in tuple(_things.values()):
         if (told := thing()) is not None:
-            told.after_fork()
+            try:
+                told.after_fork()
+            except Exception as error:
+                # the others are to be told all the same
+                report_dropped(error, "a forked child")
 
 
 for _each in (ImmediateScheduler, TimeoutScheduler):

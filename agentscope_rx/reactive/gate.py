@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import threading
 import time
 from asyncio import AbstractEventLoop
 from collections import deque
@@ -23,13 +22,14 @@ from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.scope import clock_of
 
 S = TypeVar("S")
 
 PASSED = 16
 """How often somebody behind may pass a request before the gates that are its own are kept for it."""
-LOCK = threading.Lock()
+LOCK = new_lock()
 LOOK_SECONDS = 1.0
 """How often one who waits for those of another loop looks whether that has been closed without a word to them."""
 EXACT = 1e-9
@@ -51,7 +51,7 @@ class Charge:
 class Gate:
     """Room for some at a time. `shared`: by requests that have narrower gates besides, so it is kept for nobody."""
 
-    __slots__ = ("claim", "line", "shared")
+    __slots__ = ("__weakref__", "claim", "line", "shared")
     by_clock: ClassVar[bool] = False
     """Whether room comes with time, without a word to those in line."""
 
@@ -59,6 +59,12 @@ class Gate:
         self.line: dict[Request, None] = {}
         self.claim: Request | None = None
         self.shared = shared
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """Those in line, and those through, are flows of the parent."""
+        self.line.clear()
+        self.claim = None
 
     def full(self) -> bool:
         """Whether there is no room for anybody, whatever their clock."""
@@ -97,6 +103,10 @@ class Counted(Gate):
         self.limit = limit
         self.held: dict[Lease, None] = {}
 
+    def after_fork(self) -> None:
+        super().after_fork()
+        self.held.clear()
+
     def full(self) -> bool:
         return len(self.held) >= self.limit
 
@@ -134,6 +144,11 @@ class ByClock(Generic[S]):
             same = clock is system or abs(clock() - system()) < 1.0
             found = self._by_loop[loop] = (system if same else clock, self._shared if same else self._make())
         return found
+
+    @property
+    def states(self) -> tuple[S, ...]:
+        """All of them."""
+        return (self._shared, *(state for _, state in self._by_loop.values()))
 
 
 class Paced(Gate):

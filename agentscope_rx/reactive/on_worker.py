@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
 from typing import Generic, TypeVar, cast
 
-from agentscope_rx.errors import WorkersExhaustedError
+from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
 from agentscope_rx.reactive.dropped import report_dropped
 from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.job import Job, Tally, name_of
@@ -105,8 +105,8 @@ class _Blocking(Generic[T]):
             self._job = self._pool.begin(
                 self._context, call, done, self._executor, late, over, name=self._name, tally=work.tally
             )
-        except (RuntimeError, WorkersExhaustedError) as failure:
-            # an executor that has been shut down, or no thread that could do it
+        except (RuntimeError, ConfigurationError, WorkersExhaustedError) as failure:
+            # an executor that has been shut down or is the parent's, or no thread that could do it
             refusal = failure
         else:
             return
@@ -231,8 +231,8 @@ class _BlockingItems(_Blocking[T]):
 
         try:
             submit(self._executor)
-        except RuntimeError:
-            # the caller's executor has been shut down; the clean-up is due all the same
+        except (RuntimeError, ConfigurationError):
+            # the caller's executor is of no use any more; the clean-up is due all the same
             submit(None)
 
     def _close(self) -> None:

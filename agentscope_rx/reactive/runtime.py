@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import os
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
@@ -22,6 +21,7 @@ from weakref import ref
 
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.forking import keep_inherited, new_lock, told_of_fork
 from agentscope_rx.reactive.work import CleanUpTimeoutError, Work
 
 R = TypeVar("R")
@@ -52,7 +52,7 @@ class Runtime:
     The loop holds it and it holds the loop (through its guard), so that the two go together; it does not hold the runs.
     """
 
-    __slots__ = ("_closers", "_forget", "_guard", "_live", "_over", "_resources")
+    __slots__ = ("__weakref__", "_closers", "_forget", "_guard", "_live", "_over", "_resources")
 
     def __init__(self) -> None:
         self._resources: dict[object, object] = {}
@@ -62,6 +62,14 @@ class Runtime:
         # in the order in which they began: who is ended first ends those within
         self._live: dict[ref[LiveRun], None] = {}
         self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """The runs and the resources are the parent's: they are neither ended here nor closed."""
+        keep_inherited(*self._resources.values(), *self._closers)
+        self._resources.clear()
+        self._closers.clear()
+        self._live.clear()
 
     def watch(self, run: LiveRun) -> None:
         """Cut the run off when the loop shuts down, if it is still there. One that has ended takes it for nothing."""
@@ -135,7 +143,7 @@ class Runtime:
 
 
 _KEY = "_agentscope_rx_runtime"
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 def runtime() -> Runtime:
@@ -154,13 +162,18 @@ class _LibraryLoop:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
-        self._pid = os.getpid()
+        self._forked = False
+        told_of_fork(self)
         self._thread = threading.Thread(target=self._main, name="agentscope-rx-loop", daemon=True)
         self._thread.start()
 
     def alive(self) -> bool:
-        # a forked child has the object but not the thread
-        return self._pid == os.getpid() and not self.loop.is_closed()
+        return not (self._forked or self.loop.is_closed())
+
+    def after_fork(self) -> None:
+        """A forked child has the object but not the thread, and shares the loop's selector with the parent's."""
+        self._forked = True
+        keep_inherited(self)
 
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)

@@ -17,14 +17,14 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from contextvars import Context
 from itertools import islice
 from typing import NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
-from agentscope_rx.reactive.forking import freed_in_child, told_of_fork
+from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.job import Job, Tally, name_of
 
 P = ParamSpec("P")
@@ -64,7 +64,7 @@ class WorkerPool(Executor):
     ) -> None:
         self._max, self._spare = _checked(max_workers, max_abandoned)
         self._thread_name = thread_name
-        self.lock = freed_in_child(threading.Lock())
+        self.lock = new_lock()
         self.epoch = 0
         """How many forks ago the pool was made: a job of an earlier epoch has no thread here."""
         self._forget_all()
@@ -116,6 +116,11 @@ class WorkerPool(Executor):
         tally: Tally | None = None,
     ) -> Job:
         """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done` (see `Job`)."""
+        if self.epoch and executor is not None and _is_of_parent(executor):
+            raise ConfigurationError(
+                f"{executor!r:.80} was used before this process was forked, and its threads are the parent's: no call "
+                "would ever end. Make it after the fork, or use a WorkerPool, which a child makes anew."
+            )
         foreign = executor is not None
         job = Job(self, context, call, done, late, over, name=name, foreign=foreign, owed=owed, tally=tally)
         if executor is not None:
@@ -264,6 +269,12 @@ class WorkerPool(Executor):
                 job, _ = self._queue.popitem(last=False)
             job.run()
             del job
+
+
+def _is_of_parent(executor: Executor) -> bool:
+    # (private, and the only way to know; its threads end with it and not before)
+    threads = cast("Iterable[threading.Thread]", getattr(executor, "_threads", ()))
+    return isinstance(executor, ThreadPoolExecutor) and not all(thread.is_alive() for thread in threads)
 
 
 def _checked(max_workers: int, max_abandoned: int) -> tuple[int, int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from agentscope_rx.reactive import Flow, defer, just
+from agentscope_rx.reactive.forking import new_lock
 from agentscope_rx.session.entry import Entry, check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.session import Saved, Session
 
@@ -17,7 +17,7 @@ class InMemorySession(Session):
     """Keeps sessions in this process: for tests, and for state that need not outlive it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         # a session's entries are replaced, never changed: who has read them may go on without the lock
         self._sessions: dict[str, dict[str, Entry]] = {}
 

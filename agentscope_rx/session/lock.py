@@ -8,6 +8,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from agentscope_rx.reactive.forking import told_of_fork
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -36,6 +38,20 @@ LOCK = "lock"
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
 
 
+class _Descriptors(set[int]):
+    """The lock files that are open in this process."""
+
+    def after_fork(self) -> None:
+        """The child has them open, too: it would keep a session locked whose parent has been killed."""
+        for descriptor in self:
+            os.close(descriptor)
+        self.clear()
+
+
+_open = _Descriptors()
+told_of_fork(_open)
+
+
 class HeldError(Exception):
     """Somebody else holds the lock: try again later."""
 
@@ -49,6 +65,7 @@ def locked(folder: Path) -> Generator[None]:
     except FileNotFoundError:
         # the folder went away after it was made: a session that was being deleted
         raise HeldError from None
+    _open.add(descriptor)
     try:
         try:
             _lock(descriptor)
@@ -61,6 +78,8 @@ def locked(folder: Path) -> Generator[None]:
         finally:
             _unlock(descriptor)
     finally:
+        # in this order: what a child closes is certain to be this file
+        _open.discard(descriptor)
         os.close(descriptor)
 
 

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary, ref
 
 from agentscope_rx.errors import EndOfInputError, UserInputError
 from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.observer import Sink
 
 Line = str | Exception
@@ -37,9 +38,16 @@ class Lines:
 
     def __init__(self, read: Callable[[], str]) -> None:
         self._read = read
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._waiting: deque[_Waiter] = deque()
         self._kept: deque[Line] = deque()
+        self._reading = False
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """Those who wait, the thread that reads for them, and what it has read, are the parent's."""
+        self._waiting.clear()
+        self._kept.clear()
         self._reading = False
 
     @classmethod
@@ -195,5 +203,5 @@ def _ended(error: BaseException | None) -> EndOfInputError:
     return failure
 
 
-_LOCK = threading.Lock()
+_LOCK = new_lock()
 _LINES: WeakKeyDictionary[Readable, Lines] = WeakKeyDictionary()

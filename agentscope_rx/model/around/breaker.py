@@ -11,7 +11,6 @@ one circuit, for all runs, threads and event loops.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.model.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
 from agentscope_rx.reactive import Ending, Flow, catch, defer, expand, fail, flow, just, using
 from agentscope_rx.reactive.flow import Operator
+from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.gate import ByClock
 
 
@@ -69,7 +69,13 @@ class CircuitBreaker(AroundModel):
         self._reset = reset
         self._counts = error_predicate(when)
         self._states: ByClock[_State] = ByClock(_State)
-        self._lock = threading.Lock()
+        self._lock = new_lock()
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """An attempt of the parent's tells its outcome there."""
+        for state in self._states.states:
+            state.trial = None
 
     def around(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions

@@ -6,7 +6,6 @@ about and not what it says about it. It is loaded once for all, on a worker, whe
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,11 +13,12 @@ from typing import Any, Literal, get_args
 from agentscope_rx.errors import ConfigurationError, MissingExtraError, SetupError
 from agentscope_rx.model.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, text_of
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
+from agentscope_rx.reactive.forking import new_lock
 
 Dimensions = Literal[64, 128, 256]
 
 _loaded: dict[int, Any] = {}
-_loading = threading.Lock()
+_loading = new_lock()
 
 
 class StaticEmbeddingModel(EmbeddingModel):

@@ -12,13 +12,15 @@ import os
 import secrets
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import BufferedWriter, TextIOWrapper
 from pathlib import Path
+from typing import cast
 
 from agentscope_rx.errors import SetupError
 from agentscope_rx.model.local.weights import SETUP, check_installed, verified_weights
+from agentscope_rx.reactive.forking import keep_inherited, new_lock, told_of_fork
 
 CONTEXT_TOKENS = 8192
 PARALLEL = 2
@@ -40,10 +42,20 @@ class LocalServer:
     """The server's process. Thread-safe; ends with the program."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = new_lock()
         self._process: subprocess.Popen[str] | None = None
         self._served: Served | None = None
         self._owner = 0
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """The process is the parent's, and ends when that no longer holds its input: this one does not, either."""
+        process, self._process, self._served = self._process, None, None
+        if process is not None:
+            keep_inherited(process)
+            if process.stdin is not None:
+                # below the buffers: nothing is sent
+                cast("BufferedWriter", cast("TextIOWrapper", process.stdin).buffer).raw.close()
 
     def address(self) -> Served:
         """Where the server listens; starts it if it does not run. Blocks for a second then: call it on a worker.
@@ -51,9 +63,6 @@ class LocalServer:
         `MissingExtraError` if a package is missing, `SetupError` if the weights are damaged or it does not start.
         """
         with self._lock:
-            if self._owner != os.getpid():
-                # after a fork: the process is the parent's
-                self._process = self._served = None
             if self._process is not None and self._process.poll() is not None:
                 self._end()
             return self._served or self._start()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from weakref import WeakValueDictionary
 
+from agentscope_rx.reactive.forking import new_lock
+
 _locks: WeakValueDictionary[object, _FileLock] = WeakValueDictionary()
-_guard = threading.Lock()
+_guard = new_lock()
 
 
 class _FileLock:
@@ -17,7 +18,7 @@ class _FileLock:
     __slots__ = ("__weakref__", "lock")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = new_lock()
 
 
 @contextmanager

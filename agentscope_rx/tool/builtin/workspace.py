@@ -17,13 +17,13 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
+from agentscope_rx.reactive.forking import new_lock
 from agentscope_rx.tool.builtin.folder import BY_PARTS, Folder, Kind
 from agentscope_rx.tool.builtin.globs import DenyList
 from agentscope_rx.tool.builtin.locks import locked
@@ -92,7 +92,7 @@ class Workspace:
         self._skip = frozenset(skip)
         self._portable = portable
         self._written = 0
-        self._quota = threading.Lock()
+        self._quota = new_lock()
         with Folder.open(str(self.root), by_parts=BY_PARTS) as folder:
             self._identity = folder.identity()
 

@@ -28,6 +28,7 @@ from agentscope_rx.errors import ConfigurationError, McpClosedError, McpConnecti
 from agentscope_rx.message import Msg, OutputBlock, ToolResultBlock
 from agentscope_rx.model import ChatModel
 from agentscope_rx.reactive import Flow, RetryPolicy, at_home, from_call, jittered, retry, shielded
+from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.mcp.asking import OnElicitation, terms_of
 from agentscope_rx.tool.mcp.content import messages_of, resource_block, result_of_call
@@ -109,6 +110,12 @@ class McpClient:
         self._suspended: dict[CallKey, OpenCall] = {}
         # a client that nobody holds closes its connection
         finalize(self, self._held.let_go)
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """The connection and what waits in it are the parent's: the next request makes another one."""
+        keep_inherited(*self._suspended.values())
+        self._suspended.clear()
 
     def __repr__(self) -> str:
         return f"<MCP client {self.name}>"
@@ -303,6 +310,14 @@ class Held:
         """This one, and stale ones whose last calls are in progress."""
         self.closed = False
         self.listeners: WeakSet[Registration] = WeakSet()
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """The connections are the parent's, and so is the task that may hold the lock."""
+        keep_inherited(*self.sessions)
+        self.lock = asyncio.Lock()
+        self.session = None
+        self.sessions = set()
 
     def changed(self) -> None:
         """The server says that its tools have changed."""

@@ -45,6 +45,7 @@ from pydantic import ValidationError
 
 from agentscope_rx.errors import McpConnectionError, McpError
 from agentscope_rx.reactive import Signal, from_call, keep
+from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
 from agentscope_rx.tool.mcp.server import Link, McpServer
 
 if TYPE_CHECKING:
@@ -67,7 +68,19 @@ EXIT_SECONDS = 3.0
 """How long all sessions together have at the interpreter's exit; then the processes are killed."""
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
-_sessions: WeakSet[Session] = WeakSet()
+
+
+class _Sessions(WeakSet["Session"]):
+    def after_fork(self) -> None:
+        """The connections are the parent's; this process will have its own."""
+        global _exit_registered
+        keep_inherited(*self)
+        self.clear()
+        _exit_registered = False
+
+
+_sessions = _Sessions()
+told_of_fork(_sessions)
 
 
 @dataclass(frozen=True, slots=True)

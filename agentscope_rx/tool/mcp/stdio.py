@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -27,6 +28,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
 from agentscope_rx.tool.supervised import Supervised, can_supervise
 
 GRACE_SECONDS = 2.0
@@ -55,6 +57,15 @@ class Child:
         self._told = asyncio.Event()
         self._open = self._streams()
         self._owner = os.getpid()
+        told_of_fork(self)
+
+    def after_fork(self) -> None:
+        """The process is the parent's, and ends when that no longer holds its input: this one does not, either."""
+        keep_inherited(self)
+        _running.discard(self)
+        if self._process is not None and self._process.stdin is not None:
+            pipe: IO[bytes] = self._process.stdin.get_extra_info("pipe")
+            pipe.close()
 
     async def __aenter__(self) -> tuple[_Read, _Write]:
         return await self._open.__aenter__()
