@@ -9,27 +9,22 @@ ever fetched. `format` is said to the model, and not checked.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message.frozen import thaw
-from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
+from agentscope_rx.tool.arguments import MAX_PROBLEMS, InvalidArgumentsError, cut, missing, unknowns
+from agentscope_rx.tool.foreign_schema import Place, path_text, read_schema, resolve
+from agentscope_rx.tool.guarded import TooComplexError
+from agentscope_rx.tool.stepwise import MAX_ERRORS, found
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
 
-Schema = Mapping[str, object] | bool
-Place = tuple[int | str, ...]
+__all__ = ["Problem", "SchemaCheck", "fitting", "path_text", "resolve"]
 
 MAX_TEXT = 300
 _NOTHING = object()
-_EACH_KIND: tuple[object, ...] = (None, True, 0, "", [], {})
-_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +37,27 @@ class Problem:
 
 
 class SchemaCheck:
-    """A schema made ready, once, for any number of values; `ConfigurationError` if it is none, or refers elsewhere."""
+    """A schema made ready, once, for any number of values; `ConfigurationError` if it is none, or refers elsewhere.
 
-    __slots__ = ("_validator",)
+    Schema and values may be hostile: a schema that would take too long is refused here (see `foreign_schema`), a value
+    that would is a problem (see `stepwise`).
+    """
+
+    __slots__ = ("_read",)
 
     def __init__(self, schema: Mapping[str, object]) -> None:
-        plain = thaw(schema)
-        try:
-            text = json.dumps(plain)
-        except (TypeError, ValueError, RecursionError):
-            # no JSON, which is for the check to say
-            self._validator = _validator(plain)
-        else:
-            self._validator = _known(text)
+        self._read = read_schema(schema)
 
     def problems(self, value: object) -> list[Problem]:
         """What is wrong with the value, in the order of its parts; an empty list if it fits."""
-        plain = thaw(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else value
-        found = sorted(self._validator.iter_errors(plain), key=_place)  # pyright: ignore[reportArgumentType]
-        return [problem for error in found for problem in _told(error)]
+        try:
+            errors = sorted(found(self._read, value), key=_place)
+            problems: list[Problem] = []
+            for error in errors:
+                problems += _told(error, suggest=len(problems) < MAX_PROBLEMS)
+            return problems[:MAX_ERRORS]
+        except TooComplexError as error:
+            return [Problem((), f"arguments: too complex to be checked ({error}): send fewer or simpler values", value)]
 
 
 def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
@@ -80,101 +77,38 @@ def _place(error: ValidationError) -> list[str]:
     return [f"{step}" for step in error.absolute_path]
 
 
-@lru_cache(maxsize=256)
-def _known(text: str) -> Validator:
-    # a schema is checked against that of schemas, which takes a millisecond: not again for each agent of a service
-    return _validator(json.loads(text))
-
-
-def _validator(plain: dict[str, object]) -> Validator:
-    # imported on first use: it costs as much as a third of the library
-    from jsonschema import Draft202012Validator, SchemaError
-    from jsonschema.validators import validator_for
-
-    kind = validator_for(plain, default=Draft202012Validator)
-    if not set(kind.VALIDATORS) & set(plain):
-        raise ConfigurationError(f"{plain!r:.80} is no JSON schema: it has none of its keywords (type, ...).")
-    try:
-        kind.check_schema(plain)
-    except SchemaError as error:
-        place = tuple(error.absolute_path)
-        what = f"{error.instance!r} is not one of {', '.join(_TYPES)}" if place[-1:] == ("type",) else error.message
-        raise ConfigurationError(
-            f"This is no JSON schema: at {path_text(place) or 'its root'}, {what[:MAX_TEXT]}."
-        ) from error
-    for reference in _references(plain):
-        if resolve(plain, reference) is None:
-            raise ConfigurationError(f"The schema refers to {reference!r}, which is not in it (as '#/...').")
-    validator = kind(plain)
-    try:
-        for value in _EACH_KIND:
-            validator.is_valid(value)  # pyright: ignore[reportArgumentType]
-    except RecursionError:
-        raise ConfigurationError("The schema refers to itself without end.") from None
-    return validator
-
-
-def _references(part: object) -> Iterator[str]:
-    if isinstance(part, dict):
-        fields = cast("dict[str, object]", part)
-        for keyword in ("$ref", "$dynamicRef"):
-            if isinstance(reference := fields.get(keyword), str):
-                yield reference
-        for name, each in fields.items():
-            if name not in ("const", "enum", "default", "examples"):
-                yield from _references(each)
-    elif isinstance(part, list):
-        for each in cast("list[object]", part):
-            yield from _references(each)
-
-
-def resolve(root: Schema, reference: str) -> Schema | None:
-    """What `#/a/b` points to within the root; None if it is not there, or elsewhere."""
-    if reference != "#" and not reference.startswith("#/"):
-        return None
-    here = cast("object", root)
-    for step in reference[1:].split("/")[1:]:
-        name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, dict):
-            here = cast("dict[str, object]", here).get(name)
-        elif isinstance(here, (list, tuple)) and name.isdigit():
-            items = cast("Sequence[object]", here)
-            here = items[int(name)] if int(name) < len(items) else None
-        else:
-            return None
-    return cast("Schema", here) if isinstance(here, (bool, Mapping)) else None
-
-
-def _told(error: ValidationError) -> list[Problem]:
+def _told(error: ValidationError, *, suggest: bool) -> list[Problem]:
     """The error as a model can act on it: fields by name, and of a union what the nearest of its forms says."""
     place: Place = tuple(error.absolute_path)
     value = cast("object", error.instance)
     if isinstance(value, dict):
         fields = cast("dict[str, object]", value)
-        told = [(*place, name) for name in _missed(error, fields)]
-        if told:
-            return [Problem(at, missing(path_text(at)), _NOTHING) for at in told]
-        known = tuple(cast("Mapping[str, Mapping[str, object]]", error.schema).get("properties", {}))
-        unexpected = [name for name in fields if name not in known] if _is_closed(error) else []
-        if unexpected:
-            return [
-                Problem(at, unknown(path_text(at), known), fields[at[-1]]) for at in [(*place, n) for n in unexpected]
-            ]
+        missed = [(*place, name) for name in _missed(error)]
+        if missed:
+            return [Problem(at, missing(path_text(at)), _NOTHING) for at in missed]
+        if strays := _strays(error, place, fields, suggest=suggest):
+            return strays
     if error.validator in ("anyOf", "oneOf") and error.context:
         near = [form for form in _forms(error) if not any(_is_of_other_kind(each) for each in form)]
         if len(near) == 1:
-            return [problem for each in near[0] for problem in _told(each)]
+            return [problem for each in near[0] for problem in _told(each, suggest=suggest)]
     return [
-        Problem(place, f"{path_text(place) or 'arguments'}: {error.message[:MAX_TEXT]}", cast("object", error.instance))
+        Problem(place, f"{cut(path_text(place)) or 'arguments'}: {error.message[:MAX_TEXT]}", cast("object", value))
     ]
 
 
-def _missed(error: ValidationError, fields: Mapping[str, object]) -> list[str]:
-    """The field that a `required` misses; `jsonschema` gives an error for each, and names it in its text alone."""
-    if error.validator == "required":
-        required = cast("Sequence[str]", error.validator_value)
-        return [name for name in required if name not in fields and error.message.startswith(repr(name))]
-    return []
+def _strays(error: ValidationError, place: Place, fields: Mapping[str, object], *, suggest: bool) -> list[Problem]:
+    if not _is_closed(error):
+        return []
+    known = cast("Mapping[str, object]", cast("Mapping[str, object]", error.schema).get("properties", {}))
+    names = [name for name in fields if name not in known]
+    told = unknowns((path_text((*place, name)) for name in names), tuple(known), suggest=suggest)
+    return [Problem((*place, name), text, fields[name]) for name, text in zip(names, told, strict=False)]
+
+
+def _missed(error: ValidationError) -> list[str]:
+    """The field that a `required` misses: there is an error for each."""
+    return [*cast("Sequence[str]", error.validator_value)] if error.validator == "required" else []
 
 
 def _is_closed(error: ValidationError) -> bool:
@@ -196,8 +130,3 @@ def _forms(error: ValidationError) -> list[list[ValidationError]]:
     for each in error.context or ():
         forms.setdefault(each.relative_schema_path[0], []).append(each)
     return list(forms.values())
-
-
-def path_text(place: Place) -> str:
-    """A place as a person writes it: `days[0].city`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")

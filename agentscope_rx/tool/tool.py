@@ -22,7 +22,7 @@ from agentscope_rx.message import ToolUseBlock
 from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.model.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, Rate
-from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknown
+from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknowns
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.lift import kind_of, lift
 from agentscope_rx.tool.limits import ToolLimits, limits_of
@@ -97,7 +97,7 @@ class Tool(ABC):
         required = cast("list[str]", self.parameters.get("required", []))
         problems = [missing(name) for name in required if name not in arguments]
         if self.parameters.get("additionalProperties") is False:
-            problems += [unknown(name, tuple(properties)) for name in arguments if name not in properties]
+            problems += unknowns((name for name in arguments if name not in properties), tuple(properties))
         if problems:
             raise InvalidArgumentsError(self.name, problems)
         return arguments

@@ -19,7 +19,7 @@ from pydantic_core import SchemaValidator
 from typing_extensions import is_typeddict
 
 from agentscope_rx.errors import ToolDefinitionError
-from agentscope_rx.tool.arguments import InvalidArgumentsError, explain, unknown
+from agentscope_rx.tool.arguments import InvalidArgumentsError, explain, unknowns
 from agentscope_rx.tool.json_schema import resolve
 from agentscope_rx.tool.nulls import without_nulls
 from agentscope_rx.tool.schema import FunctionSchema, Generator, in_order, own, read_docstring, validated
@@ -53,15 +53,17 @@ class UnpackedSchema(FunctionSchema):
         parameter = self._parameters[0]
         if not arguments and parameter.default is not MISSING:
             return {}
-        problems = [] if self._open else [unknown(name, self._known) for name in arguments if name not in self._known]
+        strays = [] if self._open else [name for name in arguments if name not in self._known]
+        problems = unknowns(strays, self._known)
         given = {name: own(value) for name, value in arguments.items() if self._open or name in self._known}
         try:
             value = validated(cast("SchemaValidator", self._adapter.validator), given)
         except ValidationError as error:
             pruned = without_nulls(given, self.json_schema)
             if pruned is not given:
-                strays = {name: value for name, value in arguments.items() if name not in given}
-                return self.validate({**cast("dict[str, object]", pruned), **strays})
+                return self.validate(
+                    {**cast("dict[str, object]", pruned), **{name: arguments[name] for name in strays}}
+                )
             problems = [*explain(error, self._tool, given, self._known).problems, *problems]
         else:
             if not problems:

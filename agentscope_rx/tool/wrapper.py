@@ -18,7 +18,7 @@ from typing import ClassVar, cast
 
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow
-from agentscope_rx.tool.arguments import InvalidArgumentsError, unknown
+from agentscope_rx.tool.arguments import InvalidArgumentsError, unknowns
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.limits import ToolLimits, limits_of
 from agentscope_rx.tool.tool import FunctionTool, Tool
@@ -133,8 +133,8 @@ def wraps(outer: Tool, tool: Tool) -> bool:
 
 def strays(tool: Tool, arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
     """The arguments that the tool shows, and a problem for each other one; an open schema takes any name."""
-    known = tuple(cast("Mapping[str, object]", tool.parameters.get("properties") or {}))
+    known = cast("Mapping[str, object]", tool.parameters.get("properties") or {})
     if tool.parameters.get("additionalProperties") is not False:
         return dict(arguments), []
     kept = {name: value for name, value in arguments.items() if name in known}
-    return kept, [unknown(name, known) for name in arguments if name not in kept]
+    return kept, unknowns((name for name in arguments if name not in kept), tuple(known))
