@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakSet, finalize
 
 from mcp.client.session import ClientSession
+from mcp.shared.exceptions import MCPError
 from mcp_types import LoggingLevel, PaginatedRequestParams, Prompt, Resource, Tool
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tenacity.stop import stop_after_attempt
@@ -32,6 +33,7 @@ from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.mcp.asking import OnElicitation, terms_of
 from agentscope_rx.tool.mcp.content import messages_of, resource_block, result_of_call
+from agentscope_rx.tool.mcp.guard import MAX_LISTED, TOO_MUCH, too_many
 from agentscope_rx.tool.mcp.open_call import OpenCall
 from agentscope_rx.tool.mcp.question import Action, Answer, Question, answer_to
 from agentscope_rx.tool.mcp.server import McpHttp, McpServer, McpStdio
@@ -54,7 +56,8 @@ RECONNECT = RetryPolicy(
 
 CallKey = tuple[str, str]
 """A call by its id and its tool."""
-MAX_PAGES = 1000
+MAX_PAGES = 200
+"""Pages of one list."""
 KEPT = 64
 """Calls that wait for an answer; the oldest one beyond is cancelled."""
 
@@ -340,15 +343,21 @@ def default_name(server: McpServer) -> str:
 
 
 async def _pages(session: ClientSession, what: Literal["tools", "resources", "prompts"]) -> tuple[Any, ...]:
-    """All of a list that the server gives page by page."""
+    """All of a list that the server gives page by page; a list that is too long, or goes in a circle, is an error."""
     found: list[Any] = []
+    cursors: set[str | None] = {None}
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page: Any = await getattr(session, f"list_{what}")(
             params=None if cursor is None else PaginatedRequestParams(cursor=cursor)
         )
         found += getattr(page, what)
+        if len(found) > MAX_LISTED:
+            raise MCPError(TOO_MUCH, too_many(what))
         cursor = page.next_cursor
         if cursor is None:
             return tuple(found)
-    raise RuntimeError(f"the list of {what} has more than {MAX_PAGES} pages")
+        if cursor in cursors:
+            raise MCPError(TOO_MUCH, f"lists its {what} without end: a page is followed by one that came before it.")
+        cursors.add(cursor)
+    raise MCPError(TOO_MUCH, f"lists its {what} on more than {MAX_PAGES:,} pages: that many are not read.")

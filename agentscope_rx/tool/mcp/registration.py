@@ -16,6 +16,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -67,14 +68,17 @@ class Choice:
             presets={name: given for name, given in self.presets.items() if name in known},
         )
 
-    def register(self, toolkit: Toolkit, tools: Iterable[McpTool]) -> tuple[Tool, ...]:
-        """Add them to the toolkit, all or none."""
-        made = tuple(tools)
-        for tool in made:
+    async def prepare(self, tools: Iterable[McpTool]) -> None:
+        """Make ready those that are registered; others on the loop have their turn between two of them."""
+        for tool in tools:
             if (self.enable is None or tool.name in self.enable) and tool.name not in self.disable:
                 tool.prepare(self.requires_approval)
+                await asyncio.sleep(0)
+
+    def register(self, toolkit: Toolkit, tools: Iterable[McpTool]) -> tuple[Tool, ...]:
+        """Add them to the toolkit, all or none; they are prepared."""
         return toolkit.register_all(
-            made,
+            tuple(tools),
             group=self.group,
             presets=self.presets,
             enable=self.enable,
@@ -96,6 +100,8 @@ class Registration:
         """Whether the toolkit has made the client, and so closes it."""
         self._toolkit = ref(toolkit)
         self._choice = choice
+        self._changes = 0
+        self._refreshing = False
         self._tools: dict[str, Tool] = {}
         """What is the server's in the toolkit: by the name there, the tool beneath all that was made of it."""
 
@@ -105,7 +111,7 @@ class Registration:
         Signals: the tools as they are registered, completion; `McpError`, `ConfigurationError`: nothing is registered.
         Cancels: the connecting or the listing.
         """
-        registered = self.client.tools().pipe(map_flow(self._register))
+        registered = self.client.tools().pipe(map_flow(lambda listed: from_call(lambda: self._register(listed))))
         if not self.own:
             return registered
 
@@ -130,36 +136,58 @@ class Registration:
         self._toolkit = _nobody
 
     def refresh_soon(self) -> None:
-        """The server says that its tools have changed: take them anew. On the library's loop."""
-        keep(from_call(self._refresh), f"the changed tools of MCP server {self.client.name!r}")
+        """The server says that its tools have changed: take them anew. On the library's loop.
+
+        Once more after the one in progress, however often the server says so meanwhile.
+        """
+        self._changes += 1
+        if not self._refreshing:
+            self._refreshing = True
+            keep(from_call(self._refresh_all), f"the changed tools of MCP server {self.client.name!r}")
+
+    async def _refresh_all(self) -> None:
+        try:
+            seen = 0
+            while seen != self._changes:
+                seen = self._changes
+                await self._refresh()
+        finally:
+            self._refreshing = False
 
     async def _refresh(self) -> None:
         if self.client.closed:
             return
         try:
             listed = await self.client.tools()
+            tools = await self._made(listed)
+            choice = self._choice.among(tool.name for tool in tools)
+            await choice.prepare(tools)
             toolkit = self._toolkit()
             if toolkit is not None:
-                tools = self._made(listed)
-                choice = self._choice.among(tool.name for tool in tools)
                 replaced = toolkit.replace_tools(self._tools, lambda other: choice.register(other, tools))
                 self._tools = _own(replaced, tools)
         except AgentScopeError as error:
             _log.warning("The tools of MCP server %r have changed, but stay as they were: %s", self.client.name, error)
 
-    def _register(self, listed: tuple[Listed, ...]) -> tuple[Tool, ...]:
+    async def _register(self, listed: tuple[Listed, ...]) -> tuple[Tool, ...]:
+        tools = await self._made(listed)
+        await self._choice.prepare(tools)
         toolkit = self._toolkit()
         if toolkit is None:
             return ()
-        tools = self._made(listed)
         registered = self._choice.register(toolkit, tools)
         self._tools = _own(registered, tools)
         toolkit.add_registration(self)
         self.client.listen(self)
         return registered
 
-    def _made(self, listed: tuple[Listed, ...]) -> list[McpTool]:
-        return [McpTool(self.client, each) for each in listed]
+    async def _made(self, listed: tuple[Listed, ...]) -> list[McpTool]:
+        """The tools; others on the loop have their turn between two of them."""
+        tools: list[McpTool] = []
+        for each in listed:
+            tools.append(McpTool(self.client, each))
+            await asyncio.sleep(0)
+        return tools
 
 
 def _own(registered: Iterable[Tool], tools: Iterable[McpTool]) -> dict[str, Tool]:

@@ -100,13 +100,15 @@ class McpHttp:
         from mcp.client.streamable_http import streamable_http_client
         from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT, create_mcp_http_client
 
+        from agentscope_rx.tool.mcp.guard import GuardedStream
+
         # how long a call may be silent is for its own deadlines to say
         patience = httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=None)
         async with (
             create_mcp_http_client(dict(self.headers), patience, self.auth) as client,
-            streamable_http_client(self.url, http_client=client) as streams,
+            streamable_http_client(self.url, http_client=client) as (read, *write),
         ):
-            yield streams
+            yield (GuardedStream(read), *write)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ from pydantic import ValidationError
 from agentscope_rx.errors import McpConnectionError, McpError
 from agentscope_rx.reactive import Signal, from_call, keep
 from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
+from agentscope_rx.tool.mcp.guard import TOO_MUCH
+from agentscope_rx.tool.mcp.output_schema import check_outputs
 from agentscope_rx.tool.mcp.server import Link, McpServer
 
 if TYPE_CHECKING:
@@ -165,6 +167,7 @@ class Session:
         self._lives = True
         try:
             async with self._connected() as client:
+                check_outputs(client.session)
                 self._client = client
                 self._opened.fire()
                 async with anyio.create_task_group() as tasks:
@@ -288,6 +291,8 @@ class Session:
         return self._client
 
     def _told(self, error: MCPError) -> McpError:
+        if error.code == TOO_MUCH:
+            return McpError(f"MCP server {self._terms.name!r} {error.message}", server=self._terms.name)
         if error.code == CONNECTION_CLOSED:
             self.stale = True
             return self._lost("ended during the call")

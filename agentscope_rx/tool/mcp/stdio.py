@@ -18,6 +18,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -28,11 +29,15 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from agentscope_rx.reactive import on_worker
 from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
+from agentscope_rx.tool.mcp.guard import guarded
 from agentscope_rx.tool.supervised import Supervised, can_supervise
 
 GRACE_SECONDS = 2.0
 """How long a server may take to end by itself once its input is closed, and then once it is told to."""
+LONG_LINE = 128 * 1024
+"""From how many bytes on a message is parsed on a worker thread."""
 LAST_LINES = 10
 LAST_CHARACTERS = 800
 
@@ -178,8 +183,10 @@ class Child:
         assert process.stdout is not None
         with heard:
             async for line in _lines(process.stdout):
+                # a long one takes longer than the loop has
+                message = _message(line) if len(line) < LONG_LINE else await on_worker(partial(_message, line))
                 with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    await heard.send(_message(line))
+                    await heard.send(guarded(message))
             # the exit status is worth a moment: it says why
             with anyio.move_on_after(GRACE_SECONDS):
                 await process.wait()
