@@ -3,12 +3,13 @@
     pip install 'agentscope-rx[service]' uvicorn
     uvicorn examples.sse_service:app --timeout-graceful-shutdown 5       # or: python -m examples.sse_service
 
-    curl -N http://127.0.0.1:8000/run -d '{"text": "Weather in Paris?"}'
+    curl -N http://127.0.0.1:8000/run --json '{"text": "Weather in Paris?"}'
     curl -N http://127.0.0.1:8000/runs/RUN_ID/events -H 'Last-Event-ID: 7'      # what came after event 7, then live
     curl -X POST http://127.0.0.1:8000/runs/RUN_ID/interrupt                    # a normal end
     curl -X DELETE http://127.0.0.1:8000/runs/RUN_ID                            # a hard one
 
 Conversations are kept apart by the header `x-conversation`. Without OPENAI_API_KEY a script takes the model's place.
+With AGENT_TOKEN requests need `-H "authorization: Bearer $AGENT_TOKEN"`; without it only this machine is answered.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def agent_of(request: Request) -> ReActAgent:
     return agents[name]
 
 
-app = create_app(agent_of, on_disconnect="continue")
+app = create_app(agent_of, on_disconnect="continue", token=os.environ.get("AGENT_TOKEN"))
 
 if __name__ == "__main__":
     import uvicorn

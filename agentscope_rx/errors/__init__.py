@@ -50,6 +50,15 @@
     |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
     |   +-- SessionLockedError              another process did not let go of the session in time
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
+    +-- RequestError                        a request over HTTP that is refused before anything is done for it
+    |   +-- UnknownHostError                421: it names a host that is not the application's
+    |   +-- ForeignOriginError              403: a web page of another origin sent it
+    |   +-- RemoteClientError               403: no token is set, and it comes from another machine
+    |   +-- UnauthorizedError               401: no token, or a wrong one
+    |   +-- MediaTypeError                  415: the body is not declared as JSON
+    |   +-- BodyTooLargeError               413
+    |   +-- BodyTimeoutError                408
+    |   +-- TooManyRequestsError            429
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
         +-- SubAgentError                   a sub-agent's run failed
         +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
@@ -57,6 +66,7 @@
         +-- CommandDeniedError              a command that is not allowed
         +-- McpError                        an MCP server refused a request; `server` names it
             +-- McpConnectionError          it cannot be reached, or the connection ended
+            |   +-- McpLimitError           it sent more than is read
             +-- McpClosedError              its client has been closed
 
 `retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
@@ -99,6 +109,17 @@ from agentscope_rx.errors.model import (
     RateLimitError,
     ServerError,
 )
+from agentscope_rx.errors.request import (
+    BodyTimeoutError,
+    BodyTooLargeError,
+    ForeignOriginError,
+    MediaTypeError,
+    RemoteClientError,
+    RequestError,
+    TooManyRequestsError,
+    UnauthorizedError,
+    UnknownHostError,
+)
 from agentscope_rx.errors.run import (
     AgentBusyError,
     AgentShuttingDownError,
@@ -127,6 +148,7 @@ from agentscope_rx.errors.tool import (
     McpClosedError,
     McpConnectionError,
     McpError,
+    McpLimitError,
     SubAgentError,
     ToolError,
     ToolSuspend,
@@ -142,6 +164,8 @@ __all__ = [
     "AwaitCancelledError",
     "BadAnswerError",
     "BadRequestError",
+    "BodyTimeoutError",
+    "BodyTooLargeError",
     "ChannelFullError",
     "CircuitOpenError",
     "CommandDeniedError",
@@ -153,11 +177,14 @@ __all__ = [
     "DuplicateToolError",
     "EmptyResponseError",
     "EndOfInputError",
+    "ForeignOriginError",
     "HookError",
     "InvalidInputError",
     "McpClosedError",
     "McpConnectionError",
     "McpError",
+    "McpLimitError",
+    "MediaTypeError",
     "MissingExtraError",
     "ModelConnectionError",
     "ModelError",
@@ -171,6 +198,8 @@ __all__ = [
     "PromptTooLongError",
     "ProtocolError",
     "RateLimitError",
+    "RemoteClientError",
+    "RequestError",
     "RunDeadlineError",
     "RunInsideLoopError",
     "SavedStateError",
@@ -184,9 +213,12 @@ __all__ = [
     "SetupError",
     "StructuredOutputError",
     "SubAgentError",
+    "TooManyRequestsError",
     "ToolDefinitionError",
     "ToolError",
     "ToolSuspend",
+    "UnauthorizedError",
+    "UnknownHostError",
     "UnsupportedOptionError",
     "UsageLimitError",
     "UserInputError",

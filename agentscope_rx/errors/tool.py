@@ -106,6 +106,16 @@ class McpConnectionError(McpError):
         self.forgotten = forgotten
 
 
+class McpLimitError(McpConnectionError):
+    """An MCP server sent more than is read, and the connection was closed; `option` sets the limit, `limit` is it."""
+
+    def __init__(self, message: str, *, server: str, option: str, limit: int) -> None:
+        super().__init__(message, server=server)
+        self.retryable = False
+        self.option = option
+        self.limit = limit
+
+
 class McpClosedError(McpError):
     """The client of an MCP server has been closed: it makes no further calls."""
 

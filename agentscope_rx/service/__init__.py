@@ -4,7 +4,8 @@
     return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))       # goes on
     return sse_response(runs.find(run_id), after=last_event_id(request))              # and is taken up again
 
-`create_app(agent)` is all of that as a small application. Needs the extra `service`.
+`create_app(agent)` is all of that as a small application, which answers whom its `GuardOptions` let in. Needs the extra
+`service`.
 """
 
 from importlib.util import find_spec
@@ -14,12 +15,14 @@ from agentscope_rx.errors import MissingExtraError
 if find_spec("starlette") is None:
     raise MissingExtraError("starlette", "service")
 
+from agentscope_rx.guard import GuardOptions, RequestGuard
 from agentscope_rx.service.app import create_app
 from agentscope_rx.service.failure import (
     EventsGoneError,
     RunStoppedError,
     ServiceError,
     ServiceStoppingError,
+    TooManyRunsError,
     UnknownRunError,
     answer_error,
 )
@@ -29,13 +32,16 @@ from agentscope_rx.service.sse import SSEResponse, last_event_id, sse_response
 
 __all__ = [
     "EventsGoneError",
+    "GuardOptions",
     "LiveRun",
     "OnDisconnect",
+    "RequestGuard",
     "RunStoppedError",
     "Runs",
     "SSEResponse",
     "ServiceError",
     "ServiceStoppingError",
+    "TooManyRunsError",
     "UnknownRunError",
     "answer_error",
     "create_app",

@@ -8,20 +8,25 @@
 | POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it is over; body optional: `{"text": "the reply"}`     |
 | DELETE /runs/{id}         | 204 when the run has been stopped and cleaned up                                         |
 
-Failures before a stream has begun are JSON, see `failure`. Who may ask for what is for a middleware to say.
+Failures before a stream has begun are JSON, see `failure`. Who may ask, and how much, is for a `RequestGuard` to say;
+whoever may ask may follow, interrupt and stop any run whose id they know, and ids cannot be guessed.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from inspect import isawaitable
 from os import PathLike
 from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import from_json
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -29,15 +34,19 @@ from starlette.routing import Route
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
 from agentscope_rx.event import StreamOptions
+from agentscope_rx.guard import GuardOptions, RequestGuard
+from agentscope_rx.guard.body import is_closed
 from agentscope_rx.message import ApprovalAnswer, Msg
 from agentscope_rx.message.source import reading
 from agentscope_rx.service.failure import MalformedBodyError, answer_error
 from agentscope_rx.service.live_run import OnDisconnect, OnDisconnectChoice
-from agentscope_rx.service.runs import KEEP_SECONDS, Runs
+from agentscope_rx.service.runs import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
 from agentscope_rx.service.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, SSEResponse, last_event_id, sse_response
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
 """Gives the agent that answers a request: by its path, its headers, its body."""
+
+LISTED_PROBLEMS = 1000
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -53,17 +62,28 @@ def create_app(
     retry: float | None = None,
     send_timeout: float | None = SEND_TIMEOUT_SECONDS,
     file_root: str | PathLike[str] | None = None,
+    token: str | None = None,
+    guard: GuardOptions | None = None,
+    max_live_runs: int | None = MAX_LIVE_RUNS,
+    max_kept_runs: int | None = MAX_KEPT_RUNS,
 ) -> Starlette:
     """An ASGI application around one agent, or around those that a factory gives; its runs are `app.state.runs`.
 
     One agent answers one client at a time: the next one gets 409. `options` choose what is shown of a run; the
     rest is as for `Runs.add` and `sse_response`. At shutdown all runs are stopped, and their clean-up is waited for.
 
+    With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
+    `guard` says by which names the application is reached, and has the limits of requests; `max_live_runs` bounds the
+    runs under way, `max_kept_runs` those that have ended and can still be read. None is no limit.
+
     A message that names a local file gets 422, unless the file lies beneath `file_root`, such as a folder of uploads:
     every client may have each file there sent to the model.
     """
     files = reading(file_root)
-    runs = Runs(keep_seconds=keep_seconds)
+    guard = guard or GuardOptions()
+    if token is not None:
+        guard = replace(guard, token=token)
+    runs = Runs(keep_seconds=keep_seconds, max_live=max_live_runs, max_kept=max_kept_runs)
 
     async def run(request: Request) -> SSEResponse:
         asked = await _body(request, _Ask, files)
@@ -96,9 +116,29 @@ def create_app(
         Route("/runs/{run_id}/interrupt", interrupt, methods=["POST"]),
         Route("/runs/{run_id}", stop, methods=["DELETE"]),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={AgentScopeError: answer_error})
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        middleware=_middleware(guard),
+        exception_handlers={AgentScopeError: answer_error, HTTPException: answer_error, Exception: answer_error},
+    )
     app.state.runs = runs
     return app
+
+
+def _middleware(guard: GuardOptions) -> list[Middleware]:
+    guarding = Middleware(RequestGuard, options=guard)
+    if not guard.allowed_origins:
+        return [guarding]
+    headers = ["authorization", "content-type", "last-event-id"]
+    # in front of the guard: a browser asks whether it may send a request without the request's token
+    asked = Middleware(
+        CORSMiddleware,
+        allow_origins=list(guard.allowed_origins),
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=headers,
+    )
+    return [asked, guarding]
 
 
 class _Ask(BaseModel):
@@ -130,16 +170,31 @@ class _Interrupt(BaseModel):
 
 async def _body(request: Request, kind: type[M], context: dict[str, object] | None = None) -> M:
     """The request's JSON as one of these; an empty body is an empty object."""
-    raw = await request.body()
-    try:
-        given: object = json.loads(raw or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise MalformedBodyError(f"The body is not JSON: {error}") from error
+    given = _parsed(await request.body())
     try:
         return kind.model_validate(given, context=context)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'body'}: {e['msg']}" for e in error.errors())
-        raise InvalidInputError(f"The body is not what is expected here: {problems:.1000}") from error
+        raise InvalidInputError(f"The body is not what is expected here: {_problems(error):.1000}") from None
+    except RecursionError:
+        raise InvalidInputError("The body is not what is expected here: it is nested too deeply.") from None
+
+
+def _parsed(raw: bytes) -> object:
+    try:
+        # not `json`: that makes text of the whole before it reads it, of four times the size if it has one emoji
+        return from_json(raw or b"{}", allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        if "recursion limit" in str(error) and is_closed(raw):
+            raise InvalidInputError("The body is nested too deeply.") from None
+        raise MalformedBodyError(f"The body is not JSON: {error}") from None
+
+
+def _problems(error: ValidationError) -> str:
+    if error.error_count() > LISTED_PROBLEMS:
+        # each one takes many times the memory of what it is about
+        return f"it has {error.error_count()} problems"
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found)
 
 
 async def _chosen(agent: Agent | AgentFactory, request: Request) -> Agent:

@@ -7,8 +7,10 @@
 | `UnknownRunError`                         | 404    | no such run, or it ended too long ago          |
 | `AgentBusyError`                          | 409    | the agent is running; that run is untouched    |
 | `EventsGoneError`                         | 410    | the log no longer holds what the client missed |
+| `TooManyRunsError`                        | 503    | as many runs are live as may be                |
 | `ServiceStoppingError`, `RunStoppedError` | 503    | the application shuts down                     |
-| any other                                 | 500    | and it is logged                               |
+| `RequestError`                            | its own | refused by a guard, see `errors.request`      |
+| any other                                 | 500    | it is logged; the answer does not say what     |
 
 Once a stream has begun, a failure is its last event, of type `error`.
 """
@@ -17,10 +19,11 @@ from __future__ import annotations
 
 import logging
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from agentscope_rx.errors import AgentBusyError, AgentScopeError, InvalidInputError
+from agentscope_rx.errors import AgentBusyError, AgentScopeError, InvalidInputError, RequestError
 
 
 class ServiceError(AgentScopeError):
@@ -59,6 +62,16 @@ class ServiceStoppingError(ServiceError):
         super().__init__("The service is shutting down.")
 
 
+class TooManyRunsError(ServiceError):
+    """As many runs are live as may be; `limit` is how many. A further one can begin when one of them has ended."""
+
+    retryable = True
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} runs are live, and no more are begun (max_live_runs). Try again later.")
+        self.limit = limit
+
+
 class MalformedBodyError(InvalidInputError):
     """The body of a request is not JSON."""
 
@@ -71,18 +84,34 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (UnknownRunError, 404),
     (AgentBusyError, 409),
     (EventsGoneError, 410),
+    (TooManyRunsError, 503),
     (ServiceStoppingError, 503),
     (RunStoppedError, 503),
 )
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """The error as a JSON response with the status that it stands for."""
-    status = next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    """The error as a JSON response with the status that it stands for.
+
+    Of an error that is the service's own (500) the answer says nothing but that: the words may name paths and hosts.
+    """
+    kind, message = type(error).__name__, str(error)
+    headers: dict[str, str] = {}
+    if isinstance(error, RequestError):
+        status = error.status
+        headers.update(error.headers)
+    elif isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+        headers.update(error.headers or {})
+    else:
+        status = next((status for known, status in _STATUS if isinstance(error, known)), 500)
+    if isinstance(error, TooManyRunsError):
+        headers["retry-after"] = "5"
     if status == 500:
         # nobody else will hear where it came from
         _log.error("answered with 500: %s", error, exc_info=error)
-    return JSONResponse({"error": {"type": type(error).__name__, "message": str(error)}}, status)
+        message = "The service failed. Its log says why."
+    return JSONResponse({"error": {"type": kind, "message": message}}, status, headers)
 
 
 async def answer_error(request: Request, error: Exception) -> JSONResponse:

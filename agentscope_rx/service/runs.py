@@ -5,7 +5,7 @@
         sse_response(runs.find(run_id), after=last_event_id(request))
 
 A run is found from its first event on; one that stops with its clients until it ends, one that goes on until
-`keep_seconds` of the loop's clock after its end.
+`keep_seconds` of the loop's clock after its end, or until `max_kept` others have ended after it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from typing import NamedTuple, Self
 from reactivex import Observable
 
 from agentscope_rx.agent import Agent
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event import Event
-from agentscope_rx.service.failure import ServiceStoppingError, UnknownRunError
+from agentscope_rx.service.failure import ServiceStoppingError, TooManyRunsError, UnknownRunError
 from agentscope_rx.service.live_run import LiveRun, OnDisconnect, OnDisconnectChoice
 
 KEEP_SECONDS = 300.0
+MAX_LIVE_RUNS = 100
+MAX_KEPT_RUNS = 100
 
 
 class RunsStatistics(NamedTuple):
@@ -33,10 +36,25 @@ class RunsStatistics(NamedTuple):
 
 
 class Runs:
-    """The runs of one application, on one loop."""
+    """The runs of one application, on one loop.
 
-    def __init__(self, *, keep_seconds: float = KEEP_SECONDS) -> None:
+    No run begins while `max_live` are under way or being cleaned up; of those that have ended the last `max_kept` are
+    kept. None is no limit.
+    """
+
+    def __init__(
+        self,
+        *,
+        keep_seconds: float = KEEP_SECONDS,
+        max_live: int | None = MAX_LIVE_RUNS,
+        max_kept: int | None = MAX_KEPT_RUNS,
+    ) -> None:
+        for name, count, least in (("max_live", max_live, 1), ("max_kept", max_kept, 0)):
+            if count is not None and (type(count) is not int or count < least):
+                raise ConfigurationError(f"{name} must be a whole number of at least {least}, not {count!r:.60}.")
         self.keep_seconds = keep_seconds
+        self.max_live = max_live
+        self.max_kept = max_kept
         self._live: set[LiveRun] = set()
         self._found: dict[str, LiveRun] = {}
         self._forgetting: dict[LiveRun, asyncio.TimerHandle] = {}
@@ -52,7 +70,8 @@ class Runs:
     ) -> LiveRun:
         """A run of these events, owned here from its beginning: it begins when it is first followed.
 
-        `capacity` bounds its log; `agent` makes it interruptible. `ServiceStoppingError` once this is closed.
+        `capacity` bounds its log; `agent` makes it interruptible. `ServiceStoppingError` once this is closed. Whether
+        it may begin is decided when it is first followed: `TooManyRunsError`.
         """
         if self._closed:
             raise ServiceStoppingError
@@ -107,6 +126,8 @@ class Runs:
         # its response may be sent after the service was closed
         if self._closed:
             raise ServiceStoppingError
+        if self.max_live is not None and len(self._live) >= self.max_live:
+            raise TooManyRunsError(self.max_live)
         self._live.add(run)
 
     def _ended(self, run: LiveRun) -> None:
@@ -115,6 +136,8 @@ class Runs:
         elif run.id in self._found:
             loop = asyncio.get_running_loop()
             self._forgetting[run] = loop.call_later(self.keep_seconds, self._forget, run)
+            if self.max_kept is not None and len(self._forgetting) > self.max_kept:
+                self._forget(next(iter(self._forgetting)))
 
     def _forget(self, run: LiveRun) -> None:
         if self._found.get(run.id or "") is run:

@@ -202,9 +202,11 @@ class RawClient:
 
     def send(self, method: str, path: str, body: object = None, **headers: str) -> None:
         raw = b"" if body is None else json.dumps(body).encode()
+        if raw:
+            headers = {"content_type": "application/json", **headers}
         head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
         self.socket.sendall(
-            f"{method} {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {len(raw)}\r\n{head}\r\n".encode() + raw
+            f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(raw)}\r\n{head}\r\n".encode() + raw
         )
 
     def read_until(self, words: bytes) -> bytes:

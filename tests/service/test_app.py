@@ -19,6 +19,8 @@ from agentscope_rx.testing import ScriptedModel, call
 from tests.agent.parts import agent, remembered
 from tests.service.serving import PATIENCE, Speaker, ask, checked, events_of, served, sse
 
+JSON = {"content-type": "application/json"}
+
 
 @pytest.fixture(scope="module")
 def quick():
@@ -87,10 +89,10 @@ def test_no_messages_go_on_from_memory(quick):
         assert events_of(source)[0].input == ()
 
 
-@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000, b"text=hi"])
+@pytest.mark.parametrize("raw", [b"{", b"\xff", b"[" * 100_000, b"text=hi", b'{"text": NaN}', b"9" * 5000])
 def test_a_body_that_is_not_json(quick, raw):
     client, _ = quick
-    assert "not JSON" in refused(client.post("/run", content=raw), 400, "MalformedBodyError")
+    assert "not JSON" in refused(client.post("/run", content=raw, headers=JSON), 400, "MalformedBodyError")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_body_that_is_not_json(quick, raw):
 def test_a_body_that_is_not_what_an_agent_takes(quick, body, says):
     client, _ = quick
     content = b"" if body is None else json.dumps(body).encode()
-    assert says in refused(client.post("/run", content=content), 422, "InvalidInputError")
+    assert says in refused(client.post("/run", content=content, headers=JSON), 422, "InvalidInputError")
 
 
 def test_unknown_runs_and_methods(quick):
@@ -212,7 +214,7 @@ def test_what_is_gone_is_410_and_nonsense_is_422():
         assert head.status_code == 200 and not head.content
 
 
-def test_a_factory_chooses_the_agent_of_a_request():
+def test_a_factory_chooses_the_agent_of_a_request(caplog):
     agents = {name: agent(ScriptedModel(name, repeat=True)) for name in ("anna", "ben")}
 
     async def chosen(request):
@@ -226,7 +228,10 @@ def test_a_factory_chooses_the_agent_of_a_request():
             client.headers["x-user"] = name
             assert ask(client)[-1].message.text == name
         client.headers["x-user"] = "nobody"
-        assert "is no agent" in refused(client.post("/run", json={"text": "hi"}), 500, "ConfigurationError")
+        told = refused(client.post("/run", json={"text": "hi"}), 500, "ConfigurationError")
+        # what is wrong within the service is for its log
+        assert told == "The service failed. Its log says why."
+    assert any("is no agent" in record.getMessage() for record in caplog.records)
 
 
 def test_it_is_part_of_a_larger_application(quick):

@@ -19,6 +19,7 @@ PAGE = ROOT / "docs" / "service.md"
 
 def test_with_its_script(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("AGENT_TOKEN", raising=False)
     module = runpy.run_path(str(EXAMPLE))
     script = module["model"]()
     assert isinstance(script, ScriptedModel)
@@ -44,13 +45,18 @@ def test_with_a_model_behind_a_server(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_the_applications_of_the_page(monkeypatch: pytest.MonkeyPatch):
-    small, own = BLOCK.findall(PAGE.read_text())
+    small, guarded, own = BLOCK.findall(PAGE.read_text())
     with openai_server() as upstream:
         monkeypatch.setenv("OPENAI_API_KEY", "test")
         monkeypatch.setenv("OPENAI_BASE_URL", upstream.base_url)
         page: dict[str, Any] = {}
         exec(small, page)
         with served(page["app"]) as server, server.client() as client:
+            assert ask(client, "hi")[-1].message.text.strip() == "You said: hi"
+        exec(guarded, page)
+        with served(page["app"]) as server, server.client() as client:
+            bearer = "Bearer a-long-secret-from-your-settings"
+            client.headers.update({"host": "agents.example.com", "authorization": bearer})
             assert ask(client, "hi")[-1].message.text.strip() == "You said: hi"
         exec(own, page)
         with served(page["app"]) as server, server.client() as client:

@@ -1,0 +1,83 @@
+"""A request over HTTP that is refused before anything is done for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
+from agentscope_rx.errors.base import AgentScopeError
+
+
+class RequestError(AgentScopeError):
+    """A request was refused before anything was done for it; `status` and `headers` are those of its answer."""
+
+    status: ClassVar[int] = 400
+    headers: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+
+class UnknownHostError(RequestError):
+    """The request names a host that this application does not answer to, as after a DNS rebinding."""
+
+    status = 421
+
+
+class ForeignOriginError(RequestError):
+    """A web page of another origin sent the request."""
+
+    status = 403
+
+
+class RemoteClientError(RequestError):
+    """No token is set, and the request comes from another machine."""
+
+    status = 403
+
+
+class UnauthorizedError(RequestError):
+    """The request carries no token, or a wrong one."""
+
+    status = 401
+    headers = MappingProxyType({"www-authenticate": "Bearer"})
+
+
+class MediaTypeError(RequestError):
+    """The body is not declared as JSON."""
+
+    status = 415
+    headers = MappingProxyType({"connection": "close"})
+
+
+class BodyTooLargeError(RequestError):
+    """The body is larger, or holds more JSON values, than is read; `limit` is how much is."""
+
+    status = 413
+    headers = MappingProxyType({"connection": "close"})
+
+    def __init__(self, message: str, *, limit: int) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class BodyTimeoutError(RequestError):
+    """The body did not arrive in time; `seconds` is how long it had."""
+
+    status = 408
+    headers = MappingProxyType({"connection": "close"})
+    retryable = True
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"The body of the request did not arrive within {seconds:g} s.")
+        self.seconds = seconds
+
+
+class TooManyRequestsError(RequestError):
+    """The client has too many requests open, or has sent too many in the last minute; `limit` is how many it may."""
+
+    status = 429
+    headers = MappingProxyType({"retry-after": "1"})
+    retryable = True
+
+    def __init__(self, message: str, *, limit: int) -> None:
+        super().__init__(message)
+        self.limit = limit
