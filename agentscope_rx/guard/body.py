@@ -57,9 +57,9 @@ async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int,
         raise BodyTimeoutError(timeout) from None
 
 
-def check_values(body: bytes, limit: int) -> None:
+def check_values(body: bytes | bytearray, limit: int) -> None:
     """Return if JSON of these bytes has at most so many values: `[[],[],[]` takes thirty times its size in memory."""
-    if body.count(b",") + body.count(b"[") + body.count(b"{") <= limit:
+    if len(body) <= limit or body.count(b",") + body.count(b"[") + body.count(b"{") <= limit:
         return
     values = strings = 0
     for found in _TOKENS.finditer(body):

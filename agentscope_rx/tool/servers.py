@@ -17,6 +17,7 @@ from agentscope_rx.tool.registration import Conflict
 from agentscope_rx.tool.tool import Tool
 
 if TYPE_CHECKING:
+    from agentscope_rx.guard import GuardOptions
     from agentscope_rx.tool.mcp import ApprovalRule, McpClient, McpServer
     from agentscope_rx.tool.mcp.registration import Registration
     from agentscope_rx.tool.toolkit import Toolkit
@@ -124,22 +125,29 @@ class ToolServers:
         path: str = "/mcp",
         instructions: str | None = None,
         context: RuntimeContext | None = None,
+        token: str | None = None,
+        guard: GuardOptions | None = None,
+        max_message_bytes: int | None = None,
     ) -> Flow[str]:
         """Serve the tools to MCP clients: `toolkit.serve_mcp(name="tools").run()` is a program that does.
 
-        Each call gets `context`. See `mcp_app` for a server inside another application.
+        Each call gets `context`. By HTTP, `token` and `guard` say who is answered: see `mcp_app`, which is also for a
+        server inside another application. On stdio, `max_message_bytes` (16 MiB) is the longest line that is read.
 
         Signals: where it serves ("stdio", or the URL), once it does; completion when the input ends; `SetupError` if it
-        cannot listen.
+        cannot listen, `McpLimitError` if the client on stdio sends too much.
         Cancels: the server, and the calls in progress.
         """
+        from agentscope_rx.tool.mcp.limits import MAX_MESSAGE_BYTES, checked_limit
         from agentscope_rx.tool.mcp.listening import on_port, on_stdio
         from agentscope_rx.tool.mcp.serving import mcp_app, mcp_server
 
         toolkit = cast("Toolkit", self)
+        most = MAX_MESSAGE_BYTES if max_message_bytes is None else max_message_bytes
+        checked_limit(most)
         if transport == "stdio":
             return from_async_iterable(
-                lambda: on_stdio(mcp_server(toolkit, name=name, instructions=instructions, context=context))
+                lambda: on_stdio(mcp_server(toolkit, name=name, instructions=instructions, context=context), most)
             )
         if transport != "http":  # pyright: ignore[reportUnnecessaryComparison]
             raise ConfigurationError(f"transport must be 'stdio' or 'http', not {transport!r}.")
@@ -150,7 +158,16 @@ class ToolServers:
             )
 
         def listen() -> AsyncGenerator[str]:
-            app = mcp_app(toolkit, name=name, path=path, host=host, instructions=instructions, context=context)
+            app = mcp_app(
+                toolkit,
+                name=name,
+                path=path,
+                host=host,
+                instructions=instructions,
+                context=context,
+                token=token,
+                guard=guard,
+            )
             return on_port(app, host, port, path)
 
         return from_async_iterable(listen)

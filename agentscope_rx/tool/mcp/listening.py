@@ -18,34 +18,51 @@ import anyio
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 
-from agentscope_rx.errors import SetupError
+from agentscope_rx.errors import McpLimitError, SetupError
+from agentscope_rx.tool.mcp.limits import Excess, TooMuchError, lines
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
 
-async def on_stdio(server: Server[Any]) -> AsyncGenerator[str]:
-    """Serve on standard input and output; until the end, other readers find the one empty, prints go to stderr."""
-    with _input() as lines:
+async def on_stdio(server: Server[Any], max_message_bytes: int) -> AsyncGenerator[str]:
+    """Serve on standard input and output; until the end, other readers find the one empty, prints go to stderr.
+
+    A client that sends a line of more than `max_message_bytes` ends the serving: `McpLimitError`.
+    """
+    excess = Excess(max_message_bytes)
+    with _input(excess) as texts:
         # (of a file it wants no more than its lines)
-        async with stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
+        async with stdio_server(stdin=cast("anyio.AsyncFile[str]", texts)) as (read, write):
             yield "stdio"
             await server.run(read, write, server.create_initialization_options())
+    if excess.what:
+        raise McpLimitError(
+            f"The client of MCP server {server.name!r} sent {excess.what}.",
+            server=server.name,
+            option=excess.option,
+            limit=excess.limit,
+        )
 
 
 @contextmanager
-def _input() -> Generator[AsyncGenerator[str]]:
-    """The lines of standard input, read by a thread that nobody has to wait for: a read cannot be taken back."""
+def _input(excess: Excess) -> Generator[AsyncGenerator[str]]:
+    """The lines of standard input, read by a thread that nobody has to wait for: a read cannot be taken back.
+
+    They end where the input does, or with what is too long. The thread reads no further than a piece ahead.
+    """
     own = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes] = asyncio.Queue()
+    room = threading.Semaphore(2)
 
     def read() -> None:
         piece = b" "
         while piece:
+            room.acquire()
             try:
                 piece = os.read(own, 65536)
             except OSError:
@@ -53,18 +70,19 @@ def _input() -> Generator[AsyncGenerator[str]]:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-    async def lines() -> AsyncGenerator[str]:
-        parts: list[bytes] = []
+    async def taken() -> AsyncGenerator[bytes]:
         while piece := await pieces.get():
-            *whole, rest = piece.split(b"\n")
-            for line in whole:
-                yield b"".join([*parts, line]).decode(errors="replace")
-                parts.clear()
-            parts.append(rest)
+            room.release()
+            yield piece
+
+    async def texts() -> AsyncGenerator[str]:
+        with suppress(TooMuchError):
+            async for line in lines(taken(), excess):
+                yield line.decode(errors="replace")
 
     threading.Thread(target=read, name="agentscope-rx-stdin", daemon=True).start()
     try:
-        yield lines()
+        yield texts()
     finally:
         os.dup2(own, 0)
 

@@ -9,7 +9,7 @@ Whoever waits for it gets the result, an error or the first question that is ope
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -54,7 +54,9 @@ class OpenCall:
     def __init__(self, session: Session, server: str, patience: float, run_id: str) -> None:
         self.session = session
         self.run_id = run_id
-        self.progress: Callable[[str], None] | None = None
+        self.progress: Callable[[str], Awaitable[None]] | None = None
+        self._unshown: str | None = None
+        self._showing = False
         self.given: list[Answer] = []
         """What has been answered before it is asked."""
         self.done = Signal()
@@ -78,7 +80,7 @@ class OpenCall:
 
     async def follow(self, context: ToolContext) -> CallToolResult | Question:
         """As `next`, with progress emitted through the context; who leaves while it waits cancels the call."""
-        self.progress = context.emit
+        self.progress = context.send
         try:
             return await self.next()
         except asyncio.CancelledError:
@@ -246,8 +248,17 @@ class OpenCall:
         return responses
 
     async def _progressed(self, progress: float, total: float | None, message: str | None) -> None:
-        if self.progress is not None:
-            self.progress(progress_text(progress, total, message))
+        # a server may tell of more than is read: while there is no room, the latest takes the place of those before
+        self._unshown = progress_text(progress, total, message)
+        if self._showing:
+            return
+        self._showing = True
+        try:
+            while self._unshown is not None and self.progress is not None:
+                text, self._unshown = self._unshown, None
+                await self.progress(text)
+        finally:
+            self._showing = False
 
 
 def progress_text(progress: float, total: float | None, message: str | None) -> str:

@@ -9,13 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.tool.mcp.limits import MAX_MESSAGE_BYTES, Excess, checked_limit
 
 if TYPE_CHECKING:
     import httpx2
@@ -34,12 +34,17 @@ class Link:
 class Ended(Protocol):
     """What a transport knows of the end of its server."""
 
+    @property
+    def excess(self) -> Excess:
+        """What the server may say, and what was too much."""
+        ...
+
     def words(self) -> str:
         """How the server ended and what it said last; '' if nothing is known."""
         ...
 
     async def wait(self) -> None:
-        """Return when the server has ended."""
+        """Return when the server has ended, or has said too much."""
         ...
 
 
@@ -55,15 +60,18 @@ class McpServer(Protocol):
 class McpStdio:
     """A program that speaks MCP on its standard input and output.
 
-    It gets `env` and a few variables of this process (PATH, HOME, ...), not the others: they may hold secrets.
+    It gets `env` and a few variables of this process (PATH, HOME, ...), not the others: they may hold secrets. A line
+    of more than `max_message_bytes` ends it; of its standard error the last words are kept.
     """
 
     command: str
     args: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str | Path | None = None
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
+        checked_limit(self.max_message_bytes)
         if not isinstance(self.command, str) or not self.command:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"McpStdio takes a command, such as McpStdio('uvx', ['x']), not {self.command!r}.")
         if isinstance(self.args, str):
@@ -74,41 +82,33 @@ class McpStdio:
         """A new process."""
         from agentscope_rx.tool.mcp.stdio import Child
 
-        child = Child(self.command, self.args, self.env, self.cwd)
+        child = Child(self.command, self.args, self.env, self.cwd, self.max_message_bytes)
         return Link(child, child)
 
 
 @dataclass(frozen=True, slots=True)
 class McpHttp:
-    """A server at a URL, by streamable HTTP; `auth` is an `httpx2.Auth`, such as the SDK's OAuth providers."""
+    """A server at a URL, by streamable HTTP; `auth` is an `httpx2.Auth`, such as the SDK's OAuth providers.
+
+    A response, or one event of it, of more than `max_message_bytes` (decompressed) ends the connection.
+    """
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     auth: httpx2.Auth | None = field(default=None, repr=False)
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
+        checked_limit(self.max_message_bytes)
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"McpHttp takes a URL such as 'https://example.com/mcp', not {self.url!r:.80}.")
 
     def link(self) -> Link:
         """A client of its own for each connection."""
-        return Link(self._streams())
+        from agentscope_rx.tool.mcp.http import Remote
 
-    @asynccontextmanager
-    async def _streams(self) -> AsyncGenerator[Any]:
-        import httpx2
-        from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT, create_mcp_http_client
-
-        from agentscope_rx.tool.mcp.guard import GuardedStream
-
-        # how long a call may be silent is for its own deadlines to say
-        patience = httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=None)
-        async with (
-            create_mcp_http_client(dict(self.headers), patience, self.auth) as client,
-            streamable_http_client(self.url, http_client=client) as (read, *write),
-        ):
-            yield (GuardedStream(read), *write)
+        remote = Remote(self.url, self.headers, self.auth, self.max_message_bytes)
+        return Link(remote, remote)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from mcp.server import Server, ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -41,6 +43,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ApprovalError, InvalidInputError
+from agentscope_rx.guard import GuardOptions, RequestGuard
+from agentscope_rx.guard.options import LOOPBACK_HOSTS
 from agentscope_rx.message import (
     Base64Source,
     FileBlock,
@@ -96,13 +100,31 @@ def mcp_app(
     host: str = "127.0.0.1",
     instructions: str | None = None,
     context: RuntimeContext | None = None,
+    token: str | None = None,
+    guard: GuardOptions | None = None,
 ) -> Starlette:
-    """An ASGI application that serves this toolkit by streamable HTTP at `path`.
+    """An ASGI application that serves this toolkit by streamable HTTP at `path`. Its lifespan has to run.
 
-    For `host` on this machine requests that name another one are refused (DNS rebinding). Its lifespan has to run.
+    With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
+    `guard` says by which names the application is reached (and `host`, unless that is all addresses), and has the
+    limits of requests; without one a client may send any number a minute.
     """
+    guard = guard or GuardOptions(client_requests_per_minute=None)
+    if host not in (*LOOPBACK_HOSTS, "::1", "0.0.0.0", "::", ""):  # noqa: S104 - not bound: compared with
+        own = f"[{host}]" if ":" in host else host
+        guard = replace(guard, allowed_hosts=(*guard.allowed_hosts, own))
+    if token is not None:
+        guard = replace(guard, token=token)
     server = mcp_server(toolkit, name=name, instructions=instructions, context=context)
-    return server.streamable_http_app(streamable_http_path=path, host=host)
+    app = server.streamable_http_app(
+        streamable_http_path=path,
+        host=host,
+        # the guard stands in front
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=guard.max_body_bytes,
+    )
+    app.add_middleware(RequestGuard, options=guard)
+    return app
 
 
 class _Served:

@@ -31,6 +31,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from mcp_types import (
     CONNECTION_CLOSED,
+    INVALID_REQUEST,
     URL_ELICITATION_REQUIRED,
     ElicitRequestParams,
     ElicitResult,
@@ -43,10 +44,11 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from agentscope_rx.errors import McpConnectionError, McpError
+from agentscope_rx.errors import McpConnectionError, McpError, McpLimitError
 from agentscope_rx.reactive import Signal, from_call, keep
 from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
 from agentscope_rx.tool.mcp.guard import TOO_MUCH
+from agentscope_rx.tool.mcp.limits import MAX_REQUESTS
 from agentscope_rx.tool.mcp.output_schema import check_outputs
 from agentscope_rx.tool.mcp.server import Link, McpServer
 
@@ -68,6 +70,10 @@ CLOSE_SECONDS = 10.0
 """How long a connection has to end by itself; a server's process has less."""
 EXIT_SECONDS = 3.0
 """How long all sessions together have at the interpreter's exit; then the processes are killed."""
+
+LOGGERS = 20
+"""How many names of loggers a server may use; what it says under others is logged under its own."""
+LOGGED_CHARACTERS = 10_000
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
@@ -114,6 +120,8 @@ class Session:
         self._failure: Exception | None = None
         self._busy = 0
         self._lives = False
+        self._loggers: set[str] = set()
+        self._questions = 0
         self.calls: set[OpenCall] = set()
         self.stale = False
         """Whether new calls should go to another one; it closes with its last call."""
@@ -176,6 +184,8 @@ class Session:
                     if self._link.ended is not None:
                         tasks.start_soon(self._until_ended, self._link.ended.wait)
                     await self._end.wait()
+                    # before the calls hear of it: what they do then is to go to another connection
+                    self.stale = True
                     await self._end_calls()
                     tasks.cancel_scope.cancel()
         except Exception as error:
@@ -240,12 +250,22 @@ class Session:
 
     async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         assert self._terms.elicited is not None
-        return await self._terms.elicited(self, params)
+        if self._questions >= MAX_REQUESTS:
+            return ErrorData(code=INVALID_REQUEST, message=f"More than {MAX_REQUESTS} questions are open.")
+        self._questions += 1
+        try:
+            return await self._terms.elicited(self, params)
+        finally:
+            self._questions -= 1
 
     async def _log(self, params: LoggingMessageNotificationParams) -> None:
-        name = f"agentscope_rx.mcp.{self._terms.name}" + (f".{params.logger}" if params.logger else "")
+        name = f"agentscope_rx.mcp.{self._terms.name}"
+        # loggers live as long as the process: no server may make any number of them
+        if params.logger and len(params.logger) <= 64 and len(self._loggers | {params.logger}) <= LOGGERS:
+            self._loggers.add(params.logger)
+            name += f".{params.logger}"
         text = params.data if isinstance(params.data, str) else repr(params.data)
-        logging.getLogger(name).log(_LEVELS.get(params.level, logging.ERROR), "%s", text)
+        logging.getLogger(name).log(_LEVELS.get(params.level, logging.ERROR), "%s", text[:LOGGED_CHARACTERS])
 
     # --- its use --------------------------------------------------------------------------------------------------
 
@@ -293,6 +313,10 @@ class Session:
     def _told(self, error: MCPError) -> McpError:
         if error.code == TOO_MUCH:
             return McpError(f"MCP server {self._terms.name!r} {error.message}", server=self._terms.name)
+        ended = self._link.ended
+        if ended is not None and ended.excess.what:
+            self.stale = True
+            return self._lost("ended during the call")
         if error.code == CONNECTION_CLOSED:
             self.stale = True
             return self._lost("ended during the call")
@@ -308,6 +332,10 @@ class Session:
         )
 
     def _lost(self, how: str) -> McpConnectionError:
+        excess = None if self._link.ended is None else self._link.ended.excess
+        if excess is not None and excess.what:
+            text = f"MCP server {self._terms.name!r} sent {excess.what}, and its connection was closed."
+            return McpLimitError(text, server=self._terms.name, option=excess.option, limit=excess.limit)
         text = f"MCP server {self._terms.name!r} {how}."
         if (failure := self._failure) is not None:
             text += f" {type(failure).__name__}: {failure}."

@@ -5,7 +5,8 @@
 
 On Linux that is everything that the server has started, also once it has ended by itself; elsewhere its group.
 
-The SDK has a stdio transport; it says nothing of the process, and a call that dies with its server should say how.
+The SDK has a stdio transport; it says nothing of the process, and a call that dies with its server should say how. Nor
+does it bound a line: here a server that says too much is killed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import atexit
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -27,11 +27,20 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import (
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+    jsonrpc_message_adapter,
+)
 
 from agentscope_rx.reactive import on_worker
 from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
 from agentscope_rx.tool.mcp.guard import guarded
+from agentscope_rx.tool.mcp.limits import MAX_MESSAGE_BYTES, MAX_REQUESTS, Excess, TooMuchError, lines
 from agentscope_rx.tool.supervised import Supervised, can_supervise
 
 GRACE_SECONDS = 2.0
@@ -40,6 +49,7 @@ LONG_LINE = 128 * 1024
 """From how many bytes on a message is parsed on a worker thread."""
 LAST_LINES = 10
 LAST_CHARACTERS = 800
+_LAST_BYTES = 4 * LAST_CHARACTERS
 
 _KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 
@@ -52,13 +62,23 @@ _running: set[Child] = set()
 class Child:
     """One process, for one connection. For the library's loop."""
 
-    def __init__(self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | Path | None) -> None:
+    def __init__(
+        self,
+        command: str,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | Path | None,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+    ) -> None:
         self._command = (command, *args)
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._process: asyncio.subprocess.Process | None = None
         self._held: Supervised | None = None
-        self._said: deque[str] = deque(maxlen=LAST_LINES)
+        self._said = b""
+        self._asked: set[RequestId] = set()
+        """Requests of the server that have no answer yet."""
+        self.excess = Excess(max_message_bytes)
         self._told = asyncio.Event()
         self._open = self._streams()
         self._owner = os.getpid()
@@ -94,7 +114,8 @@ class Child:
             how = (
                 f"Its process was ended by {_signal_name(-status)}." if status < 0 else f"Its exit status is {status}."
             )
-        said = "\n".join(self._said).strip()[-LAST_CHARACTERS:]
+        text = self._said.decode(errors="replace").strip()
+        said = "\n".join(line.rstrip() for line in text.splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:]
         return f"{how} It said last:\n{said}".strip() if said else how
 
     def kill(self) -> None:
@@ -182,11 +203,20 @@ class Child:
     ) -> None:
         assert process.stdout is not None
         with heard:
-            async for line in _lines(process.stdout):
-                # a long one takes longer than the loop has
-                message = _message(line) if len(line) < LONG_LINE else await on_worker(partial(_message, line))
-                with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                    await heard.send(guarded(message))
+            try:
+                async for line in lines(_pieces(process.stdout), self.excess):
+                    # a long one takes longer than the loop has
+                    message = _message(line) if len(line) < LONG_LINE else await on_worker(partial(_message, line))
+                    if isinstance(message, SessionMessage):
+                        self._note(message.message)
+                    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                        await heard.send(guarded(message))
+            except TooMuchError:
+                # it cannot be talked with any more
+                self._told.set()
+                self.kill()
+                await _drained(process.stdout)
+                return
             # the exit status is worth a moment: it says why
             with anyio.move_on_after(GRACE_SECONDS):
                 await process.wait()
@@ -194,8 +224,22 @@ class Child:
 
     async def _hear_errors(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
-        async for line in _lines(process.stderr, rest=True):
-            self._said.append(line.decode(errors="replace").rstrip())
+        async for piece in _pieces(process.stderr):
+            self._said = (self._said + piece)[-_LAST_BYTES:]
+
+    def _note(self, message: JSONRPCMessage) -> None:
+        """Count the requests of the server that wait for an answer: it may ask faster than it hears."""
+        if isinstance(message, JSONRPCRequest):
+            if message.id in self._asked or len(self._asked) >= MAX_REQUESTS:
+                what = f"more than {MAX_REQUESTS} requests at the same time"
+                if message.id in self._asked:
+                    what = f"a second request of the id {message.id!r:.40}"
+                raise self.excess.note(what, "MAX_REQUESTS", MAX_REQUESTS)
+            self._asked.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+            cancelled = (message.params or {}).get("requestId")
+            if isinstance(cancelled, (str, int)):
+                self._asked.discard(cancelled)
 
     async def _tell(
         self,
@@ -206,6 +250,8 @@ class Child:
         assert process.stdin is not None
         with written:
             async for message in written:
+                if isinstance(message.message, (JSONRPCResponse, JSONRPCError)) and message.message.id is not None:
+                    self._asked.discard(message.message.id)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     process.stdin.write(text.encode() + b"\n")
@@ -215,24 +261,23 @@ class Child:
                     return
 
 
-async def _lines(stream: asyncio.StreamReader, *, rest: bool = False) -> AsyncGenerator[bytes]:
-    """Its lines, of whatever length; with `rest` also what follows the last of them."""
-    parts: list[bytes] = []
+async def _pieces(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     while piece := await stream.read(65536):
-        *lines, begun = piece.split(b"\n")
-        for line in lines:
-            yield b"".join([*parts, line])
-            parts.clear()
-        parts.append(begun)
-    if rest and any(parts):
-        yield b"".join(parts)
+        yield piece
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
+async def _drained(stream: asyncio.StreamReader) -> None:
+    """Read to the end what a killed process has left in its pipe, which is not closed before."""
+    with anyio.move_on_after(GRACE_SECONDS):
+        while await stream.read(65536):
+            pass
+
+
+def _message(line: bytearray) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        return error
+        return ValueError(f"A line that is no message: {str(error)[:500]}")
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
