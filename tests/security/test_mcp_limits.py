@@ -232,6 +232,9 @@ class Far(BaseHTTPRequestHandler):
             with suppress(OSError):
                 getattr(self, f"{self.path[1:]}")(id)
             self.close_connection = True
+        elif method is None:
+            # an answer of the client's
+            self.connection.recv(1)
         elif id is not None:
             self._answer(json.dumps({"jsonrpc": "2.0", "id": id, "result": {"tools": []}}).encode())
         else:
@@ -282,6 +285,13 @@ class Far(BaseHTTPRequestHandler):
     def values(self, id: object) -> None:
         self._answer(b'{"a": [' + b"[]," * 300_000 + b"0]}")
 
+    def requests(self, id: object) -> None:
+        """More than it hears the answers to: it answers none of these."""
+        self._begin(200, "text/event-stream", connection="close")
+        for number in range(100_000):
+            ping = json.dumps({"jsonrpc": "2.0", "id": f"ping {number}", "method": "ping"}).encode()
+            self.wfile.write(b"data: " + ping + b"\n\n")
+
     def good(self, id: object) -> None:
         self._begin(200, "text/event-stream", connection="close")
         result = {"content": [{"type": "text", "text": "x" * MIB}]}
@@ -330,6 +340,12 @@ class TestHttp:
             # (a decompressor gives a megabyte at a time)
             with memory(6 * LIMIT):
                 assert "max_message_bytes" in str(refused(client))
+
+    def test_more_requests_than_it_hears_the_answers_to(self) -> None:
+        with far("requests") as client:
+            client.tools().run()
+            with memory(16 * MIB):
+                assert "100 requests at the same time" in str(refused(client))
 
     @pytest.mark.parametrize("answer", ["good", "packed"])
     def test_one_within_the_limit(self, answer: str) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
-from typing import Any
 
 import httpx2
+from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT
 
+from agentscope_rx.tool.mcp.asked import Asked, Heard, Told
 from agentscope_rx.tool.mcp.guard import GuardedStream
 from agentscope_rx.tool.mcp.limits import Excess, TooMuchError, events, whole
 
@@ -29,9 +30,9 @@ class Remote:
         self._headers = headers
         self._auth = auth
         self.excess = Excess(max_message_bytes)
-        self._open: AbstractAsyncContextManager[Any] = self._streams()
+        self._open: AbstractAsyncContextManager[TransportStreams] = self._streams()
 
-    async def __aenter__(self) -> Any:
+    async def __aenter__(self) -> TransportStreams:
         return await self._open.__aenter__()
 
     async def __aexit__(
@@ -48,7 +49,7 @@ class Remote:
         return ""
 
     @asynccontextmanager
-    async def _streams(self) -> AsyncGenerator[Any]:
+    async def _streams(self) -> AsyncGenerator[TransportStreams]:
         # how long a call may be silent is for its own deadlines to say
         patience = httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=None)
         async with (
@@ -59,9 +60,10 @@ class Remote:
                 event_hooks={"response": [self._bound]},
             ) as client,
             # (one event is bounded in `_bound`)
-            streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as (read, *write),
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as (read, write),
         ):
-            yield (GuardedStream(read), *write)
+            asked = Asked(self.excess)
+            yield Heard(GuardedStream(read), asked), Told(write, asked)
 
     async def _bound(self, response: httpx2.Response) -> None:
         """Put bounds on a response whose body is still to be read."""

@@ -27,20 +27,13 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
-from mcp_types import (
-    JSONRPCError,
-    JSONRPCMessage,
-    JSONRPCNotification,
-    JSONRPCRequest,
-    JSONRPCResponse,
-    RequestId,
-    jsonrpc_message_adapter,
-)
+from mcp_types import jsonrpc_message_adapter
 
 from agentscope_rx.reactive import on_worker
 from agentscope_rx.reactive.forking import keep_inherited, told_of_fork
+from agentscope_rx.tool.mcp.asked import Asked
 from agentscope_rx.tool.mcp.guard import guarded
-from agentscope_rx.tool.mcp.limits import MAX_MESSAGE_BYTES, MAX_REQUESTS, Excess, TooMuchError, lines
+from agentscope_rx.tool.mcp.limits import MAX_MESSAGE_BYTES, Excess, TooMuchError, lines
 from agentscope_rx.tool.supervised import Supervised, can_supervise
 
 GRACE_SECONDS = 2.0
@@ -76,9 +69,8 @@ class Child:
         self._process: asyncio.subprocess.Process | None = None
         self._held: Supervised | None = None
         self._said = b""
-        self._asked: set[RequestId] = set()
-        """Requests of the server that have no answer yet."""
         self.excess = Excess(max_message_bytes)
+        self._asked = Asked(self.excess)
         self._told = asyncio.Event()
         self._open = self._streams()
         self._owner = os.getpid()
@@ -208,7 +200,7 @@ class Child:
                     # a long one takes longer than the loop has
                     message = _message(line) if len(line) < LONG_LINE else await on_worker(partial(_message, line))
                     if isinstance(message, SessionMessage):
-                        self._note(message.message)
+                        self._asked.heard(message.message)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await heard.send(guarded(message))
             except TooMuchError:
@@ -227,20 +219,6 @@ class Child:
         async for piece in _pieces(process.stderr):
             self._said = (self._said + piece)[-_LAST_BYTES:]
 
-    def _note(self, message: JSONRPCMessage) -> None:
-        """Count the requests of the server that wait for an answer: it may ask faster than it hears."""
-        if isinstance(message, JSONRPCRequest):
-            if message.id in self._asked or len(self._asked) >= MAX_REQUESTS:
-                what = f"more than {MAX_REQUESTS} requests at the same time"
-                if message.id in self._asked:
-                    what = f"a second request of the id {message.id!r:.40}"
-                raise self.excess.note(what, "MAX_REQUESTS", MAX_REQUESTS)
-            self._asked.add(message.id)
-        elif isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-            cancelled = (message.params or {}).get("requestId")
-            if isinstance(cancelled, (str, int)):
-                self._asked.discard(cancelled)
-
     async def _tell(
         self,
         process: asyncio.subprocess.Process,
@@ -250,8 +228,7 @@ class Child:
         assert process.stdin is not None
         with written:
             async for message in written:
-                if isinstance(message.message, (JSONRPCResponse, JSONRPCError)) and message.message.id is not None:
-                    self._asked.discard(message.message.id)
+                self._asked.told(message.message)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     process.stdin.write(text.encode() + b"\n")
