@@ -9,6 +9,7 @@
 | a reader is `capacity` behind    | demand is withheld: sources stop reading; what a reader has yet to read is kept |
 | nobody reads, or all are close   | the oldest value goes, the run goes on                                          |
 
+With `weigh` and `max_weight` a log is full, too, when what it keeps weighs more than that.
 As with a channel, the bound holds but for what one source item expands to. For one loop's thread.
 """
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
@@ -51,9 +52,12 @@ class ReplayLog(Generic[T]):
         "_capacity",
         "_error",
         "_heard",
+        "_max_weight",
         "_readers",
         "_subscription",
         "_values",
+        "_weigh",
+        "_weight",
         "demand",
         "dropped",
         "ended",
@@ -61,10 +65,15 @@ class ReplayLog(Generic[T]):
         "scope",
     )
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(
+        self, capacity: int, *, weigh: Callable[[T], int] | None = None, max_weight: int | None = None
+    ) -> None:
         if capacity < 1:
             raise ConfigurationError(f"A log's capacity must be at least 1, not {capacity}.")
         self._capacity = capacity
+        self._weigh = None if max_weight is None else weigh
+        self._max_weight = max_weight or 0
+        self._weight = 0
         self._values: deque[T] = deque()
         self._readers: list[LogReader[T]] = []
         self._error: Exception | None = None
@@ -146,13 +155,17 @@ class ReplayLog(Generic[T]):
     def settle(self) -> None:
         """Let go of what nobody needs, then tell the source to wait or to go on."""
         slowest = self._slowest()
-        while len(self._values) > self._capacity and self.first < slowest:
+        while self.first < slowest and (len(self._values) > self._capacity or self._weight > self._max_weight):
             self.dropped = self._values.popleft()
             self.first += 1
+            if self._weigh is not None:
+                self._weight -= self._weigh(self.dropped)
         behind = self.end - slowest
-        if behind <= self._capacity // 2 or self.ended.fired:
+        # (what has been read is gone by now, if it is too heavy)
+        heavy = self._weight > self._max_weight
+        if self.ended.fired or (behind <= self._capacity // 2 and not heavy):
             self.demand.resume()
-        elif behind >= self._capacity:
+        elif behind >= self._capacity or heavy:
             self.demand.withhold()
 
     def failure(self) -> Exception | None:
@@ -165,6 +178,8 @@ class ReplayLog(Generic[T]):
 
     def _next(self, value: T) -> None:
         self._values.append(value)
+        if self._weigh is not None:
+            self._weight += self._weigh(value)
         self.settle()
         self._wake()
 

@@ -39,7 +39,7 @@ from agentscope_rx.guard.body import is_closed
 from agentscope_rx.message import ApprovalAnswer, Msg
 from agentscope_rx.message.source import reading
 from agentscope_rx.service.failure import MalformedBodyError, answer_error
-from agentscope_rx.service.live_run import OnDisconnect, OnDisconnectChoice
+from agentscope_rx.service.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice
 from agentscope_rx.service.runs import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
 from agentscope_rx.service.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, SSEResponse, last_event_id, sse_response
 
@@ -57,6 +57,7 @@ def create_app(
     options: StreamOptions | None = None,
     on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
     log_capacity: int | None = None,
+    max_log_bytes: int = MAX_LOG_BYTES,
     keep_seconds: float = KEEP_SECONDS,
     heartbeat: float | None = HEARTBEAT_SECONDS,
     retry: float | None = None,
@@ -89,7 +90,9 @@ def create_app(
         asked = await _body(request, _Ask, files)
         chosen = await _chosen(agent, request)
         events = chosen.stream(asked.input, options)
-        live = runs.add(events, on_disconnect=on_disconnect, capacity=log_capacity, agent=chosen)
+        live = runs.add(
+            events, on_disconnect=on_disconnect, capacity=log_capacity, max_bytes=max_log_bytes, agent=chosen
+        )
         return sse_response(live, heartbeat=heartbeat, retry=retry, send_timeout=send_timeout)
 
     async def events(request: Request) -> SSEResponse:

@@ -11,7 +11,8 @@
 | `stop`          | the run is disposed             | nothing but what a client has yet to read               |
 | `continue`      | the run goes on, its owner's    | the last `capacity` events, to be taken up again        |
 
-Under both a client that reads slowly slows the run, once it is `capacity` events behind; see `ReplayLog`.
+Under both a client that reads slowly slows the run, once it is `capacity` events or `max_bytes` behind; what is kept is
+bounded by both. See `ReplayLog`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ FOLLOWED = 64
 """How many events a client may be behind before the run waits for it."""
 KEPT = 10_000
 """How many events are kept of a run that goes on without clients."""
+MAX_LOG_BYTES = 16 * 1024 * 1024
+"""How large the events may be that are kept of one run, as they go over the wire."""
 
 
 class OnDisconnect(StrEnum):
@@ -59,6 +62,7 @@ class LiveRun:
         "_first",
         "_last",
         "_log",
+        "_max_bytes",
         "agent",
         "begun",
         "ended",
@@ -73,6 +77,7 @@ class LiveRun:
         *,
         on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
         capacity: int | None = None,
+        max_bytes: int = MAX_LOG_BYTES,
         agent: Agent | None = None,
         admit: Callable[[LiveRun], None] | None = None,
     ) -> None:
@@ -80,9 +85,12 @@ class LiveRun:
             raise ConfigurationError(f"on_disconnect must be 'stop' or 'continue', not {on_disconnect!r}.")
         if capacity is not None and capacity < 1:
             raise ConfigurationError(f"A log's capacity must be at least 1, not {capacity}.")
+        if type(max_bytes) is not int or max_bytes < 1:
+            raise ConfigurationError(f"max_bytes must be a whole number of at least 1, not {max_bytes!r:.60}.")
         self.on_disconnect = OnDisconnect(on_disconnect)
         self.agent = agent
         self._capacity = capacity or (FOLLOWED if self.on_disconnect is OnDisconnect.STOP else KEPT)
+        self._max_bytes = max_bytes
         self._events = events
         self._admit = admit
         self._log: ReplayLog[Frame] | None = None
@@ -161,7 +169,7 @@ class LiveRun:
             self._admit(self)
         self.opened.fire()
         # not before: a response may be made on another thread than it is sent from
-        log: ReplayLog[Frame] = ReplayLog(self._capacity)
+        log: ReplayLog[Frame] = ReplayLog(self._capacity, weigh=_size, max_weight=self._max_bytes)
         self._log = log
         log.ended.listen(self._ended)
         # read from before the first signal, which may come while the log is being opened
@@ -195,3 +203,7 @@ class LiveRun:
         if after > (last if last is not None else -1):
             raise InvalidInputError(f"Run {self.id} has said no event {after}; its last one is {last}.")
         return log.first + bisect_right(log.values, after, key=lambda frame: frame.seq)
+
+
+def _size(frame: Frame) -> int:
+    return len(frame.data)

@@ -20,7 +20,7 @@ from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event import Event
 from agentscope_rx.service.failure import ServiceStoppingError, TooManyRunsError, UnknownRunError
-from agentscope_rx.service.live_run import LiveRun, OnDisconnect, OnDisconnectChoice
+from agentscope_rx.service.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice
 
 KEEP_SECONDS = 300.0
 MAX_LIVE_RUNS = 100
@@ -66,16 +66,24 @@ class Runs:
         *,
         on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
         capacity: int | None = None,
+        max_bytes: int = MAX_LOG_BYTES,
         agent: Agent | None = None,
     ) -> LiveRun:
         """A run of these events, owned here from its beginning: it begins when it is first followed.
 
-        `capacity` bounds its log; `agent` makes it interruptible. `ServiceStoppingError` once this is closed. Whether
-        it may begin is decided when it is first followed: `TooManyRunsError`.
+        `capacity` (events) and `max_bytes` bound its log; `agent` makes it interruptible. `ServiceStoppingError` once
+        this is closed. Whether it may begin is decided when it is first followed: `TooManyRunsError`.
         """
         if self._closed:
             raise ServiceStoppingError
-        run = LiveRun(events, on_disconnect=on_disconnect, capacity=capacity, agent=agent, admit=self._admit)
+        run = LiveRun(
+            events,
+            on_disconnect=on_disconnect,
+            capacity=capacity,
+            max_bytes=max_bytes,
+            agent=agent,
+            admit=self._admit,
+        )
         run.begun.listen(lambda: self._found.setdefault(run.id or "", run))
         run.ended.listen(lambda: self._ended(run))
         run.gone.listen(lambda: self._live.discard(run))
