@@ -1,12 +1,21 @@
-"""Addresses and keys of providers, checked where they are given: what is wrong is said before anything is sent."""
+"""Addresses, keys and headers, checked where they are given: what is wrong is said before anything is sent.
+
+What an error shows of them holds no password, no query and no header's value.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from typing import cast
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from agentscope_rx.errors import ConfigurationError
+
+_HIDDEN = "***"
+_HEADER_NAME = re.compile(r"[-!#$%&'*+.^_`|~0-9A-Za-z]+")
+_HEADER_VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?")
 
 
 def base_parts(base_url: str, example: str) -> SplitResult:
@@ -15,10 +24,14 @@ def base_parts(base_url: str, example: str) -> SplitResult:
     try:
         parts = urlsplit(base)
         host = parts.hostname
+        # (reading it checks it)
+        _ = parts.port
     except ValueError as error:
-        raise ConfigurationError(f"base_url {base!r} is not a URL: {error}") from error
+        # Python's words may quote the part with the password
+        why = "it cannot be read" if "@" in base else error
+        raise ConfigurationError(f"base_url {_shown(base)!r} is not a URL: {why}") from None
     if parts.scheme not in ("http", "https") or not host:
-        raise ConfigurationError(f"base_url must be an http(s) URL such as {example!r}, not {base!r}.")
+        raise ConfigurationError(f"base_url must be an http(s) URL such as {example!r}, not {_shown(base)!r}.")
     return parts._replace(path=parts.path.rstrip("/"), fragment="")
 
 
@@ -43,3 +56,44 @@ def secret(given: str | None, *variables: str) -> str | None:
     if key and not (key.isascii() and key.isprintable()):
         raise ConfigurationError("The API key has characters that a header cannot carry; was it copied whole?")
     return key or None
+
+
+def sendable(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers with names in lower case; `ConfigurationError` that names the one that cannot be sent."""
+    checked: dict[str, str] = {}
+    for name, value in cast("Mapping[object, object]", headers).items():
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(f"{name!r:.60} is not the name of a header.")
+        # the value is not shown: it may be a key
+        if not isinstance(value, str):
+            raise ConfigurationError(f"The header {name!r} must be text, not {type(value).__name__}.")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f"The header {name!r} cannot be sent: its value has a character that no header can carry (a line "
+                "break, a character that is not ASCII) or white space around it. Was it copied whole?"
+            )
+        checked[name.lower()] = value
+    return checked
+
+
+def without_userinfo(url: str) -> str:
+    """The URL with `***` in place of the name and the password in it."""
+    scheme, found, rest = url.partition("://")
+    if not found:
+        return _HIDDEN if "@" in url else url
+    end = min((at for at in (rest.find(mark) for mark in "/?#") if at >= 0), default=len(rest))
+    userinfo, at, host = rest[:end].rpartition("@")
+    return f"{scheme}://{_HIDDEN}@{host}{rest[end:]}" if at and userinfo else url
+
+
+def shown_url(url: str) -> str:
+    """The URL without what may be secret in it: no name, no password, no query."""
+    scheme, found, rest = url.partition("#")[0].partition("?")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _shown(base: str) -> str:
+    """As much of what may be no URL at all as holds no password."""
+    shown = shown_url(base)
+    return f"{_HIDDEN}@{shown.rpartition('@')[2]}" if "@" in shown else shown

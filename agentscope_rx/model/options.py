@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Final, Literal, Self, TypeGuard
 
@@ -17,8 +17,9 @@ from tenacity.wait import wait_base, wait_exponential
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.message.frozen import EMPTY, freeze
+from agentscope_rx.model.address import sendable
 from agentscope_rx.model.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
-from agentscope_rx.reactive.retry import RetryPolicy, jittered
+from agentscope_rx.reactive.retry import LONGEST_ASKED, RetryPolicy, jittered
 
 
 class Unset(Enum):
@@ -90,8 +91,10 @@ class ExecutionConfig:
     `timeout` bounds one attempt as a whole, `first_chunk_timeout` the wait for its first chunk, `idle_timeout` the
     silence between chunks; `total_timeout` bounds all attempts and the waits between them together. The waits are
     `initial_backoff`, times `backoff_multiplier` each, at most `max_backoff`, +-50 % jitter, and never less than what a
-    Retry-After asks for. `wait`, `stop` take tenacity objects instead, if given. `retry_on` says which errors are worth
-    another attempt: an exception type, a tuple of them, or a function; `is_retryable` unless given.
+    Retry-After asks for. One of more than `max_retry_after` (60 unless given) is not waited for: the error is final,
+    and its `retry_after` tells how long the server wants. `wait`, `stop` take tenacity objects instead, if given.
+    `retry_on` says which errors are worth another attempt: an exception type, a tuple of them, or a function;
+    `is_retryable` unless given.
 
     `after_content` says what happens if a model's answer breaks off once some of it was shown: that is the end
     ("error", unless given), or it is announced as void, and another attempt is made ("restart"). A tool's progress
@@ -105,6 +108,7 @@ class ExecutionConfig:
     max_attempts: int | Unset = UNSET
     initial_backoff: float | Unset = UNSET
     max_backoff: float | Unset = UNSET
+    max_retry_after: float | Unset | None = UNSET
     backoff_multiplier: float | Unset = UNSET
     retry_on: ErrorKinds | Unset = UNSET
     after_content: Literal["error", "restart"] | Unset = UNSET
@@ -126,6 +130,9 @@ class ExecutionConfig:
             delay: object = getattr(self, name)
             if delay is not UNSET and not (_is_number(delay) and delay >= 0):
                 raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay!r}.")
+        longest: object = self.max_retry_after
+        if longest is not UNSET and longest is not None and not (_is_number(longest) and longest >= 0):
+            raise ConfigurationError(f"max_retry_after must be >= 0 seconds (or None for no limit), not {longest!r}.")
         if self.retry_on is not UNSET:
             check_error_kinds("retry_on", self.retry_on)
         check_after_content(self.after_content)
@@ -145,6 +152,11 @@ class ExecutionConfig:
         """The seconds of one deadline; None if there is none."""
         value: float | Unset | None = getattr(self, name)
         return None if value is UNSET else value
+
+    @property
+    def longest_retry_after(self) -> float | None:
+        """The longest Retry-After that is waited for; None if there is no limit."""
+        return LONGEST_ASKED if self.max_retry_after is UNSET else self.max_retry_after
 
     @property
     def retries(self) -> bool:
@@ -177,6 +189,7 @@ class ExecutionConfig:
             discards=self.after_content == "restart",
             asked=asked_wait,
             within=self.limit("total_timeout"),
+            longest_asked=self.longest_retry_after,
         )
 
 
@@ -210,12 +223,23 @@ _KINDS: Final[tuple[tuple[tuple[str, ...], str, Callable[[object], bool]], ...]]
 
 
 MODEL_DEFAULTS: Final = ExecutionConfig(
-    timeout=300.0, max_attempts=3, initial_backoff=2.0, max_backoff=30.0, backoff_multiplier=2.0
+    timeout=300.0,
+    total_timeout=1200.0,
+    max_attempts=3,
+    initial_backoff=2.0,
+    max_backoff=30.0,
+    backoff_multiplier=2.0,
+    max_retry_after=60.0,
 )
-"""5 minutes an attempt, 3 attempts, 2 s to 30 s between them."""
+"""5 minutes an attempt, 3 attempts, 2 s to 30 s between them, a minute if the server asks for it; 20 minutes in all."""
 
 TOOL_DEFAULTS: Final = ExecutionConfig(
-    timeout=300.0, max_attempts=1, initial_backoff=2.0, max_backoff=30.0, backoff_multiplier=2.0
+    timeout=300.0,
+    max_attempts=1,
+    initial_backoff=2.0,
+    max_backoff=30.0,
+    backoff_multiplier=2.0,
+    max_retry_after=60.0,
 )
 """5 minutes and a single attempt: a tool's effect may not bear repeating."""
 
@@ -244,9 +268,10 @@ class GenerateOptions:
     response_format: Mapping[str, object] | None = None
     stream: bool | None = None
     execution_config: ExecutionConfig | None = None
-    additional_headers: Mapping[str, str] = EMPTY  # pyright: ignore[reportAssignmentType]
+    # keys go here, too: they are not shown
+    additional_headers: Mapping[str, str] = field(default=EMPTY, repr=False)  # pyright: ignore[reportAssignmentType]
     additional_body_params: Mapping[str, object] = EMPTY
-    additional_query_params: Mapping[str, str] = EMPTY  # pyright: ignore[reportAssignmentType]
+    additional_query_params: Mapping[str, str] = field(default=EMPTY, repr=False)  # pyright: ignore[reportAssignmentType]
 
     def __post_init__(self) -> None:
         self._check()
@@ -265,6 +290,10 @@ class GenerateOptions:
                 value: object = getattr(self, name)
                 if value is not None and not right(value):
                     raise ConfigurationError(f"{name} must be {what}, not {value!r:.60}.")
+        for name in ("additional_headers", "additional_body_params", "additional_query_params"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise ConfigurationError(f"{name} must be a dict, not {type(getattr(self, name)).__name__}.")
+        sendable(self.additional_headers)
 
     def over(self, other: GenerateOptions | None) -> GenerateOptions:
         """These options, with what they leave out taken from `other`; the maps and execution configs are united."""

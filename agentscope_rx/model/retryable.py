@@ -6,6 +6,7 @@ in the places where httpx, requests, aiohttp and urllib keep it: `error.response
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -38,30 +39,47 @@ def asked_wait(error: BaseException) -> float | None:
     """Seconds to wait that the error asks for: its `retry_after`, or the Retry-After of the HTTP answer it carries."""
     asked: object = getattr(error, "retry_after", None)
     if isinstance(asked, (int, float)) and not isinstance(asked, bool):
-        return float(asked)
+        return _seconds(asked)
     headers = _headers(error)
     return None if headers is None else retry_after(headers)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait that headers (names in lower case) ask for, in milliseconds, seconds or as a date, or None."""
-    try:
-        return max(0.0, float(headers["retry-after-ms"]) / 1000)
-    except (KeyError, ValueError):
-        pass
+    """Seconds to wait that headers (names in lower case) ask for, in milliseconds, seconds or as a date, or None.
+
+    May be infinite: what is too long is for the retry policy to say.
+    """
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
     asked = headers.get("retry-after")
     if asked is None:
         return None
-    try:
-        return max(0.0, float(asked))
-    except ValueError:
-        pass
+    seconds = _number(asked)
+    if seconds is not None:
+        return seconds
     try:
         # a date is the server's: its own clock, where it tells, makes the difference right
         now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
         return max(0.0, (parsedate_to_datetime(asked) - now).total_seconds())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else _seconds(float(text))
+    except ValueError:
+        return None
+
+
+def _seconds(given: float) -> float | None:
+    """As seconds from now; None for what is no number."""
+    try:
+        seconds = float(given)
+    except OverflowError:
+        seconds = math.inf
+    return None if math.isnan(seconds) else max(0.0, seconds)
 
 
 def _status(error: BaseException) -> int | None:

@@ -11,6 +11,7 @@ once an attempt has emitted, its error is final unless the policy `discards`, an
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import deque
 from collections.abc import Callable
@@ -33,6 +34,10 @@ _ONCE = stop_after_attempt(1)
 _AT_ONCE = wait_none()
 
 
+LONGEST_ASKED = 60.0
+"""Seconds: who asks for a longer wait is not waited for, unless the policy says so."""
+
+
 def _own_wish(error: BaseException) -> float | None:
     asked: object = getattr(error, "retry_after", None)
     return asked if isinstance(asked, (int, float)) else None
@@ -43,8 +48,9 @@ class RetryPolicy:
     """When to try again: tenacity's `stop`, `wait` and `retry`, asked with a state filled from the loop's clock.
 
     `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. The seconds
-    that the error asks for, by `asked(error)`, make the wait at least as long. `discards`: try again although values
-    were emitted. `within`: a wait that would last until so many seconds after the beginning, or longer, is not begun.
+    that the error asks for, by `asked(error)`, make the wait at least as long; if they are more than `longest_asked`
+    (None is no limit), or for ever, the error is final. `discards`: try again although values were emitted. `within`: a
+    wait that would last until so many seconds after the beginning, or longer, is not begun.
     """
 
     stop: stop_base | Callable[[RetryCallState], bool] = _ONCE
@@ -53,6 +59,7 @@ class RetryPolicy:
     discards: bool = False
     asked: Callable[[BaseException], float | None] = _own_wish
     within: float | None = None
+    longest_asked: float | None = LONGEST_ASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +226,11 @@ class _Retry(Link, Generic[T]):
         if not self._policy.retry(state):
             return None
         delay = max(0.0, float(self._policy.wait(state)))
-        delay = max(delay, self._policy.asked(error) or 0.0)
+        asked, longest = self._policy.asked(error) or 0.0, self._policy.longest_asked
+        if not math.isfinite(asked) or (longest is not None and asked > longest):
+            # the server's word must not park the caller: it is told how long to wait, and decides
+            return None
+        delay = max(delay, asked)
         within = self._policy.within
         if within is not None and self._scope.loop.time() - self._started + delay >= within:
             # it would only be cut off, and the error forgotten

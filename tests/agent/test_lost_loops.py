@@ -67,7 +67,9 @@ class Remote(InMemoryMemory):
         return from_call(write)
 
 
-IN_AN_HOUR = ExecutionConfig(max_attempts=3, initial_backoff=3600.0, max_backoff=3600.0, retry_on=lambda error: True)
+IN_AN_HOUR = ExecutionConfig(
+    max_attempts=3, initial_backoff=3600.0, max_backoff=3600.0, retry_on=lambda error: True, total_timeout=None
+)
 
 WAITS: dict[str, Callable[[], ReActAgent]] = {
     "sync tool": lambda: agent(ScriptedModel(call("blocking"), "next"), tools=[blocking]),

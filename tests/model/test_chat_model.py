@@ -130,7 +130,8 @@ def test_disposal_in_the_wait_makes_no_further_attempt():
          [(60.0, "a"), (64.0, "b"), (69.0, "ModelTimeoutError")], "idle"),
         ({"timeout": 10}, ["a", Delay(6), "b", Delay(6), "c"],
          [(0.0, "a"), (6.0, "b"), (10.0, "ModelTimeoutError")], "total"),
-        ({"timeout": None}, [Delay(5000), "a"], [(5000.0, "a")], None),
+        ({"timeout": None, "total_timeout": None}, [Delay(5000), "a"], [(5000.0, "a")], None),
+        ({"timeout": None}, [Delay(5000), "a"], [(1200.0, "ModelTimeoutError")], "overall"),
         ({}, [HANG], [(300.0, "ModelTimeoutError")], "total"),
     ],
 )  # fmt: skip
@@ -142,8 +143,8 @@ def test_each_deadline_has_its_clock(config, turn, expected, which):
         with pytest.raises(ModelTimeoutError, match="Model scripted") as caught:
             run_virtual(late.stream(HI))
         error = caught.value
-        limit = {"first": "first_chunk_timeout", "idle": "idle_timeout", "total": "timeout"}[which]
-        assert (error.which, error.limit) == (which, config.get(limit, 300.0))
+        limit = {"first": "first_chunk_timeout", "idle": "idle_timeout", "total": "timeout", "overall": None}[which]
+        assert (error.which, error.limit) == (which, config.get(limit, 1200.0 if which == "overall" else 300.0))
         assert (error.model, error.provider, error.retryable) == ("scripted", "scripted", True)
         assert isinstance(error, TimeoutError)
 

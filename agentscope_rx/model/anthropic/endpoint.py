@@ -18,7 +18,7 @@ _PATH = "/messages"
 class Endpoint:
     """A server. `official` is Anthropic itself."""
 
-    parts: SplitResult
+    parts: SplitResult = field(repr=False)
     official: bool
     api_key: str | None = field(default=None, repr=False)
     auth_token: str | None = field(default=None, repr=False)

@@ -12,6 +12,7 @@
 | `tokens_per_minute` | what an attempt is estimated at, then the usage it tells    | a minute after it began          |
 | a `Retry-After`     | of an attempt that the provider has refused: nobody asks    | when that time has passed        |
 
+A `Retry-After` of more than `max_retry_after` (`ExecutionConfig`, a minute unless given) holds all for that long.
 One object is one limit, for all runs, threads and event loops; attempts go first come, first served.
 """
 
@@ -20,19 +21,24 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, RateLimitError
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.around.base import AroundModel
 from agentscope_rx.model.chat_model import ChatModel
-from agentscope_rx.model.options import GenerateOptions, ToolSchema
+from agentscope_rx.model.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse, WaitNotice
+from agentscope_rx.model.retryable import asked_wait
 from agentscope_rx.model.tokens import COSTS_OF, EstimatedTokens, TokenCounter
 from agentscope_rx.reactive import Flow, Permits, Rate, admitted, catch, concat, defer, expand, fail, flow, just
 from agentscope_rx.reactive.budget import Budget, Pause
 from agentscope_rx.reactive.flow import Operator
 from agentscope_rx.reactive.gate import Charge, Gate
+
+LONGEST_PAUSE = 3600.0
+"""Seconds that a `Retry-After` keeps others waiting where `max_retry_after` is None."""
 
 
 class LimitedStatistics(NamedTuple):
@@ -94,15 +100,17 @@ class LimitedModel(AroundModel):
         Cancels: the wait or the attempt; its place is free when its clean-up has run.
         """
         budget = self._budget
+        given = (options.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
+        refused = partial(self._refused, longest=given.longest_retry_after)
 
         def begin(attempt: Flow[ChatResponse]) -> Flow[ChatResponse]:
             if budget is None:
-                return _admitted(self._gates, attempt.pipe(catch(self._refused)), None)
+                return _admitted(self._gates, attempt.pipe(catch(refused)), None)
             written = options.max_completion_tokens or options.max_tokens or 0
             charge = Charge(self.counter.count(messages, tools) + written)
             account = _Account(budget, charge)
             counted = attempt.pipe(expand(account.take, account.end))
-            return _admitted(self._gates, counted.pipe(catch(self._refused)), charge)
+            return _admitted(self._gates, counted.pipe(catch(refused)), charge)
 
         return lambda attempt: defer(lambda: begin(flow(attempt)))
 
@@ -112,9 +120,12 @@ class LimitedModel(AroundModel):
         tokens = None if self._budget is None else self._budget.spent(asyncio.get_running_loop())
         return LimitedStatistics(held.held, held.waiting, tokens)
 
-    def _refused(self, error: Exception) -> Flow[ChatResponse]:
-        if isinstance(error, RateLimitError) and error.retry_after:
-            self._pause.begin(error.retry_after, asyncio.get_running_loop())
+    def _refused(self, error: Exception, longest: float | None) -> Flow[ChatResponse]:
+        asked = asked_wait(error) if isinstance(error, RateLimitError) else None
+        if asked:
+            # one refusal must not park all runs: after so long somebody asks again, and is told again
+            asked = min(asked, LONGEST_PAUSE if longest is None else longest)
+            self._pause.begin(asked, asyncio.get_running_loop())
         return fail(error)
 
 

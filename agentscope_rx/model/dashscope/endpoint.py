@@ -10,7 +10,7 @@ from typing import Final, Literal
 from urllib.parse import SplitResult
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.model.address import base_parts, is_host, secret, url_with
+from agentscope_rx.model.address import base_parts, is_host, secret, shown_url, url_with
 
 DASHSCOPE_URL: Final = "https://dashscope.aliyuncs.com/api/v1"
 """Beijing: the default."""
@@ -56,7 +56,7 @@ def kind_of(model: str, *, media: bool) -> Kind:
 class Endpoint:
     """A DashScope server; the path of `base` ends before that of a service."""
 
-    base: SplitResult
+    base: SplitResult = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
     workspace: str | None = None
 
@@ -80,14 +80,15 @@ class Endpoint:
         if "{workspace_id}" in base:
             if not workspace:
                 raise ConfigurationError(
-                    f"base_url {base!r} wants the id of a workspace: pass workspace=..., or set DASHSCOPE_WORKSPACE."
+                    f"base_url {shown_url(base)!r} wants the id of a workspace: pass workspace=..., or set "
+                    "DASHSCOPE_WORKSPACE."
                 )
             base = base.replace("{workspace_id}", workspace)
         parts = base_parts(base, DASHSCOPE_URL)
         if "/compatible-mode/" in f"{parts.path}/":
             raise ConfigurationError(
-                f"{base!r} speaks Chat Completions: use OpenAIChatModel(base_url=...) for it, or here the base URL "
-                f"of the native API, such as {DASHSCOPE_URL!r}."
+                f"{shown_url(base)!r} speaks Chat Completions: use OpenAIChatModel(base_url=...) for it, or here the "
+                f"base URL of the native API, such as {DASHSCOPE_URL!r}."
             )
         key = secret(api_key, "DASHSCOPE_API_KEY")
         if key is None and is_host(parts, "aliyuncs.com"):

@@ -27,7 +27,7 @@ _UNSAFE = re.compile(r"\.\.|[?&#\s]")
 class Endpoint:
     """A server and the path of a model there. `vertex`: Vertex AI, whose requests are signed with a token."""
 
-    parts: SplitResult
+    parts: SplitResult = field(repr=False)
     vertex: bool
     api_key: str | None = field(default=None, repr=False)
 

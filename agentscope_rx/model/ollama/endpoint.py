@@ -19,7 +19,7 @@ _PORTS = {"http": 80, "https": 443}
 class Endpoint:
     """An Ollama server; the path of `base` ends before `/api/chat`."""
 
-    base: SplitResult
+    base: SplitResult = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -43,10 +43,7 @@ class Endpoint:
         if rest.startswith((":", "/")):
             rest = f"127.0.0.1{rest}"
         parts = base_parts(f"{scheme or 'http'}://{rest}", OLLAMA_URL)
-        try:
-            port = parts.port or (_PORTS[parts.scheme] if scheme else 11434)
-        except ValueError as error:
-            raise ConfigurationError(f"base_url {given!r} is not a URL: {error}") from error
+        port = parts.port or (_PORTS[parts.scheme] if scheme else 11434)
         account, at, _ = parts.netloc.rpartition("@")
         host = parts.hostname or ""
         netloc = f"{account}{at}[{host}]:{port}" if ":" in host else f"{account}{at}{host}:{port}"

@@ -71,15 +71,23 @@ class TTSModel(ABC):
 
     def _bounded(self, text: str) -> Flow[AudioBlock]:
         config = (self.execution_config or ExecutionConfig()).over(MODEL_DEFAULTS)
+
+        def late(which: str, limit: float) -> Exception:
+            return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
+
         deadlines = timeout(
             first=config.limit("first_chunk_timeout"),
             idle=config.limit("idle_timeout"),
             total=config.limit("timeout"),
-            error=lambda which, limit: ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider),
+            error=late,
         )
         attempt = defer(lambda: self.do_synthesize(text)).pipe(deadlines)
         tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
-        return tried.pipe(catch(self._named))
+        whole = config.limit("total_timeout")
+        bounded = (
+            tried if whole is None else tried.pipe(timeout(total=whole, error=lambda _, limit: late("overall", limit)))
+        )
+        return bounded.pipe(catch(self._named))
 
     def _named(self, error: Exception) -> Flow[AudioBlock]:
         if isinstance(error, ModelError):
