@@ -27,12 +27,14 @@
     |   +-- ModelConnectionError            no connection, or it broke off
     |   +-- ModelTimeoutError               a deadline of the model call passed
     |   +-- ProtocolError                   an answer that the wire format does not allow
+    |   |   +-- AnswerTooLargeError         an answer, an event or a line beyond its limit
     |   +-- EmptyResponseError              an answer with neither text nor tool call
     |   +-- BadAnswerError                  an answer that a check of yours refused
     |   +-- CircuitOpenError                a model that has failed too often is not asked for a while
     |   +-- ContentFilterError              the provider withheld the answer
     |   +-- PromptTooLongError              what cannot be left out is more than a truncating model may send
     |   +-- ModelHTTPError                  the provider answered with an error status
+    |       +-- RedirectError               3xx to another origin, or another method
     |       +-- BadRequestError             400, 422 and other 4xx
     |       |   +-- ContextOverflowError    the conversation does not fit the model
     |       +-- AuthenticationError         401
@@ -90,6 +92,7 @@ from agentscope_rx.errors.base import (
     WorkersExhaustedError,
 )
 from agentscope_rx.errors.model import (
+    AnswerTooLargeError,
     AuthenticationError,
     BadAnswerError,
     BadRequestError,
@@ -107,6 +110,7 @@ from agentscope_rx.errors.model import (
     PromptTooLongError,
     ProtocolError,
     RateLimitError,
+    RedirectError,
     ServerError,
 )
 from agentscope_rx.errors.request import (
@@ -159,6 +163,7 @@ __all__ = [
     "AgentBusyError",
     "AgentScopeError",
     "AgentShuttingDownError",
+    "AnswerTooLargeError",
     "ApprovalError",
     "AuthenticationError",
     "AwaitCancelledError",
@@ -198,6 +203,7 @@ __all__ = [
     "PromptTooLongError",
     "ProtocolError",
     "RateLimitError",
+    "RedirectError",
     "RemoteClientError",
     "RequestError",
     "RunDeadlineError",

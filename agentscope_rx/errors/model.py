@@ -41,6 +41,22 @@ class ProtocolError(ModelError):
         self.body = body
 
 
+class AnswerTooLargeError(ProtocolError):
+    """The provider sent more than a limit allows; `limit` are its bytes, `setting` is the limit's name."""
+
+    def __init__(
+        self, what: str, limit: int, setting: str, *, model: str | None = None, provider: str | None = None
+    ) -> None:
+        super().__init__(
+            f"{what} is larger than {limit} bytes ({setting}). If that is right, allow more: "
+            f"Transport(HttpConfig({setting}=...)).",
+            model=model,
+            provider=provider,
+        )
+        self.limit = limit
+        self.setting = setting
+
+
 class EmptyResponseError(ModelError):
     """The model ended without text or tool call, or went on thinking and nothing else.
 
@@ -135,6 +151,22 @@ class ModelHTTPError(ModelError):
         self.body = body
         self.request_id = request_id
         self.retry_after = retry_after
+
+
+class RedirectError(ModelHTTPError):
+    """3xx to where a request does not follow: another origin, another method, in circles; `target` is the origin."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int,
+        target: str | None = None,
+        model: str | None = None,
+        provider: str | None = None,
+    ) -> None:
+        super().__init__(message, status=status, model=model, provider=provider)
+        self.target = target
 
 
 class BadRequestError(ModelHTTPError):

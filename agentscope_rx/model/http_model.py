@@ -115,17 +115,18 @@ class HttpChatModel(ChatModel):
     async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:
         # one generator from the response to the increments: an operator for each step would cost more than the parsing
         parser = exchange.parser(asyncio.get_running_loop().time)
-        if exchange.streams:
-            received = self._transport.events(exchange.request, until=exchange.until, framing=exchange.framing)
-            async with aclosing(received) as events:
-                async for event in events:
-                    for increment in parser.read(event):
-                        yield increment
-        else:
-            for increment in parser.read_whole(await self._transport.answer(exchange.request)):
+        with self._transport.hiding(exchange.request):
+            if exchange.streams:
+                received = self._transport.events(exchange.request, until=exchange.until, framing=exchange.framing)
+                async with aclosing(received) as events:
+                    async for event in events:
+                        for increment in parser.read(event):
+                            yield increment
+            else:
+                for increment in parser.read_whole(await self._transport.answer(exchange.request)):
+                    yield increment
+            for increment in parser.end():
                 yield increment
-        for increment in parser.end():
-            yield increment
 
     def _named(self, error: Exception) -> Flow[ChatResponse]:
         if isinstance(error, ModelError):

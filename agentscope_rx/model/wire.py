@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper, encodable
 from agentscope_rx.message.source import URLSource
+from agentscope_rx.model.json_size import load_json, shown_json
 
 JsonObject = Mapping[str, object]
 
 _SHOWN = 500
-
-WIRE_DEPTH = 2 * MAX_DEPTH
-"""How deep one piece of the wire may be nested: arguments as deep as they may be, and what is around them."""
 
 NO_RESULT = "There is no result of this call yet."
 """What stands for the result of another agent's call that is still open: providers refuse a call without one."""
@@ -24,7 +21,7 @@ NO_RESULT = "There is no result of this call yet."
 
 def malformed(what: str, found: object) -> ProtocolError:
     """The error for what the wire format does not allow; it keeps the offending part, cut."""
-    body = encodable(found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str))
+    body = encodable(found if isinstance(found, str) else shown_json(found))
     return ProtocolError(
         f"This answer is not what the wire format allows: {what}. Found: {body[:120]}", body=body[:_SHOWN]
     )
@@ -117,47 +114,11 @@ def encode_json(value: object) -> str:
 
 
 def decode_json(text: str) -> object:
-    """The JSON value in a piece of the wire, as `bounded_json` reads it; `ProtocolError` if it is none."""
+    """The JSON value in a piece of the wire, as `load_json` reads it; `ProtocolError` if it is none."""
     try:
-        return bounded_json(text)
-    except ValueError as error:
+        return load_json(text)
+    except (ValueError, RecursionError) as error:
         raise malformed(f"it is not JSON ({error})", text) from error
-
-
-def bounded_json(text: str) -> object:
-    """The JSON value, with null in the place of what is nested deeper than `WIRE_DEPTH`; `ValueError` if it is none.
-
-    A parser that recurses would fail at the whole. Arguments that are cut here are still too deep for any tool: the
-    model gets to hear that, while the rest of the answer can be read.
-    """
-    # most pieces are too short to be that deep
-    if len(text) > 2 * WIRE_DEPTH and text.count("{") + text.count("[") > WIRE_DEPTH:
-        text = _cut_at(WIRE_DEPTH, text)
-    return json.loads(text)
-
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""A string (one that is not closed goes on to the end, so that the search stays linear) or a bracket."""
-
-
-def _cut_at(levels: int, text: str) -> str:
-    """The JSON text, with null in the place of what is nested deeper."""
-    kept: list[str] = []
-    level = start = 0
-    for token in _TOKEN.finditer(text):
-        if token[0] in "{[":
-            if level == levels:
-                kept += [text[start : token.start()], "null"]
-            level += 1
-        elif token[0] in "}]":
-            level -= 1
-            if level == levels:
-                start = token.end()
-    if not kept:
-        return text
-    if level <= levels:
-        kept.append(text[start:])
-    return "".join(kept)
 
 
 def _plain(value: object) -> object:

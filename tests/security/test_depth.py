@@ -39,11 +39,12 @@ from agentscope_rx.message.frozen import MAX_DEPTH, deeper, freeze, thaw
 from agentscope_rx.model import ToolUseDelta
 from agentscope_rx.model.gather import Gather
 from agentscope_rx.model.gemini.parser import ContentParser
+from agentscope_rx.model.json_size import load_json
 from agentscope_rx.model.ollama.parser import OllamaParser
 from agentscope_rx.model.openai.calls import Calls
 from agentscope_rx.model.openai.reasoning import Reasoning
 from agentscope_rx.model.response import ChatResponse
-from agentscope_rx.model.wire import bounded_json, decode_json
+from agentscope_rx.model.wire import decode_json
 from agentscope_rx.session.entry import Entry, Kind, decode
 from agentscope_rx.session.manifest import MANIFEST, Manifest
 from agentscope_rx.testing import ScriptedModel
@@ -210,7 +211,7 @@ def test_arguments_that_come_as_an_object_are_cut_and_still_too_deep(levels: int
         assert isinstance(call, ToolUseBlock)
         assert not call.input
         assert str(MAX_DEPTH) in str(call.input_error)
-        (call,) = wired.blocks(wired.whole(make, bounded_json(text)))
+        (call,) = wired.blocks(wired.whole(make, load_json(text)))
         assert str(MAX_DEPTH) in str(call.input_error)
 
 

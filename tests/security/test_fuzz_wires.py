@@ -17,9 +17,10 @@ from agentscope_rx.event.partial import partial_value
 from agentscope_rx.message import TextBlock, ToolUseBlock
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper
 from agentscope_rx.model.growing import parse_arguments
+from agentscope_rx.model.json_size import WIRE_DEPTH
 from agentscope_rx.model.transport.sse import EventLines
 from agentscope_rx.model.transport.status import answered_error, http_error
-from agentscope_rx.model.wire import WIRE_DEPTH, decode_json
+from agentscope_rx.model.wire import decode_json
 from tests.security.wires import SPICE, VALUES, WIRES, Wire, damaged, retyped
 
 pytestmark = pytest.mark.fuzz

@@ -52,7 +52,13 @@ class HttpEmbeddingModel(EmbeddingModel):
         """
 
         def ask(read: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-            return self._transport.request(self.request(read)).pipe(map_flow(lambda answer: self.read(_object(answer))))
+            request = self.request(read)
+
+            def found(answer: object) -> Embeddings:
+                with self._transport.hiding(request):
+                    return self.read(_object(answer))
+
+            return self._transport.request(request).pipe(map_flow(found))
 
         files = [_message(each) for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
         if has_files(files):

@@ -85,21 +85,23 @@ class DashScopeTTSModel(TTSModel):
     async def _streamed(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
         heard = False
         audio: JsonObject = {}
-        async with aclosing(self._transport.events(request)) as events:
-            async for event in events:
-                if not event.data.strip():
-                    continue
-                audio = _audio(decode_json(event.data)) or audio
-                data = proof_in(audio, "data")
-                if data:
-                    heard = True
-                    yield AudioBlock(Base64Source(PCM, data))
+        with self._transport.hiding(request):
+            async with aclosing(self._transport.events(request)) as events:
+                async for event in events:
+                    if not event.data.strip():
+                        continue
+                    audio = _audio(decode_json(event.data)) or audio
+                    data = proof_in(audio, "data")
+                    if data:
+                        heard = True
+                        yield AudioBlock(Base64Source(PCM, data))
         if not heard:
             yield await self._fetched(audio)
 
     async def _whole(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
-        audio = _audio(await self._transport.answer(request)) or {}
-        data = proof_in(audio, "data")
+        with self._transport.hiding(request):
+            audio = _audio(await self._transport.answer(request)) or {}
+            data = proof_in(audio, "data")
         yield AudioBlock(Base64Source("audio/wav", data)) if data else await self._fetched(audio)
 
     async def _fetched(self, audio: JsonObject) -> AudioBlock:

@@ -91,14 +91,14 @@ class OpenAITTSModel(TTSModel):
 
     async def _chunks(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
         media_type = _TYPES[self.format]
-        held = b""
+        held = bytearray()
         async with aclosing(self._transport.chunks(request, accept=media_type.partition(";")[0])) as chunks:
             async for chunk in chunks:
                 held += chunk
                 # a sample of pcm has two bytes, which the network may part
                 ready = len(held) - len(held) % 2 if self.format in _STREAMS else 0
                 if ready:
-                    yield AudioBlock(Base64Source.of(held[:ready], media_type))
-                    held = held[ready:]
+                    yield AudioBlock(Base64Source.of(bytes(held[:ready]), media_type))
+                    del held[:ready]
         if held:
-            yield AudioBlock(Base64Source.of(held, media_type))
+            yield AudioBlock(Base64Source.of(bytes(held), media_type))

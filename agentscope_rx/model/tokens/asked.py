@@ -62,7 +62,12 @@ def asked_tokens(
 
     def ask(read: Sequence[Msg]) -> Flow[int]:
         request = _counting(model, model.exchange(read, tools, merged).request)
-        return model._transport.request(request).pipe(map_flow(_number))
+
+        def number(answer: object) -> int:
+            with model._transport.hiding(request):
+                return _number(answer)
+
+        return model._transport.request(request).pipe(map_flow(number))
 
     def late(which: str, limit: float) -> Exception:
         return ModelTimeoutError(which, limit, model=model.model_name, provider=model.provider)
@@ -77,7 +82,11 @@ def asked_tokens(
     )
     attempt = (read or defer(lambda: ask(messages))).pipe(timeout(total=config.limit("timeout"), error=late))
     tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
-    return tried.pipe(catch(named))
+    whole = config.limit("total_timeout")
+    bounded = (
+        tried if whole is None else tried.pipe(timeout(total=whole, error=lambda _, limit: late("overall", limit)))
+    )
+    return bounded.pipe(catch(named))
 
 
 def _counting(model: ChatModel, request: HttpRequest) -> HttpRequest:

@@ -6,56 +6,53 @@
     request(request)    --answer|
 
 There is one pooled client for each event loop and configuration, closed with its loop, so one `Transport` works in any
-number of loops. It sets a limit to connecting only: how long an answer may take is a matter of operators above.
+number of loops. Of times it bounds connecting only: how long an answer may take is a matter of operators above. How
+much of it is read is bounded here (`HttpConfig`), and where a request goes: to the origin that it is meant for.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import count
 from typing import Literal
 
 import httpx
 
-from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ProtocolError
+from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelError, ModelHTTPError, ProtocolError
+from agentscope_rx.model.address import sendable, shown_url
+from agentscope_rx.model.json_size import load_json
+from agentscope_rx.model.transport.body import ENCODINGS, read_chunks, read_document, read_error
+from agentscope_rx.model.transport.client import close_client, new_client
+from agentscope_rx.model.transport.config import HttpConfig
 from agentscope_rx.model.transport.ndjson import read_lines
+from agentscope_rx.model.transport.redirect import MAX_REDIRECTS, redirected, too_many
+from agentscope_rx.model.transport.secrets import Secrets
 from agentscope_rx.model.transport.sse import ServerEvent, read_events
 from agentscope_rx.model.transport.status import BODY_SHOWN, http_error
-from agentscope_rx.model.wire import bounded_json
+from agentscope_rx.model.transport.tls import tls_context
 from agentscope_rx.reactive import Flow, from_async_iterable, from_call
 from agentscope_rx.reactive.runtime import runtime
 
 Framing = Literal["sse", "ndjson"]
 """How events follow each other in a body: server-sent events, or lines of JSON."""
 
-_FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response], AsyncGenerator[ServerEvent]]]] = {
+_FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], AsyncGenerator[ServerEvent]]]] = {
     "sse": ("text/event-stream, application/json", read_events),
     "ndjson": ("application/x-ndjson, application/json", read_lines),
 }
 
 DRAIN_SECONDS = 0.2
-"""How long the end of a body is waited for after its last event, so that the connection can be used again."""
+DRAIN_BYTES = 64 * 1024
+"""How long, and for how much, the end of a body is waited for after its last event, so that the connection can be used
+again."""
 
-
-@dataclass(frozen=True, slots=True)
-class HttpConfig:
-    """How to connect. The defaults are httpx's: proxies from the environment, certificates checked.
-
-    `proxy` is a URL; `verify=False` turns certificate checks off, an `SSLContext` brings one's own. Configurations
-    that are equal share their connections.
-    """
-
-    proxy: str | None = None
-    verify: bool | ssl.SSLContext = True
-    trust_env: bool = True
-    connect_timeout: float = 30.0
-    max_keepalive: int = 5
-    keepalive_seconds: float = 30.0
+ERROR_BODY_SECONDS = 10.0
+"""How long the body of an error status is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +63,10 @@ class HttpRequest:
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     method: Literal["POST", "GET"] = "POST"
+
+    def __repr__(self) -> str:
+        # the body is a conversation, and the query may hold a key
+        return f"HttpRequest({self.method} {shown_url(self.url)}, {len(self.body)} bytes)"
 
 
 class Transport:
@@ -98,7 +99,7 @@ class Transport:
     ) -> AsyncGenerator[ServerEvent]:
         """What `stream` is made of, for a source that reads and parses in one go; to be closed by its user."""
         accept, read = _FRAMINGS[framing]
-        async with self._open(request, accept) as response, aclosing(read(response)) as events:
+        async with self._open(request, accept) as response, aclosing(read(response, self.config)) as events:
             async for event in events:
                 yield event
                 if until is not None and (event.event == until or event.data.strip() == until):
@@ -107,39 +108,76 @@ class Transport:
 
     async def chunks(self, request: HttpRequest, *, accept: str) -> AsyncGenerator[bytes]:
         """The bytes of an answer that is no text, as they come; to be closed by its user. Errors as `stream`."""
-        async with self._open(request, accept) as response:
-            async for chunk in response.aiter_bytes():
+        async with self._open(request, accept) as response, aclosing(read_chunks(response, self.config)) as chunks:
+            async for chunk in chunks:
                 yield chunk
 
     async def answer(self, request: HttpRequest) -> object:
         """What `request` is made of."""
         async with self._open(request, "application/json") as response:
-            body = (await response.aread()).decode("utf-8-sig", "replace")
+            body = (await read_document(response, self.config)).decode("utf-8-sig", "replace")
+            try:
+                return load_json(body)
+            except (ValueError, RecursionError) as error:
+                raise ProtocolError(f"The answer is not JSON: {error}", body=body[:BODY_SHOWN]) from error
+
+    @contextmanager
+    def hiding(self, request: HttpRequest) -> Generator[None]:
+        """Errors of the block say nothing of the keys and passwords that this request carries."""
         try:
-            return bounded_json(body)
-        except ValueError as error:
-            raise ProtocolError(f"The answer is not JSON: {error}", body=body[:BODY_SHOWN]) from error
+            yield
+        except Exception as error:
+            self._secrets(request).hide_in(error)
+            raise
 
     @asynccontextmanager
     async def _open(self, request: HttpRequest, accept: str) -> AsyncGenerator[httpx.Response]:
         """The response to a request, closed at the end; httpx's errors within become ours."""
-        client = await runtime().resource((Transport, self.config), lambda: _client(self.config), _close)
         headers = {
             "accept": accept,
+            "accept-encoding": ENCODINGS,
             "content-type": "application/json",
             "user-agent": user_agent(),
-            **{name.lower(): value for name, value in request.headers.items()},
+            **sendable(request.headers),
         }
-        try:
-            async with client.stream(request.method, request.url, content=request.body, headers=headers) as response:
-                if not response.is_success:
-                    body = await _error_body(response)
-                    raise http_error(response.status_code, body, response.headers)
-                yield response
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
-            raise ConfigurationError(f"This request to {_where(request.url)} cannot be sent: {error}") from error
-        except (httpx.RequestError, httpx.StreamError) as error:
-            raise _broken(error, request.url) from error
+        with self.hiding(request), _ours(request.url):
+            client = await self._client()
+            url = httpx.URL(request.url)
+            for redirects in count():
+                async with client.stream(request.method, url, content=request.body, headers=headers) as response:
+                    if not response.has_redirect_location:
+                        if not response.is_success:
+                            raise await self._refused(response, request)
+                        yield response
+                        return
+                    if redirects == MAX_REDIRECTS:
+                        raise too_many(url, response.status_code)
+                    url = redirected(request.method, url, response)
+
+    async def _client(self) -> httpx.AsyncClient:
+        config = self.config
+        context = await tls_context(config.verify, trust_env=config.trust_env)
+        proxy = None
+        if config.proxy is not None:
+            checked = config.proxy.startswith("https:")
+            over = await tls_context(True, trust_env=config.trust_env) if checked else None
+            proxy = httpx.Proxy(config.proxy, ssl_context=over)
+        return await runtime().resource(
+            (Transport, config.connection), lambda: new_client(config, context, proxy), close_client
+        )
+
+    async def _refused(self, response: httpx.Response, request: HttpRequest) -> ModelHTTPError:
+        """The error of an error status. The status has been told: it says more than a body that breaks off or drags."""
+        body = b""
+        with suppress(TimeoutError, httpx.HTTPError, ModelError):
+            async with asyncio.timeout(ERROR_BODY_SECONDS):
+                body = await read_error(response, self.config)
+        # before anything of it is cut: half a key would not be found
+        text = self._secrets(request).hide(body.decode("utf-8-sig", "replace"))
+        return http_error(response.status_code, text, response.headers)
+
+    def _secrets(self, request: HttpRequest) -> Secrets:
+        return Secrets(request.url, request.headers, self.config.proxy)
 
 
 @cache
@@ -151,55 +189,35 @@ def user_agent() -> str:
         return "agentscope-rx"
 
 
-def _client(config: HttpConfig) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        proxy=config.proxy,
-        verify=config.verify,
-        trust_env=config.trust_env,
-        follow_redirects=True,
-        timeout=httpx.Timeout(None, connect=config.connect_timeout),
-        limits=httpx.Limits(
-            max_connections=None,
-            max_keepalive_connections=config.max_keepalive,
-            keepalive_expiry=config.keepalive_seconds,
-        ),
-    )
-
-
-async def _close(client: httpx.AsyncClient) -> None:
-    await client.aclose()
-
-
 async def _drain(events: AsyncGenerator[ServerEvent]) -> None:
     # Usually the end of the body is here already. A server that holds the connection open costs it and nothing else.
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
-            async for _ in events:
-                pass
-    except (TimeoutError, httpx.HTTPError):
+            left = DRAIN_BYTES
+            async for event in events:
+                left -= len(event.data)
+                if left < 0:
+                    return
+    except (TimeoutError, httpx.HTTPError, ModelError):
         return
 
 
-async def _error_body(response: httpx.Response) -> str:
+@contextmanager
+def _ours(url: str) -> Generator[None]:
+    """Errors of httpx in the block become ours."""
     try:
-        return (await response.aread()).decode("utf-8-sig", "replace")
-    except httpx.HTTPError:
-        # the status has been told; it says more than the broken connection
-        return ""
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+        raise ConfigurationError(f"This request to {shown_url(url)} cannot be sent: {error}") from error
+    except (httpx.RequestError, httpx.StreamError) as error:
+        raise _broken(error, url) from error
 
 
 def _broken(error: httpx.RequestError | httpx.StreamError, url: str) -> ModelConnectionError:
-    where = _where(url)
+    where = shown_url(url)
     what = str(error) or type(error).__name__
     if isinstance(error, httpx.ConnectTimeout):
         what = "connecting took too long"
     if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
         return ModelConnectionError(f"No connection to {where}: {what}")
     return ModelConnectionError(f"The connection to {where} broke off: {what}")
-
-
-def _where(url: str) -> str:
-    """The URL without what may be secret in it."""
-    scheme, _, rest = url.partition("?")[0].partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"

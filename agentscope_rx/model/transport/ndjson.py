@@ -9,27 +9,36 @@ from collections.abc import AsyncGenerator
 
 import httpx
 
+from agentscope_rx.errors import AnswerTooLargeError
+from agentscope_rx.model.transport.body import read_chunks
+from agentscope_rx.model.transport.config import HttpConfig
 from agentscope_rx.model.transport.sse import ServerEvent
 
 _BOM = b"\xef\xbb\xbf"
+_DEFAULT = HttpConfig()
 
 
-async def read_lines(response: httpx.Response) -> AsyncGenerator[ServerEvent]:
-    """The lines of a response with content, one by one as they come."""
-    held: list[bytes] = []
+async def read_lines(response: httpx.Response, config: HttpConfig = _DEFAULT) -> AsyncGenerator[ServerEvent]:
+    """The lines of a response with content, one by one as they come; each at most `max_event_bytes` long."""
+    held = bytearray()
     first = True
-    async for chunk in response.aiter_bytes():
+    async for chunk in read_chunks(response, config):
         *lines, rest = chunk.split(b"\n")
         for line in lines:
-            whole = b"".join([*held, line])
-            held.clear()
+            whole = line
+            if held:
+                held += line
+                whole, held = held, bytearray()
             if first:
                 whole, first = whole.removeprefix(_BOM), False
             text = whole.decode("utf-8", "replace").strip()
+            del whole
             if text:
                 yield ServerEvent(text)
         if rest:
-            held.append(rest)
-    text = b"".join(held).removeprefix(_BOM).decode("utf-8", "replace").strip()
+            held += rest
+            if len(held) > config.max_event_bytes:
+                raise AnswerTooLargeError("A line of the answer", config.max_event_bytes, "max_event_bytes")
+    text = held.removeprefix(_BOM).decode("utf-8", "replace").strip()
     if text:
         yield ServerEvent(text, cut=True)

@@ -18,10 +18,15 @@ from typing import NamedTuple
 
 import httpx
 
-from agentscope_rx.errors import ProtocolError
+from agentscope_rx.errors import AnswerTooLargeError, ProtocolError
+from agentscope_rx.model.transport.body import read_chunks, read_rest
+from agentscope_rx.model.transport.config import HttpConfig
 from agentscope_rx.model.transport.status import BODY_SHOWN
 
 _BOM = b"\xef\xbb\xbf"
+_DEFAULT = HttpConfig()
+_LONGEST_BLANK = 4096
+_LINE_COST = 64
 
 
 class ServerEvent(NamedTuple):
@@ -33,33 +38,53 @@ class ServerEvent(NamedTuple):
     cut: bool = False
 
 
-async def read_events(response: httpx.Response) -> AsyncGenerator[ServerEvent]:
-    """The events of a response with content, one by one as they come; events without data are left out."""
-    chunks = response.aiter_bytes()
-    head = b""
-    start = b""
-    async for chunk in chunks:
-        head += chunk
-        start = head.removeprefix(_BOM).lstrip()
-        if start and not _BOM.startswith(head):
-            break
-    if start[:1] in (b"{", b"["):
-        rest = [chunk async for chunk in chunks]
-        yield ServerEvent(_text(b"".join([head, *rest])), whole=True)
+async def read_events(response: httpx.Response, config: HttpConfig = _DEFAULT) -> AsyncGenerator[ServerEvent]:
+    """The events of a response with content, one by one as they come; events without data are left out.
+
+    `AnswerTooLargeError` for an event, or a document, of more than `max_event_bytes`.
+    """
+    chunks = read_chunks(response, config)
+    head, start = await _head(chunks)
+    if start in (b"{", b"["):
+        body = await read_rest(bytearray(head), chunks, config)
+        text = body.decode("utf-8", "replace")
+        del body
+        yield ServerEvent(text, whole=True)
         return
-    if start[:1] == b"<":
+    if start == b"<":
         raise ProtocolError(
             "The server answered with a web page instead of a model's answer; check base_url.",
-            body=_text(head)[:BODY_SHOWN],
+            body=head[:BODY_SHOWN].decode("utf-8", "replace"),
         )
-    lines = EventLines()
-    for event in lines.feed(head.removeprefix(_BOM)):
+    lines = EventLines(config.max_event_bytes)
+    for event in lines.feed(head):
         yield event
     async for chunk in chunks:
         for event in lines.feed(chunk):
             yield event
     for event in lines.end():
         yield event
+
+
+async def _head(chunks: AsyncGenerator[bytes]) -> tuple[bytes, bytes]:
+    """The beginning of the body without its mark, and the first byte of it that is no white space, if there is one."""
+    head = b""
+    marked = True
+    async for chunk in chunks:
+        head += chunk
+        if marked:
+            if head != _BOM and _BOM.startswith(head):
+                continue
+            head, marked = head.removeprefix(_BOM), False
+        start = head.lstrip()[:1]
+        if start:
+            return head, start
+        if len(head) > _LONGEST_BLANK:
+            # blank lines, which some servers send for as long as they think, mean nothing
+            head = head[max(head.rfind(b"\n"), head.rfind(b"\r")) + 1 :]
+            if len(head) > _LONGEST_BLANK:
+                break
+    return head, b""
 
 
 class EventLines:
@@ -69,11 +94,13 @@ class EventLines:
     the tests hold the two against each other.
     """
 
-    __slots__ = ("_after_return", "_data", "_event", "_held")
+    __slots__ = ("_after_return", "_data", "_event", "_held", "_limit", "_size")
 
-    def __init__(self) -> None:
-        self._held: list[bytes] = []
+    def __init__(self, limit: int = _DEFAULT.max_event_bytes) -> None:
+        self._limit = limit
+        self._held = bytearray()
         self._data: list[str] = []
+        self._size = 0
         self._event = ""
         self._after_return = False
 
@@ -91,30 +118,47 @@ class EventLines:
         return not (self._held or self._data or self._event)
 
     def _events(self, chunk: bytes) -> Iterator[ServerEvent]:
-        *lines, rest = chunk.split(b"\n")
+        lines: list[bytes | bytearray] = [*chunk.split(b"\n")]
+        rest = lines.pop()
         if lines and self._held:
-            lines[0] = b"".join([*self._held, lines[0]])
-            self._held.clear()
+            # a long line is not copied for the sake of its end
+            self._held += lines[0]
+            lines[0], self._held = self._held, bytearray()
         if rest:
-            self._held.append(rest)
-        for line in lines:
+            self._held += rest
+            self._check(len(self._held))
+        for at, line in enumerate(lines):
             if line:
-                self._take(line.decode("utf-8", "replace"))
+                lines[at] = b""
+                self._take(line)
             elif self._data or self._event:
                 data, event = "\n".join(self._data), self._event
                 self._data.clear()
                 self._event = ""
+                self._size = 0
                 if data:
                     yield ServerEvent(data, event or "message")
+
+    def _check(self, held: int) -> None:
+        if held + self._size > self._limit:
+            raise AnswerTooLargeError("An event of the answer", self._limit, "max_event_bytes")
 
     def end(self) -> Iterator[ServerEvent]:
         """The event that the end of the body completes, if there is one."""
         return (event._replace(cut=True) for event in self.feed(b"\n\n"))
 
-    def _take(self, line: str) -> None:
-        field, _, value = line.partition(":")
+    def _take(self, line: bytes | bytearray) -> None:
+        if line.startswith(b"data:"):
+            # what a line costs beside its letters counts, too: an event may be made of millions of them
+            self._size += len(line) + _LINE_COST
+            self._check(0)
+            self._data.append(line[6 if line[5:6] == b" " else 5 :].decode("utf-8", "replace"))
+            return
+        field, _, value = line.decode("utf-8", "replace").partition(":")
         if field == "data":
-            self._data.append(value.removeprefix(" "))
+            self._data.append("")
+            self._size += _LINE_COST
+            self._check(0)
         elif field == "event":
             self._event = value.removeprefix(" ")
 
@@ -126,7 +170,3 @@ class EventLines:
         if chunk.endswith(b"\r"):
             self._after_return = True
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8-sig", "replace")

@@ -6,7 +6,6 @@ error statuses and for error objects that come with status 200, in a stream or i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import NamedTuple, cast
@@ -23,11 +22,13 @@ from agentscope_rx.errors import (
     ServerError,
 )
 from agentscope_rx.message.frozen import encodable
+from agentscope_rx.model.json_size import load_json, shown_json
 from agentscope_rx.model.retryable import TRANSIENT, retry_after
-from agentscope_rx.model.wire import bounded_json
 
 BODY_SHOWN = 2000
-"""How many characters of a body an error keeps."""
+"""How many characters of a body, or of the message in it, an error keeps."""
+
+_NAME_SHOWN = 200
 
 _TRANSIENT = TRANSIENT | {409}
 _OVERFLOW = re.compile(
@@ -75,7 +76,7 @@ def answered_error(answer: Mapping[str, object]) -> ModelHTTPError | None:
     said = complaint(answer)
     if said is None:
         return None
-    body = json.dumps(answer, ensure_ascii=False, default=str)
+    body = shown_json(answer)
     return _error(f"The answer is an error: {said.message}", said.status or _guess(said), said, body, {})
 
 
@@ -83,7 +84,7 @@ def complaint(answer: object) -> Complaint | None:
     """Message, code and status out of an error body of any known shape; None if it complains of nothing."""
     if isinstance(answer, list):
         items = cast("list[object]", answer)
-        return complaint(items[0]) if items else None
+        answer = items[0] if items else None
     if not isinstance(answer, Mapping):
         return None
     outer = cast("Mapping[str, object]", answer)
@@ -97,7 +98,7 @@ def complaint(answer: object) -> Complaint | None:
     if not message:
         if not inner:
             return None
-        message = json.dumps(inner, ensure_ascii=False, default=str)[:500]
+        message = shown_json(cast("object", inner))[:500]
     code = _first(fields, "code", "type", "status") or _first(outer, "code", "type")
     if code is not None and code.isdigit():
         # Google's `code` is the status, and its `status` the code
@@ -106,7 +107,11 @@ def complaint(answer: object) -> Complaint | None:
     told = _TOLD_STATUS.match(message)
     status = _status(fields) or _status(outer) or (int(told[1]) if told else None)
     request_id = _first(outer, "request_id") or _first(fields, "request_id")
-    return Complaint(message, code, status, request_id, _delay(fields))
+    return Complaint(message[:BODY_SHOWN], _cut(code), status, _cut(request_id), _delay(fields))
+
+
+def _cut(name: str | None) -> str | None:
+    return None if name is None else name[:_NAME_SHOWN]
 
 
 def _delay(fields: Mapping[str, object]) -> float | None:
@@ -126,7 +131,7 @@ def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[
         status=status,
         code=encodable(said.code) if said.code else None,
         body=encodable(body[:BODY_SHOWN]),
-        request_id=next((headers[name] for name in _REQUEST_IDS if headers.get(name)), said.request_id),
+        request_id=_cut(next((headers[name] for name in _REQUEST_IDS if headers.get(name)), said.request_id)),
         retry_after=said.retry_after if (asked := retry_after(headers)) is None else asked,
     )
     error.retryable = _retryable(error, said, headers)
@@ -169,7 +174,7 @@ def _message(fields: Mapping[str, object]) -> str | None:
         if isinstance(value, str) and value:
             return value
         if value and isinstance(value, (Mapping, list)):
-            return json.dumps(value, ensure_ascii=False, default=str)[:500]
+            return shown_json(cast("object", value))[:500]
     return None
 
 
@@ -184,7 +189,7 @@ def _first(fields: Mapping[str, object], *names: str) -> str | None:
 def _status(fields: Mapping[str, object]) -> int | None:
     for name in ("status_code", "http_status", "status", "code"):
         value = fields.get(name)
-        if isinstance(value, str) and value.isdigit():
+        if isinstance(value, str) and len(value) == 3 and value.isdecimal():
             value = int(value)
         if isinstance(value, int) and 400 <= value < 600:
             return value
@@ -202,8 +207,8 @@ def _guess(said: Complaint) -> int:
 def _json(body: str) -> object:
     for text in (body, _event_data(body)):
         try:
-            return bounded_json(text)
-        except ValueError:
+            return load_json(text)
+        except (ValueError, RecursionError):
             continue
     return None
 
