@@ -15,10 +15,19 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
 
+from agentscope_rx.errors import ProtocolError
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.message.frozen import encodable
 from agentscope_rx.message.usage import ChatUsage
-from agentscope_rx.model.growing import Growing, GrowingCall, GrowingText, GrowingThinking, Whole, parse_arguments
+from agentscope_rx.model.growing import (
+    MAX_BLOCKS,
+    Growing,
+    GrowingCall,
+    GrowingText,
+    GrowingThinking,
+    Whole,
+    parse_arguments,
+)
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
 
 __all__ = ["Gather", "Piece", "parse_arguments"]
@@ -180,6 +189,8 @@ class Gather:
         return own
 
     def _begun(self, part: G) -> G:
+        if len(self._parts) >= MAX_BLOCKS:
+            raise ProtocolError(f"The answer has more than {MAX_BLOCKS} blocks.")
         self._parts.append(cast("Growing[ContentBlock]", part))
         return part
 

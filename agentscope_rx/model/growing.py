@@ -20,6 +20,9 @@ from agentscope_rx.message.frozen import MAX_DEPTH, deeper
 
 B = TypeVar("B", bound=ContentBlock)
 
+MAX_BLOCKS = 16_384
+"""How many blocks (texts, thoughts, tool calls, pictures) one answer may have."""
+
 
 class Growing(ABC, Generic[B]):
     """A block so far."""

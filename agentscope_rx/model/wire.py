@@ -15,6 +15,11 @@ JsonObject = Mapping[str, object]
 
 _SHOWN = 500
 
+MAX_ITEMS = 65_536
+"""How many objects a list of the wire may hold, and `MAX_NUMBER`, how far a count may go."""
+
+MAX_NUMBER = 2**53
+
 NO_RESULT = "There is no result of this call yet."
 """What stands for the result of another agent's call that is still open: providers refuse a call without one."""
 
@@ -53,6 +58,8 @@ def objects_in(fields: JsonObject, name: str) -> list[JsonObject]:
     if not isinstance(value, list):
         raise malformed(f"{name!r} must be a list", value)
     items = cast("list[object]", value)
+    if len(items) > MAX_ITEMS:
+        raise malformed(f"{name!r} has more than {MAX_ITEMS} items", f"{len(items)} items")
     for item in items:
         if not isinstance(item, Mapping):
             raise malformed(f"{name!r} must be a list of objects", item)
@@ -72,9 +79,9 @@ def integer(fields: JsonObject, name: str) -> int:
     value = fields.get(name)
     if value is None:
         return 0
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool) and -MAX_NUMBER <= value <= MAX_NUMBER:
         return value
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and -MAX_NUMBER <= value <= MAX_NUMBER:
         return int(value)
     raise malformed(f"{name!r} must be a whole number", value)
 

@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AnswerTooLargeError, ConfigurationError, ModelError, ModelHTTPError, ProtocolError
-from agentscope_rx.message import Msg
-from agentscope_rx.model import ExecutionConfig, OllamaChatModel, OpenAIChatModel
+from agentscope_rx.message import Msg, TextBlock, ToolUseBlock
+from agentscope_rx.model import ChatModel, ChatResponse, ExecutionConfig, OllamaChatModel, OpenAIChatModel
 from agentscope_rx.model.embedding import OpenAIEmbeddingModel
 from agentscope_rx.model.speech import OpenAITTSModel
 from agentscope_rx.model.transport import HttpConfig, HttpRequest, Transport
+from agentscope_rx.reactive import from_iterable
 from tests.model.conftest import Loopback, loopback
 
 MIB = 1024 * 1024
@@ -266,6 +268,54 @@ def test_a_document_does_not_grow_out_of_its_text(serve: Any, values: str) -> No
             asyncio.run(collect(Transport().request(HttpRequest(server.url, b"{}"))))
 
     assert peak(run) < 40, "of 4.5 MB of text more than 100 would be made"
+
+
+def calls(count: int, *, at_once: bool) -> Any:
+    """Tool calls, so many, in one event or in one each."""
+
+    async def answer(reply: Any) -> None:
+        reply.start()
+        each = [{"index": at, "id": f"c{at}", "function": {"name": "f", "arguments": "{}"}} for at in range(count)]
+        for some in [each] if at_once else [[one] for one in each]:
+            reply.send({"choices": [{"index": 0, "delta": {"tool_calls": some}}]})
+            await reply.writer.drain()
+        reply.send({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}, "[DONE]")
+        reply.end()
+
+    return answer
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_an_answer_of_calls_without_end(serve: Any, at_once: bool) -> None:
+    server = serve(calls(16_385, at_once=at_once))
+    with pytest.raises(ProtocolError, match="more than 16384"):
+        asyncio.run(collect(openai(server, config=HttpConfig()).stream(ASK)))
+
+
+def test_a_list_of_too_many_things_is_not_read(serve: Any) -> None:
+    server = serve(calls(65_537, at_once=True))
+    with pytest.raises(ProtocolError, match="more than 65536"):
+        asyncio.run(collect(openai(server, config=HttpConfig()).stream(ASK)))
+
+
+def test_blocks_without_end_are_a_typed_error_of_the_run() -> None:
+    class Endless(ChatModel):
+        def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:
+            one = ChatResponse((TextBlock("a"),)), ChatResponse((ToolUseBlock("c", "f", {}),))
+            return from_iterable(one[at % 2] for at in range(20_000))
+
+    with pytest.raises(ProtocolError, match="more than 16384 blocks"):
+        ReActAgent("Friday", Endless("m", execution_config=ONCE)).call("hi").run()
+
+
+@pytest.mark.parametrize("number", [10**100, -(10**100), 1e300])
+def test_a_count_beyond_all_measure_is_an_error(serve: Any, number: Any) -> None:
+    async def answer(reply: Any) -> None:
+        reply.json(200, {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}],
+                         "usage": {"prompt_tokens": number}})  # fmt: skip
+
+    with pytest.raises(ProtocolError, match="whole number"):
+        asyncio.run(collect(openai(serve(answer)).stream(ASK)))
 
 
 def test_a_long_head_is_an_error(serve: Any) -> None:

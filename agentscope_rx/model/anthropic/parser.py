@@ -26,6 +26,7 @@ from agentscope_rx.message import ChatUsage
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.model.anthropic.blocks import OpenBlock, open_block
 from agentscope_rx.model.anthropic.thinking import kept
+from agentscope_rx.model.growing import MAX_BLOCKS
 from agentscope_rx.model.http_model import Clock
 from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport import ServerEvent
@@ -148,6 +149,8 @@ class MessageParser:
         self._count(object_in(message, "usage") or {})
 
     def _start(self, index: int, block: JsonObject) -> Increments:
+        if len(self._open) + len(self._kept) >= MAX_BLOCKS:
+            raise malformed(f"more than {MAX_BLOCKS} blocks are open", block)
         opened = open_block(index, block)
         self._open[index] = opened
         before = () if opened.kept else self._rest()

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from typing import cast
 from uuid import uuid4
 
+from agentscope_rx.errors import ProtocolError
+from agentscope_rx.model.growing import MAX_BLOCKS
 from agentscope_rx.model.response import ToolUseDelta
 from agentscope_rx.model.wire import JsonObject, Pieces, integer, malformed, object_in, objects_in, text_in, writable
 
@@ -90,6 +92,8 @@ class Calls:
         return call
 
     def _open(self, id: str | None) -> _Call:
+        if self._count >= MAX_BLOCKS:
+            raise ProtocolError(f"The answer has more than {MAX_BLOCKS} tool calls.")
         id = id or self._make_id()
         if id in self._by_id:
             # two calls of one id could not be answered
