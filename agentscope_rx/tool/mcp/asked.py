@@ -18,6 +18,7 @@ from mcp_types import (
     RequestId,
 )
 
+from agentscope_rx.tool.mcp.guard import guarded
 from agentscope_rx.tool.mcp.limits import MAX_REQUESTS, Excess, TooMuchError
 
 
@@ -50,7 +51,7 @@ class Asked:
 
 
 class Heard:
-    """What a transport of the SDK reads, with requests counted; it ends with the one that is too many."""
+    """What a transport of the SDK reads, guarded, with requests counted; it ends with the one that is too many."""
 
     def __init__(self, stream: ReadStream[SessionMessage | Exception], asked: Asked) -> None:
         self._stream = stream
@@ -63,7 +64,7 @@ class Heard:
 
     async def receive(self) -> SessionMessage | Exception:
         """The next item."""
-        item = await self._stream.receive()
+        item = guarded(await self._stream.receive())
         if isinstance(item, SessionMessage):
             try:
                 self._asked.heard(item.message)

@@ -11,8 +11,6 @@ tools would hold all agents for a second.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Any, cast
 
 from mcp.shared.message import SessionMessage
@@ -58,31 +56,3 @@ def _excess(result: dict[str, Any]) -> str | None:
             return f"gave an answer with more than {MAX_ANSWER_VALUES:,} values: that is not taken."
         waiting += [each for each in inner if isinstance(each, (dict, list))]
     return None
-
-
-class GuardedStream:
-    """A transport's stream of messages, each guarded; in all else the stream itself."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    async def receive(self) -> SessionMessage | Exception:
-        return guarded(await self._inner.receive())
-
-    def __aiter__(self) -> AsyncIterator[SessionMessage | Exception]:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return guarded(await self._inner.__anext__())
-
-    async def __aenter__(self) -> GuardedStream:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(kind, error, trace)

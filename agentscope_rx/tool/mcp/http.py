@@ -16,7 +16,6 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT
 
 from agentscope_rx.tool.mcp.asked import Asked, Heard, Told
-from agentscope_rx.tool.mcp.guard import GuardedStream
 from agentscope_rx.tool.mcp.limits import Excess, TooMuchError, events, whole
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")
@@ -63,7 +62,7 @@ class Remote:
             streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as (read, write),
         ):
             asked = Asked(self.excess)
-            yield Heard(GuardedStream(read), asked), Told(write, asked)
+            yield Heard(read, asked), Told(write, asked)
 
     async def _bound(self, response: httpx2.Response) -> None:
         """Put bounds on a response whose body is still to be read."""
