@@ -21,13 +21,13 @@ def add(toolkit):
 def servers():
     return {child._process.pid for child in stdio._running}
 
-signal.alarm(300)
+signal.alarm(100)
 with far() as toolkit:
     first = add(toolkit)
     (of_parent,) = servers()
     pid = os.fork()
     if not pid:
-        signal.alarm(100)
+        signal.alarm(50)
         assert servers() == set()
         assert add(toolkit) == first
         (own,) = servers()
@@ -42,7 +42,7 @@ with far() as toolkit:
     read, write = os.pipe()
     pid = os.fork()
     if not pid:
-        signal.alarm(100)
+        signal.alarm(50)
         os.close(write)
         os.read(read, 1)
         os._exit(0)
@@ -55,5 +55,5 @@ assert child._process.returncode == 0, child._process.returncode
 
 def test_a_forked_child_has_connections_of_its_own() -> None:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", SCRIPT]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=400)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=110)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -32,7 +32,7 @@ from agentscope_rx.session.lock import locked
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tool.builtin import FileTools
 
-SECONDS = 60
+SECONDS = 50
 FOLDER = Path(sys.argv[2]) if __name__ == "__main__" else Path()
 
 
@@ -405,9 +405,12 @@ def states() -> None:
 def lock_of_the_dead() -> None:
     """A child outlives its parent, which died with the lock of a session in its hand."""
     with locked(FOLDER):
+        begun, begins = os.pipe()
         if os.fork():
+            os.read(begun, 1)
             # killed: nothing is unlocked
             os._exit(0)
+        os.write(begins, b"x")
         # until the test has looked
         os.read(0, 1)
         os._exit(0)
@@ -416,5 +419,5 @@ def lock_of_the_dead() -> None:
 if __name__ == "__main__":
     # where it hangs, and then the end: a child asks for its own alarm (faulthandler's own timer would hang in it)
     faulthandler.register(signal.SIGALRM, chain=True)
-    signal.alarm(5 * SECONDS)
+    signal.alarm(100)
     globals()[sys.argv[1]]()

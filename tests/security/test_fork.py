@@ -47,13 +47,13 @@ def begin(case: str, folder: Path) -> subprocess.Popen[str]:
 )
 def test_a_forked_child_works(case: str, tmp_path: Path) -> None:
     with begin(case, tmp_path) as process:
-        said, complained = process.communicate(timeout=400)
+        said, complained = process.communicate(timeout=110)
     assert (process.returncode, said, complained) == (0, "", "")
 
 
 def test_a_child_does_not_keep_a_session_locked_for_its_dead_parent(tmp_path: Path) -> None:
     with begin("lock_of_the_dead", tmp_path) as process:
-        assert process.wait(300) == 0
+        assert process.wait(110) == 0
         # the child waits for us, and has all that was open
         with locked(tmp_path):
             pass
