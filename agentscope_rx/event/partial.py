@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from agentscope_rx.message.block import ContentBlock, TextBlock, ToolUseBlock
 
-_FENCE = re.compile(r"\s*```[ \t]*\w*[ \t]*\n")
+_FENCE = re.compile(r"\s*+```[ \t]*+\w*+[ \t]*+\n")
 
 
 def partial_value(block: ContentBlock | None, field: str | None = None) -> object:
@@ -21,7 +21,8 @@ def partial_value(block: ContentBlock | None, field: str | None = None) -> objec
     if isinstance(block, ToolUseBlock):
         value = dict(block.input) if block.raw is None else _read(block.raw)
     elif isinstance(block, TextBlock):
-        value = _read(_FENCE.sub("", block.text, 1))
+        fence = _FENCE.match(block.text)
+        value = _read(block.text if fence is None else block.text[fence.end() :])
     else:
         return None
     if not isinstance(value, Mapping):

@@ -9,6 +9,7 @@ from typing import cast
 from agentscope_rx.errors import InvalidInputError, ProtocolError
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper, encodable
 from agentscope_rx.message.source import URLSource
+from agentscope_rx.model.growing import MAX_VALUES, larger
 from agentscope_rx.model.json_size import load_json, shown_json
 
 JsonObject = Mapping[str, object]
@@ -101,13 +102,15 @@ def proof_in(fields: JsonObject, name: str) -> str | None:
 
 
 def writable(value: object) -> object:
-    """The JSON value, if it can be written again: no NaN, no half characters, not too deep; else `ProtocolError`."""
+    """The JSON value, if it can be written again: no NaN, no half characters, not too large; else `ProtocolError`."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise malformed(f"a part cannot be kept ({error})", str(type(value))) from error
     if text.count("{") + text.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
         raise malformed(f"a part is nested more than {MAX_DEPTH} levels deep", text)
+    if text.count(",") + text.count("{") + text.count("[") > MAX_VALUES and larger(value, MAX_VALUES):
+        raise malformed(f"a part holds more than {MAX_VALUES:,} values", text)
     whole = encodable(text)
     return value if whole is text else json.loads(whole)
 

@@ -114,12 +114,14 @@ def _moved(schema: Schema, gone: Schema) -> None:
 def _used(schema: Mapping[str, object]) -> set[tuple[str, str]]:
     """The definitions that the schema refers to, directly or through others."""
     seen: set[str] = set()
-    waiting = list(_references({key: each for key, each in schema.items() if key not in _DEFINITIONS}))
+    walked: set[int] = set()
+    outside = {key: each for key, each in schema.items() if key not in _DEFINITIONS}
+    waiting = [cast("str", holder["$ref"]) for holder in _holders(outside, walked=walked)]
     while waiting:
         reference = waiting.pop()
         if reference not in seen:
             seen.add(reference)
-            waiting += _references(resolve(schema, reference))
+            waiting += [cast("str", holder["$ref"]) for holder in _holders(resolve(schema, reference), walked=walked)]
     steps = [reference.split("/") for reference in seen]
     return {(step[1], step[2].replace("~1", "/").replace("~0", "~")) for step in steps if len(step) > 2}
 
@@ -140,15 +142,19 @@ def _references(part: object) -> Iterator[str]:
         yield cast("str", holder["$ref"])
 
 
-def _holders(part: object, names: bool = False) -> Iterator[Schema]:
-    """The parts that are references; where keys are `names`, none of them is a keyword."""
+def _holders(part: object, names: bool = False, walked: set[int] | None = None) -> Iterator[Schema]:
+    """The parts that are references; where keys are `names`, none is a keyword. What is `walked` is left out."""
+    if isinstance(part, (dict, list)) and walked is not None:
+        if id(cast("object", part)) in walked:
+            return
+        walked.add(id(cast("object", part)))
     if isinstance(part, dict):
         fields = cast("Schema", part)
         if not names and isinstance(fields.get("$ref"), str):
             yield fields
         for key, each in fields.items():
             if names or key not in _VALUES:
-                yield from _holders(each, not names and key in _BY_NAME)
+                yield from _holders(each, not names and key in _BY_NAME, walked)
     elif isinstance(part, list):
         for each in cast("list[object]", part):
-            yield from _holders(each)
+            yield from _holders(each, walked=walked)

@@ -13,11 +13,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from agentscope_rx.model.gather import parse_arguments
 
-_FENCE = re.compile(r"```[ \t]*[\w+-]*[ \t]*\n(.*?)(?:\n[ \t]*```|\Z)", re.DOTALL)
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+# possessive: a text that begins to match and does not is looked at once, not from each of its places again
+_FENCE = re.compile(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*+```|\Z)", re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
+
+MAX_CANDIDATES = 1000
+"""Pieces of a text that look like JSON, of which one may be it."""
 
 
 class NoJsonError(Exception):
@@ -32,7 +37,9 @@ def extract_object(text: str) -> Mapping[str, object]:
         return value
     found = [stripped] if stripped.startswith(("[", '"')) else []
     for several in (_fenced(stripped), _braced(stripped)):
-        candidates = list(several)
+        candidates = [*islice(several, MAX_CANDIDATES + 1)]
+        if len(candidates) > MAX_CANDIDATES:
+            raise NoJsonError(f"the answer holds more than {MAX_CANDIDATES} JSON objects; it must hold one")
         objects = _different(candidates)
         if len(objects) > 1:
             raise NoJsonError("the answer holds several different JSON objects; it must hold one")

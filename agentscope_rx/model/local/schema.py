@@ -43,7 +43,8 @@ def one_of(branches: Sequence[JsonSchema]) -> JsonSchema:
 
 def call(tool: ToolSchema, request: str, *, known: str = "", tried: Collection[object] = ()) -> JsonSchema:
     """A call of `tool` that serves the request. `known`: what observations say; `tried`: values that failed before."""
-    arguments = _inlined(tool.parameters, cast("Mapping[str, object]", tool.parameters.get("$defs") or {}), 0)
+    definitions = cast("Mapping[str, object]", tool.parameters.get("$defs") or {})
+    arguments = _Inlining(definitions).inlined(tool.parameters, 0)
     arguments.setdefault("type", "object")
     listed = dict(cast("Mapping[str, JsonSchema]", arguments.get("properties") or {}))
     spare = candidates(tool, request)
@@ -131,25 +132,36 @@ def _object(properties: Mapping[str, object]) -> JsonSchema:
     }
 
 
-def _inlined(schema: object, definitions: Mapping[str, object], depth: int) -> JsonSchema:
+MAX_PARTS = 2_000
+"""Parts that a schema has once its references are written out; what is beyond may be anything."""
+
+
+class _Inlining:
     """A schema with what `$ref` points to in its place, and without what a grammar cannot hold."""
-    if not isinstance(schema, Mapping) or depth > 8:
-        return {}
-    given = cast("Mapping[str, object]", schema)
-    reference = given.get("$ref")
-    if isinstance(reference, str):
-        return _inlined(definitions.get(reference.rpartition("/")[2]), definitions, depth + 1)
-    clean: JsonSchema = {}
-    for key, value in given.items():
-        if key not in _KEPT:
-            continue
-        if key == "properties" and isinstance(value, Mapping):
-            fields = cast("Mapping[str, object]", value)
-            clean[key] = {name: _inlined(field, definitions, depth + 1) for name, field in fields.items()}
-        elif key in ("anyOf", "oneOf", "prefixItems"):
-            clean[key] = [_inlined(item, definitions, depth + 1) for item in cast("Sequence[object]", value)]
-        elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
-            clean[key] = _inlined(cast("object", value), definitions, depth + 1)
-        else:
-            clean[key] = value
-    return clean
+
+    def __init__(self, definitions: Mapping[str, object]) -> None:
+        self._definitions = definitions
+        self._room = MAX_PARTS
+
+    def inlined(self, schema: object, depth: int) -> JsonSchema:
+        self._room -= 1
+        if not isinstance(schema, Mapping) or depth > 8 or self._room < 0:
+            return {}
+        given = cast("Mapping[str, object]", schema)
+        reference = given.get("$ref")
+        if isinstance(reference, str):
+            return self.inlined(self._definitions.get(reference.rpartition("/")[2]), depth + 1)
+        clean: JsonSchema = {}
+        for key, value in given.items():
+            if key not in _KEPT:
+                continue
+            if key == "properties" and isinstance(value, Mapping):
+                fields = cast("Mapping[str, object]", value)
+                clean[key] = {name: self.inlined(field, depth + 1) for name, field in fields.items()}
+            elif key in ("anyOf", "oneOf", "prefixItems"):
+                clean[key] = [self.inlined(item, depth + 1) for item in cast("Sequence[object]", value)]
+            elif key in ("items", "additionalProperties") and isinstance(value, Mapping):
+                clean[key] = self.inlined(cast("object", value), depth + 1)
+            else:
+                clean[key] = value
+        return clean
