@@ -533,7 +533,7 @@ def test_w55_blocks_keep_their_order_and_all_that_they_carry():
     friday = agent(turn, "done")
     run_virtual(friday.call("hi"))
     assert remembered(friday)[1].content == (
-        ThinkingBlock("a", "sig", {"k": 1}), TextBlock("b"), use("c"), TextBlock("d"), ThinkingBlock("e"), image,
+        ThinkingBlock("a", "sig", {"k": 1}), TextBlock("bd"), use("c"), ThinkingBlock("e"), image,
     )  # fmt: skip
 
 

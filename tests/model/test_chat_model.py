@@ -82,7 +82,9 @@ def test_by_default_there_are_three_attempts():
     """§22.7 case 127."""
 
     async def main() -> list[str]:
-        return [what.split(" in ")[0] for _, what in await timeline(ScriptedModel(BROKEN, BROKEN, BROKEN, "never"))]
+        model = ScriptedModel(BROKEN, BROKEN, BROKEN, "never")
+        model.execution_config = None
+        return [what.split(" in ")[0] for _, what in await timeline(model)]
 
     assert run_virtual(main()) == ["retry 1", "retry 2", "ModelConnectionError"]
 

@@ -79,7 +79,7 @@ def test_what_is_nested_without_end_is_a_typed_error():
     deep: Any = {}
     for _ in range(5_000):
         deep = {"a": [deep]}
-    with pytest.raises(InvalidInputError, match="nested too deep"):
+    with pytest.raises(InvalidInputError, match="nested more than 100 levels"):
         ToolUseBlock("1", "t", deep)
 
 

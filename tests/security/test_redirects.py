@@ -93,22 +93,6 @@ def test_vectors_and_voices_do_not_follow_either(serve: Any, ask: Any) -> None:
     assert other.connections == 0
 
 
-def test_a_sound_is_not_fetched_from_where_a_redirect_leads(serve: Any) -> None:
-    other = serve(greedy)
-
-    async def answer(reply: Any) -> None:
-        if reply.asked.target.startswith("/sound"):
-            reply.whole(302, b"", location=f"{other.url}/inside")
-        else:
-            reply.json(200, {"output": {"audio": {"url": server.url.removesuffix("/v1") + "/sound"}}})
-
-    server = serve(answer)
-    voice = DashScopeTTSModel("m", voice="Cherry", api_key=KEY, base_url=server.url, stream=False)
-    with pytest.raises(RedirectError):
-        asyncio.run(collect(voice.synthesize("text")))
-    assert other.connections == 0
-
-
 @pytest.mark.parametrize("location", ["{same}/v1/there", "/v1/there", "there", "{account}/v1/there", "?x=1", "#x"])
 def test_the_same_origin_is_followed_with_method_key_and_body(serve: Any, location: str) -> None:
     async def answer(reply: Any) -> None:

@@ -52,6 +52,11 @@ def refused(headers: dict[str, str]) -> RateLimitError:
 FAILED = -1.0
 
 
+def tried_again(*turns: Any, **config: Any) -> ScriptedModel:
+    """A model with the attempts that models have by default."""
+    return ScriptedModel(*turns, execution_config=ExecutionConfig(max_attempts=3, **config))
+
+
 def ask(model: Any) -> float:
     """When the answer had come, on the loop's clock; FAILED if the model refused at once."""
 
@@ -69,7 +74,7 @@ def ask(model: Any) -> float:
 @pytest.mark.parametrize("headers", FOR_EVER)
 def test_a_wait_that_is_too_long_makes_the_error_final_at_once(headers: dict[str, str]) -> None:
     error = refused(headers)
-    model = ScriptedModel(error, "an answer")
+    model = tried_again(error, "an answer")
     assert ask(model) == FAILED, "neither waited for nor tried again"
     assert error.retry_after is not None and error.retry_after > 60, "the caller is told"
 
@@ -78,23 +83,20 @@ def test_a_wait_that_is_too_long_makes_the_error_final_at_once(headers: dict[str
 def test_a_wait_that_is_none_leaves_the_policys_own(headers: dict[str, str]) -> None:
     error = refused(headers)
     assert error.retry_after in (None, 0.0)
-    assert 0 < ask(ScriptedModel(error, "an answer")) < 4
+    assert 0 < ask(tried_again(error, "an answer")) < 4
 
 
 def test_a_minute_is_waited_for_and_the_limit_is_the_callers() -> None:
-    assert ask(ScriptedModel(refused({"retry-after": "60"}), "an answer")) == 60
-    longer = ExecutionConfig(max_retry_after=300)
-    assert ask(ScriptedModel(refused({"retry-after": "300"}), "an answer", execution_config=longer)) == 300
-    shorter = ExecutionConfig(max_retry_after=5)
-    assert ask(ScriptedModel(refused({"retry-after": "6"}), "an answer", execution_config=shorter)) == FAILED
-    unbounded = ExecutionConfig(max_retry_after=None, total_timeout=None)
-    assert ask(ScriptedModel(refused({"retry-after": "86400"}), "x", execution_config=unbounded)) == 86400
-    assert ask(ScriptedModel(refused({"retry-after": "inf"}), "x", execution_config=unbounded)) == FAILED
+    assert ask(tried_again(refused({"retry-after": "60"}), "an answer")) == 60
+    assert ask(tried_again(refused({"retry-after": "300"}), "an answer", max_retry_after=300)) == 300
+    assert ask(tried_again(refused({"retry-after": "6"}), "an answer", max_retry_after=5)) == FAILED
+    unbounded: dict[str, Any] = {"max_retry_after": None, "total_timeout": None}
+    assert ask(tried_again(refused({"retry-after": "86400"}), "x", **unbounded)) == 86400
+    assert ask(tried_again(refused({"retry-after": "inf"}), "x", **unbounded)) == FAILED
 
 
 def test_the_total_timeout_bounds_what_no_limit_lets_through() -> None:
-    unbounded = ExecutionConfig(max_retry_after=None)
-    assert ask(ScriptedModel(refused({"retry-after": "1200"}), "x", execution_config=unbounded)) == FAILED
+    assert ask(tried_again(refused({"retry-after": "1200"}), "x", max_retry_after=None)) == FAILED
 
 
 class Headed(Exception):
@@ -124,11 +126,11 @@ def test_a_tools_server_parks_no_run_either(asked: str) -> None:
     assert times == [0]
 
 
-@pytest.mark.parametrize(("config", "pause"), [(None, 60), (ExecutionConfig(max_retry_after=7), 7)])
+@pytest.mark.parametrize(("config", "pause"), [({}, 60), ({"max_retry_after": 7}, 7)])
 @pytest.mark.parametrize("asked", [86400.0, float("inf")])
 def test_one_refusal_does_not_hold_all_others(config: Any, pause: int, asked: float) -> None:
     error = RateLimitError("slow down", status=429, retry_after=asked)
-    inner = ScriptedModel(error, "an answer", execution_config=config)
+    inner = tried_again(error, "an answer", **config)
     limited = LimitedModel(inner, max_concurrency=4)
 
     async def main() -> float:
@@ -142,7 +144,7 @@ def test_one_refusal_does_not_hold_all_others(config: Any, pause: int, asked: fl
 
 def test_no_number_holds_nobody() -> None:
     error = RateLimitError("slow down", status=429, retry_after=float("nan"))
-    limited = LimitedModel(ScriptedModel(error, "an answer"), max_concurrency=4)
+    limited = LimitedModel(tried_again(error, "an answer"), max_concurrency=4)
     assert 0 < ask(limited) < 4
 
 

@@ -172,7 +172,7 @@ def test_a_name_with_half_a_character_is_refused(field: str):
 
 def test_text_with_half_a_character_is_replaced():
     assert ThinkingBlock("", HALF).signature == WHOLE
-    assert FileBlock(URLSource("u"), HALF).name == WHOLE
+    assert FileBlock(URLSource("https://example.org/u"), HALF).name == WHOLE
     assert ToolUseBlock("1", "t", input_error=HALF).input_error == WHOLE
     assert Reject("1", HALF).reason == WHOLE
     assert kinds.ErrorEvent.of(ValueError(HALF)).error_text == WHOLE
@@ -200,9 +200,10 @@ def test_names_in_an_answer_are_replaced_so_that_the_run_goes_on():
 
 
 def test_addresses_in_an_answer_are_replaced():
-    chunk = {"choices": [{"delta": {"images": [{"image_url": {"url": HALF}}]}, "finish_reason": "stop"}]}
+    images = [{"image_url": {"url": f"https://example.org/{HALF}"}}]
+    chunk = {"choices": [{"delta": {"images": images}, "finish_reason": "stop"}]}
     (image,) = wired.blocks(wired.streamed(AnswerReader, [chunk, "[DONE]"]))
-    assert image == ImageBlock(URLSource(WHOLE))
+    assert image == ImageBlock(URLSource(f"https://example.org/{WHOLE}"))
 
 
 def test_results_of_tools_are_replaced():

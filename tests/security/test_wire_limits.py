@@ -16,7 +16,7 @@ import pytest
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AnswerTooLargeError, ConfigurationError, ModelError, ModelHTTPError, ProtocolError
-from agentscope_rx.message import Msg, TextBlock, ToolUseBlock
+from agentscope_rx.message import Msg, TextBlock
 from agentscope_rx.model import ChatModel, ChatResponse, ExecutionConfig, OllamaChatModel, OpenAIChatModel
 from agentscope_rx.model.embedding import OpenAIEmbeddingModel
 from agentscope_rx.model.speech import OpenAITTSModel
@@ -301,8 +301,7 @@ def test_a_list_of_too_many_things_is_not_read(serve: Any) -> None:
 def test_blocks_without_end_are_a_typed_error_of_the_run() -> None:
     class Endless(ChatModel):
         def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:
-            one = ChatResponse((TextBlock("a"),)), ChatResponse((ToolUseBlock("c", "f", {}),))
-            return from_iterable(one[at % 2] for at in range(20_000))
+            return from_iterable(ChatResponse((TextBlock("a"),), block=at) for at in range(20_000))
 
     with pytest.raises(ProtocolError, match="more than 16384 blocks"):
         ReActAgent("Friday", Endless("m", execution_config=ONCE)).call("hi").run()

@@ -17,6 +17,9 @@ HI = (Msg.user("hi"),)
 ONCE = ExecutionConfig(max_attempts=1)
 
 
+PATIENT = ExecutionConfig(timeout=None, total_timeout=None)
+
+
 def played(model: ScriptedModel, messages=HI, **asked) -> list[ChatResponse]:
     async def main() -> list[ChatResponse]:
         return [chunk async for chunk in model.stream(messages, **asked)]
@@ -51,7 +54,7 @@ def test_a_turn_is_played_in_order():
 def test_a_delay_is_one_of_the_loops_clock():
     async def main() -> list[float]:
         loop = asyncio.get_running_loop()
-        model = ScriptedModel(["a", Delay(0.5), "b", Delay(3600), "c"], execution_config=ExecutionConfig(timeout=None))
+        model = ScriptedModel(["a", Delay(0.5), "b", Delay(3600), "c"], execution_config=PATIENT)
         return [loop.time() async for _ in model.stream(HI)]
 
     assert run_virtual(main()) == [0.0, 0.5, 3600.5]
@@ -60,7 +63,7 @@ def test_a_delay_is_one_of_the_loops_clock():
 def test_hang_is_silence_until_it_is_stopped():
     async def main() -> list[str]:
         seen: list[str] = []
-        model = ScriptedModel(["a", HANG, "never"], execution_config=ExecutionConfig(timeout=None))
+        model = ScriptedModel(["a", HANG, "never"], execution_config=PATIENT)
         subscription = model.stream(HI).subscribe(lambda chunk: seen.append(chunk.content[0].text))
         await asyncio.sleep(10_000)
         subscription.dispose()

@@ -19,6 +19,7 @@ import httpx
 from agentscope_rx.errors import ModelConnectionError, ProtocolError
 from agentscope_rx.model.transport.http import HttpConfig, user_agent
 from agentscope_rx.model.transport.status import BODY_SHOWN, http_error
+from agentscope_rx.model.transport.tls import tls_context
 
 MAX_FETCHED_BYTES = 50 * 1024 * 1024
 """The most that is fetched from one address."""
@@ -89,7 +90,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 async def _opened(where: httpx.URL, address: str, config: HttpConfig, accept: str) -> AsyncGenerator[httpx.Response]:
     # a client of its own: a connection to this address was checked for this name, and is for no other's
     async with httpx.AsyncClient(
-        verify=httpx.create_ssl_context(verify=config.verify, trust_env=config.trust_env),
+        verify=await tls_context(config.verify, trust_env=config.trust_env),
         trust_env=False,
         follow_redirects=False,
         timeout=httpx.Timeout(None, connect=config.connect_timeout),

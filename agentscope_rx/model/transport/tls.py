@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import ssl
-import threading
 
 import httpx
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive import on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
+from agentscope_rx.reactive.forking import new_lock
 
 _PLACES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 _contexts: dict[tuple[object, ...], ssl.SSLContext] = {}
-_lock = threading.Lock()
+_lock = new_lock()
 
 
 async def tls_context(verify: bool | ssl.SSLContext, *, trust_env: bool) -> ssl.SSLContext:
@@ -28,7 +28,7 @@ async def tls_context(verify: bool | ssl.SSLContext, *, trust_env: bool) -> ssl.
     places = tuple(os.environ.get(name) for name in _PLACES) if verify and trust_env else ()
     key = (verify, *places)
     context = _contexts.get(key)
-    return context if context is not None else await on_worker(lambda: _made(key, verify, trust_env))
+    return context if context is not None else await on_worker(lambda: _made(key, verify, trust_env), ENGINE_WORKERS)
 
 
 def _made(key: tuple[object, ...], verify: bool, trust_env: bool) -> ssl.SSLContext:
@@ -42,13 +42,3 @@ def _made(key: tuple[object, ...], verify: bool, trust_env: bool) -> ssl.SSLCont
                     f"The certificates cannot be loaded: {error}. Where they are say {' and '.join(_PLACES)}."
                 ) from error
         return _contexts[key]
-
-
-def _after_fork() -> None:
-    # a lock that another thread held at that moment would be held in the child for ever
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
