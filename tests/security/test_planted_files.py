@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentscope_rx import Toolkit
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, WorkspaceError
 from agentscope_rx.message import ToolResultBlock
 from agentscope_rx.tool.builtin import FileTools, PythonTool, Rule, ShellTool
 from agentscope_rx.tool.supervised import interpreter
@@ -42,7 +42,14 @@ class Place:
         return f"touch {self.ran}/{name}; cat"
 
     def write(self, path: str, text: str) -> None:
-        self.files.write_file(path, text)
+        """As the file tools do it, but also where they know a git folder by now and refuse."""
+        try:
+            self.files.write_file(path, text)
+        except WorkspaceError as error:
+            if error.reason != "repository":
+                raise
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(text)
 
     def bare(self, folder: str) -> None:
         """What git takes for a repository, with every setting that names a program."""
@@ -98,6 +105,31 @@ def test_a_planted_repository_is_none(place: Place) -> None:
     result = place.run("git status")
     assert result.metadata["exit_code"] == 128 and "fatal" in result.text
     assert not os.listdir(place.ran)
+
+
+@pytest.mark.parametrize("folder", [".bare", "sub/git"])
+def test_a_git_folder_under_another_name_is_git_s_to_write(place: Place, folder: str) -> None:
+    """`git status` runs the filters that its `config` names, as in any repository of the owner's."""
+    (place.root / folder).parent.mkdir(exist_ok=True)
+    place.git("init", "-q", "-b", "main", "--separate-git-dir", folder, ".")
+    config = place.root / folder / "config"
+    before = config.read_text()
+    file = place.root / "other.txt"
+    file.write_text("[core]\n")
+    for change in (
+        lambda: place.files.write_file(f"{folder}/config", "[core]\n"),
+        lambda: place.files.write_file(f"{folder}/hooks/pre-commit", "#!/bin/sh\n"),
+        lambda: place.files.edit_file(f"{folder}/config", "[core]", "[core]\n fsmonitor = x"),
+        lambda: place.files.move_file("other.txt", f"{folder}/info/attributes"),
+        lambda: place.files.move_file(f"{folder}/config", "config"),
+        lambda: place.files.delete_file(f"{folder}/config"),
+    ):
+        with pytest.raises(WorkspaceError, match="folder of git's own") as caught:
+            change()
+        assert caught.value.reason == "repository"
+    assert config.read_text() == before and file.exists()
+    place.files.write_file("HEAD", "no repository by itself\n")
+    place.files.write_file("objects/a.txt", "nor with this\n")
 
 
 def test_no_command_runs_what_a_planted_repository_says(place: Place) -> None:

@@ -188,6 +188,7 @@ class Workspace:
         with self.place(path) as place, self._locked(place), explained(path):
             if not place.name:
                 raise refusal(path, "folder", "is the working directory itself. It stays")
+            self._refuse_git_folder(place)
             if place.kind() is Kind.FOLDER:
                 place.folder.remove_folder(place.name)
             else:
@@ -199,6 +200,8 @@ class Workspace:
             if not old.name or not new.name:
                 raise refusal(path, "folder", "cannot be moved: the working directory itself stays")
             old.kind()
+            self._refuse_git_folder(old)
+            self._refuse_git_folder(new)
             if new.look() is not None:
                 raise refusal(target, "exists", "exists already. Give another target, or delete it first")
             if new.parts[: len(old.parts)] == old.parts:
@@ -236,6 +239,19 @@ class Workspace:
         if pattern := self.deny.denies(parts):
             raise refusal(path, "denied", f"is out of bounds here (rule {pattern!r}). Do without it")
 
+    def _refuse_git_folder(self, place: Place) -> None:
+        """What lies in a git folder names programs that git runs: it is git's to write, whatever the folder is called.
+
+        (`.git` is denied by its name. `git init --separate-git-dir`, submodules and worktrees have others.)
+        """
+        for depth in range(len(place.parts)):
+            folder = self.root.joinpath(*place.parts[:depth])
+            if (folder / "HEAD").is_file() and (
+                ((folder / "objects").is_dir() and (folder / "refs").is_dir()) or (folder / "commondir").is_file()
+            ):
+                where = shown("/".join(place.parts[:depth]) or ".")
+                raise refusal(place.path, "repository", f"is within {where}, a folder of git's own. Use git for that")
+
     def _all_allowed(self, path: str, target: tuple[str, ...]) -> None:
         """A folder that moves takes along no name that is denied where it goes, nor one that is denied where it is."""
         above = self.parts(path)
@@ -268,6 +284,7 @@ class Workspace:
             )
         if not place.name or (seen is not None and stat.S_ISDIR(seen.st_mode)):
             raise refusal(place.path, "folder", "is a folder, not a file. Give the path of a file")
+        self._refuse_git_folder(place)
         if seen is not None and Kind.of(seen.st_mode) is not Kind.FILE:
             raise refusal(place.path, "special", "is neither a file nor a folder")
         if seen is not None and not seen.st_mode & 0o222:
