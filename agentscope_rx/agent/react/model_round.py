@@ -50,7 +50,7 @@ class Gathered:
 def offered(agent: ReActAgent, pre: P, tools: Sequence[ToolSchema]) -> P:
     """The event, as hooks have left it, without a tool choice that asks for one of the tools that are withheld now."""
     options = pre.options or GenerateOptions()
-    choice = options.over(agent.model.options).tool_choice
+    choice = options.tool_choice or agent.model.options.tool_choice
     if choice is None or choice.fits(tools):
         return pre
     return pre.replace(options=without_choice(agent, options))

@@ -182,7 +182,7 @@ def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
 
 def _release_choice(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> None:
     """A forced choice of tools is over once it is met: forced in each round, the run could end at `max_iters` only."""
-    choice = agent.generate_options.over(agent.model.options).tool_choice
+    choice = agent.generate_options.tool_choice or agent.model.options.tool_choice
     if choice is not None and choice.is_met(call.name for call in calls):
         run.options = without_choice(agent, agent.generate_options)
 
