@@ -47,6 +47,7 @@
     +-- ApprovalError                       a rule that says which calls need approval failed
     +-- SessionError                        saved state could not be written or read; `key` says whose
     |   +-- SessionValueError (ValueError)  a value that JSON has no form for
+    |   +-- SessionConflictError            another writer has changed the session since it was read
     |   +-- SessionDamagedError             a file is not what was written
     |   +-- SessionFormatError              a file of a newer version of the library
     |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
@@ -138,6 +139,7 @@ from agentscope_rx.errors.run import (
 )
 from agentscope_rx.errors.session import (
     SavedStateError,
+    SessionConflictError,
     SessionDamagedError,
     SessionError,
     SessionFormatError,
@@ -210,6 +212,7 @@ __all__ = [
     "RunInsideLoopError",
     "SavedStateError",
     "ServerError",
+    "SessionConflictError",
     "SessionDamagedError",
     "SessionError",
     "SessionFormatError",

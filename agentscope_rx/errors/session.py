@@ -33,6 +33,29 @@ class SavedStateError(SessionError):
         super().__init__(f"Session {key!r} cannot be loaded: {what}", key=key)
 
 
+class SessionConflictError(SessionError):
+    """The session was changed after version `expected` was read, and is at version `found`; nothing was written.
+
+    None is the version of a session that does not exist. Load the session again, and repeat the change.
+    """
+
+    def __init__(self, key: str, expected: str | None, found: str | None, advice: str | None = None) -> None:
+        super().__init__(
+            f"Session {key!r} was not saved: {_version(expected)} was expected, and {_version(found)} is stored, so "
+            f"another writer has changed it. Nothing was written. {advice or _RELOAD}",
+            key=key,
+        )
+        self.expected = expected
+        self.found = found
+
+
+_RELOAD = "Load it again and repeat the change, or save without expected= to replace what is stored."
+
+
+def _version(version: str | None) -> str:
+    return "no session" if version is None else f"version {version}"
+
+
 class SessionDamagedError(SessionError):
     """`file` is not what was written; nothing was changed. The message says how to go on."""
 

@@ -2,6 +2,6 @@
 
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
-from agentscope_rx.session.session import Saved, Session, Unchanging
+from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, Unchanging
 
-__all__ = ["InMemorySession", "JsonSession", "Saved", "Session", "Unchanging"]
+__all__ = ["ANY_VERSION", "Expected", "InMemorySession", "JsonSession", "Saved", "Session", "Unchanging"]

@@ -66,9 +66,9 @@ def encode(
     return entries
 
 
-def decode(key: str, entries: Mapping[str, Entry]) -> Saved:
+def decode(key: str, entries: Mapping[str, Entry], version: str | None = None) -> Saved:
     """The values that the entries of a session stand for, made anew; `SavedStateError` for what was not saved here."""
-    saved = Saved()
+    saved = Saved(version=version)
     for name, entry in entries.items():
         items = [_value(key, name, line) for line in entry.lines]
         if entry.kind is Kind.LIST:

@@ -33,6 +33,7 @@ from agentscope_rx.session.manifest import (
     UnreadableError,
 )
 from agentscope_rx.session.naming import file_name, is_shortened, text_of
+from agentscope_rx.session.session import ANY_VERSION, Expected, check_expected
 
 _MANIFEST_READS = 3
 _READS = 20
@@ -48,32 +49,47 @@ class Folder:
 
     # -- reading
 
-    def entries(self, names: Collection[str] | None) -> dict[str, Entry]:
-        """The entries of these names, or all, as one manifest names them."""
+    def entries(self, names: Collection[str] | None) -> tuple[dict[str, Entry], str | None]:
+        """The entries of these names, or all, as one manifest names them, and its version."""
         failed: Manifest | None = None
         for _ in range(_READS):
             manifest = self._manifest()
             if manifest is None:
-                return {}
+                return {}, None
             wanted = manifest.entries if names is None else {n: s for n, s in manifest.entries.items() if n in names}
             try:
-                return {name: self._entry(name, stored) for name, stored in wanted.items()}
+                return {name: self._entry(name, stored) for name, stored in wanted.items()}, manifest.version
             except SessionDamagedError:
                 if manifest == failed:
                     raise
                 failed = manifest
         raise HeldError
 
+    def version(self) -> str | None:
+        """The version of what is stored; None if the session has no entry."""
+        manifest = self._manifest()
+        return None if manifest is None else manifest.version
+
     def is_there(self) -> bool:
         """Whether the session has an entry."""
-        manifest = self._manifest()
-        return manifest is not None and bool(manifest.entries)
+        return self.version() is not None
+
+    def checked(self, expected: Expected) -> str | None:
+        """The version of what is stored; `SessionConflictError` if it is not the expected one."""
+        version = self.version()
+        check_expected(self.key, expected, version)
+        return version
 
     # -- changing, with the folder's lock in hand
 
-    def write(self, entries: Mapping[str, Entry]) -> None:
-        """Replace these entries; what is there already is not written again."""
-        manifest = self._manifest() or self._begin()
+    def write(self, entries: Mapping[str, Entry], expected: Expected = ANY_VERSION) -> str | None:
+        """Replace these entries, if the version is the expected one; what is there already is not written again.
+
+        Gives the new version.
+        """
+        found = self._manifest()
+        check_expected(self.key, expected, None if found is None else found.version)
+        manifest = found or self._begin()
         stored = {name: self._store(manifest, name, entry) for name, entry in entries.items()}
         if any(each.file not in manifest.files for each in stored.values()):
             # their names are durable before anything speaks of them
@@ -82,6 +98,7 @@ class Folder:
         # the change has happened; what cannot be removed now is removed after the next one
         with suppress(OSError):
             self._sweep(manifest)
+        return manifest.version
 
     def remove(self, name: str) -> bool:
         """Remove one entry; the last one takes the session along."""

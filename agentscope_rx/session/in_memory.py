@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeVar
 
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.forking import new_lock
 from agentscope_rx.session.entry import Entry, check_key, check_name, check_names, decode, encode
-from agentscope_rx.session.session import Saved, Session
+from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The entries of one session, at a version; replaced, never changed, so that reading needs no lock."""
+
+    entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    version: str | None = None
+
+
+_ABSENT = _State()
 
 
 class InMemorySession(Session):
@@ -18,28 +31,37 @@ class InMemorySession(Session):
 
     def __init__(self) -> None:
         self._lock = new_lock()
-        # a session's entries are replaced, never changed: who has read them may go on without the lock
-        self._sessions: dict[str, dict[str, Entry]] = {}
+        self._sessions: dict[str, _State] = {}
+        # of all sessions together: one that is deleted and made again has no version that it had before
+        self._versions = count(1)
 
     def __repr__(self) -> str:
         return f"<InMemorySession of {len(self._sessions)} sessions>"
 
     def save_all(
-        self, key: str, values: Mapping[str, object], lists: Mapping[str, Sequence[object]] | None = None
-    ) -> Flow[None]:
-        def save() -> None:
+        self,
+        key: str,
+        values: Mapping[str, object],
+        lists: Mapping[str, Sequence[object]] | None = None,
+        *,
+        expected: Expected = ANY_VERSION,
+    ) -> Flow[str | None]:
+        def save() -> str | None:
             entries = encode(key, values, lists)
             with self._lock:
-                self._put(key, self._sessions.get(key, {}) | entries)
+                before = self._sessions.get(key, _ABSENT)
+                check_expected(key, expected, before.version)
+                return self._put(key, before, {**before.entries, **entries})
 
         return _now(save)
 
     def load_all(self, key: str, names: Sequence[str] | None = None) -> Flow[Saved]:
         def load() -> Saved:
-            entries, wanted = self._entries(key), check_names(names)
-            return decode(
-                key, entries if wanted is None else {name: entries[name] for name in wanted if name in entries}
-            )
+            state, wanted = self._state(key), check_names(names)
+            entries = state.entries
+            if wanted is not None:
+                entries = {name: entries[name] for name in wanted if name in entries}
+            return decode(key, entries, state.version)
 
         return _now(load)
 
@@ -48,9 +70,9 @@ class InMemorySession(Session):
             check_key(key)
             check_name(name)
             with self._lock:
-                entries = self._sessions.get(key, {})
-                self._put(key, {kept: entry for kept, entry in entries.items() if kept != name})
-                return name in entries
+                before = self._sessions.get(key, _ABSENT)
+                self._put(key, before, {kept: entry for kept, entry in before.entries.items() if kept != name})
+                return name in before.entries
 
         return _now(remove)
 
@@ -63,7 +85,7 @@ class InMemorySession(Session):
         return _now(delete)
 
     def exists(self, key: str) -> Flow[bool]:
-        return _now(lambda: bool(self._entries(key)))
+        return _now(lambda: self._state(key) is not _ABSENT)
 
     def keys(self) -> Flow[list[str]]:
         def keys() -> list[str]:
@@ -72,16 +94,20 @@ class InMemorySession(Session):
 
         return _now(keys)
 
-    def _entries(self, key: str) -> dict[str, Entry]:
+    def _state(self, key: str) -> _State:
         check_key(key)
         with self._lock:
-            return self._sessions.get(key, {})
+            return self._sessions.get(key, _ABSENT)
 
-    def _put(self, key: str, entries: dict[str, Entry]) -> None:
-        if entries:
-            self._sessions[key] = entries
-        else:
-            self._sessions.pop(key, None)
+    def _put(self, key: str, before: _State, entries: dict[str, Entry]) -> str | None:
+        """Put these entries in the place of those before, with the lock in hand; gives the version."""
+        if entries == before.entries:
+            return before.version
+        if not entries:
+            del self._sessions[key]
+            return None
+        state = self._sessions[key] = _State(entries, f"{next(self._versions)}")
+        return state.version
 
 
 def _now(call: Callable[[], T]) -> Flow[T]:

@@ -37,7 +37,7 @@ from agentscope_rx.session.durable import make_folder
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.folder import Folder, stored_keys
 from agentscope_rx.session.lock import LOCK, HeldError, locked
-from agentscope_rx.session.session import Saved, Session
+from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
 
 T = TypeVar("T")
 
@@ -65,12 +65,37 @@ class JsonSession(Session):
     def __repr__(self) -> str:
         return f"<JsonSession in {self.root}>"
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonSession) and self._place == other._place
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    @property
+    def _place(self) -> str:
+        """The folder, however it was named."""
+        return os.path.abspath(os.path.expanduser(self.root))
+
     def save_all(
-        self, key: str, values: Mapping[str, object], lists: Mapping[str, Sequence[object]] | None = None
-    ) -> Flow[None]:
-        def save() -> Flow[None]:
+        self,
+        key: str,
+        values: Mapping[str, object],
+        lists: Mapping[str, Sequence[object]] | None = None,
+        *,
+        expected: Expected = ANY_VERSION,
+    ) -> Flow[str | None]:
+        def save() -> Flow[str | None]:
             entries = encode(key, values, lists)
-            return self._change(key, lambda folder: folder.write(entries), None, make=True) if entries else just(None)
+            if not entries:
+                return self._look(key, lambda folder: folder.checked(expected))
+
+            def absent() -> str | None:
+                check_expected(key, expected, None)
+                return None
+
+            # (a save that expects a session makes no folder for one that has gone)
+            make = expected is ANY_VERSION or expected is None
+            return self._change(key, lambda folder: folder.write(entries, expected), absent, make=make)
 
         return defer(save)
 
@@ -78,7 +103,7 @@ class JsonSession(Session):
         def load() -> Flow[Saved]:
             check_key(key)
             wanted = check_names(names)
-            return self._look(key, lambda folder: decode(key, folder.entries(wanted)))
+            return self._look(key, lambda folder: decode(key, *folder.entries(wanted)))
 
         return defer(load)
 
@@ -86,12 +111,12 @@ class JsonSession(Session):
         def remove() -> Flow[bool]:
             check_key(key)
             check_name(name)
-            return self._change(key, lambda folder: folder.remove(name), False)
+            return self._change(key, lambda folder: folder.remove(name), _nothing)
 
         return defer(remove)
 
     def delete(self, key: str) -> Flow[bool]:
-        return defer(lambda: self._change(check_key(key), Folder.delete, False))
+        return defer(lambda: self._change(check_key(key), Folder.delete, _nothing))
 
     def exists(self, key: str) -> Flow[bool]:
         return defer(lambda: self._look(check_key(key), Folder.is_there))
@@ -109,17 +134,17 @@ class JsonSession(Session):
         """Read on a worker."""
         return self._until_free(key, on_worker(lambda: self._at(key, work), ENGINE_WORKERS))
 
-    def _change(self, key: str, work: Callable[[Folder], T], nothing: T, *, make: bool = False) -> Flow[T]:
-        """Change a session on a worker, holding its lock; `nothing` if there is no such folder, nor to be one."""
+    def _change(self, key: str, work: Callable[[Folder], T], absent: Callable[[], T], *, make: bool = False) -> Flow[T]:
+        """Change a session on a worker, holding its lock; what `absent` gives if there is no folder, nor to be one."""
 
-        def change(folder: Folder, visit: _Visit) -> T:
+        def change(folder: Folder, visit: _Visit) -> T | HeldError:
             if make:
                 make_folder(folder.path)
             elif not folder.path.is_dir():
-                return nothing
+                return absent()
             with locked(folder.path):
                 # asked with the lock in hand: what was disposed of must not overwrite what was saved after that
-                return nothing if visit.left else work(folder)
+                return HeldError() if visit.left else work(folder)
 
         # a change that has begun runs to its end, and an error that comes too late for the subscriber is reported
         attempt = using(
@@ -132,7 +157,7 @@ class JsonSession(Session):
         )
         return self._until_free(key, attempt)
 
-    def _at(self, key: str, work: Callable[[Folder], T]) -> T | HeldError:
+    def _at(self, key: str, work: Callable[[Folder], T | HeldError]) -> T | HeldError:
         folder = Folder(_expanded(self.root), key)
         try:
             with _our_errors(key, folder.path):
@@ -163,6 +188,11 @@ class _Visit:
     def leave(self) -> None:
         """Nobody does."""
         self.left = True
+
+
+def _nothing() -> bool:
+    """There was nothing to remove."""
+    return False
 
 
 @contextmanager

@@ -59,6 +59,14 @@ class Manifest:
     entries: Mapping[str, Stored]
 
     @property
+    def version(self) -> str | None:
+        """What a save may expect: the generation, and a digest of all that is stored; None without entries.
+
+        A session that is deleted and made again counts its generations anew: they alone would not tell it apart.
+        """
+        return f"{self.generation}-{_digest(self._body())[:16]}" if self.entries else None
+
+    @property
     def files(self) -> frozenset[str]:
         """The files that count."""
         return frozenset(stored.file for stored in self.entries.values())
@@ -73,13 +81,16 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         """The content of the manifest's file."""
-        body = {
+        body = self._body()
+        whole = {"format": FORMAT, "sha256": _digest(body), "session": body}
+        return f"{json.dumps(whole, indent=1)}\n".encode()
+
+    def _body(self) -> dict[str, object]:
+        return {
             "key": code_of(self.key),
             "generation": self.generation,
             "entries": {code_of(name): asdict(stored) for name, stored in self.entries.items()},
         }
-        whole = {"format": FORMAT, "sha256": _digest(body), "session": body}
-        return f"{json.dumps(whole, indent=1)}\n".encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:

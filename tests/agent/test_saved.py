@@ -218,8 +218,8 @@ class Full(InMemorySession):
 
     full = False
 
-    def save_all(self, key, values, lists=None):
-        return fail(SessionError("no space", key=key)) if self.full else super().save_all(key, values, lists)
+    def save_all(self, key, values, lists=None, **options):
+        return fail(SessionError("no space", key=key)) if self.full else super().save_all(key, values, lists, **options)
 
 
 def test_a_run_that_cannot_be_saved_fails_and_memory_has_the_reply():

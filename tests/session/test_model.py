@@ -66,7 +66,7 @@ def apply(model: dict[str, Saved], session: Session, step: tuple[Any, ...]) -> N
             with pytest.raises(InvalidInputError):
                 session.save_all(key, values, given_lists).run()
         else:
-            assert session.save_all(key, values, given_lists).run() is None
+            assert session.save_all(key, values, given_lists).run() == session.load_all(key).run().version
             state = without(state, [*values, *given_lists])
             state = Saved({**state.values, **values}, {**state.lists, **given_lists})
     model.pop(key, None)
@@ -98,7 +98,8 @@ def test_a_session_is_a_dict(kind: str, tmp_path_factory: pytest.TempPathFactory
             session = JsonSession(root)
         assert session.keys().run() == sorted(model)
         for key in KEYS:
-            assert session.load_all(key).run() == model.get(key, Saved())
+            found = session.load_all(key).run()
+            assert found == model.get(key, Saved()) and (found.version is None) is (key not in model)
             assert session.exists(key).run() is (key in model)
     if kind == "files":
         # nothing lies about

@@ -96,8 +96,8 @@ class Unsteady(Session):
         self.session = session
         self.faulty = faulty
 
-    def save_all(self, key, values, lists=None):
-        return self.faulty.does("save", self.session.save_all(key, values, lists))
+    def save_all(self, key, values, lists=None, **options):
+        return self.faulty.does("save", self.session.save_all(key, values, lists, **options))
 
     def load_all(self, key, names=None):
         return self.session.load_all(key, names)
