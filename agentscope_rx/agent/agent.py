@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, TypeVar
 
@@ -160,6 +161,7 @@ class Agent(ClassHooks, ABC):
             if run.conversation.bond is not None:
                 run.conversation.bond.tie(run)
             if request is not None:
+                run.asked = request
                 self.ask(run, request)
             attach(edge(enveloped(self, run, given), run), sink, run.scope)
 
@@ -180,13 +182,19 @@ class Agent(ClassHooks, ABC):
         *,
         memory: Memory | None = None,
         persistence: StatePersistence | None = None,
+        overwrite: bool = False,
     ) -> Flow[None]:
         """Write the conversation to the session, under this key: messages, pending calls, answers and approvals.
 
-        Signals: one None when it is kept; `AgentBusyError` while a call is running, or a `SessionError`.
+        It replaces what this conversation has read there, or written, and nothing else: where another agent has saved
+        since, or there is a conversation that was never loaded, nothing is written. `overwrite` replaces that, too.
+
+        Signals: one None when it is kept; `AgentBusyError` while a call is running, `SessionConflictError` for what
+        would be lost, or another `SessionError`.
         Cancels: nothing that has begun.
         """
-        return self._held(save, session, key, memory, persistence)
+        check_kind("overwrite", overwrite, bool, needed=True)
+        return self._held(partial(save, overwrite=overwrite), session, key, memory, persistence)
 
     def load(
         self,
@@ -218,7 +226,9 @@ class Agent(ClassHooks, ABC):
     ) -> Flow[bool]:
         """Load the conversation, if it is there, and from now on save it at the end of every run, however that ends.
 
-        A run whose conversation cannot be saved fails, with the `SessionError`, although memory has the reply.
+        A run whose conversation cannot be saved fails, with the `SessionError`, although memory has the reply. It is a
+        `SessionConflictError` if another agent has saved there since: `load` puts what is stored in the place of the
+        conversation, and `save` with `overwrite` the other way round; both go on being bound.
         `file_root` as for `load`.
 
         Signals and cancels: as `load`.

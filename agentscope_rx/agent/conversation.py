@@ -9,7 +9,7 @@ own pending calls and its own remembered approvals; nothing of them is kept on t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,13 +17,15 @@ from weakref import ref
 
 from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.gate import Gate
-from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.output.pending_output import PendingOutput
+from agentscope_rx.agent.run import Cut, InterruptSource, Run
+from agentscope_rx.agent.saved_copy import SavedCopy
 from agentscope_rx.agent.sub_agent.children import Children
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
 from agentscope_rx.message.history import open_among
 from agentscope_rx.reactive.forking import new_rlock
-from agentscope_rx.session import Unchanging
+from agentscope_rx.session import Session, Unchanging
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.saved import Binding
@@ -59,6 +61,7 @@ class Conversation:
     __slots__ = (
         "__weakref__",
         "_admitted",
+        "_copies",
         "_name",
         "_rules",
         "_written",
@@ -71,7 +74,9 @@ class Conversation:
         "cut_off",
         "gate",
         "gates",
+        "interrupted",
         "lock",
+        "output",
         "pending",
     )
 
@@ -88,6 +93,10 @@ class Conversation:
         """Answers to pending calls that could not be acted on yet."""
         self.cut_off: tuple[Msg, ...] | None = None
         """The input of the last run, if a shutdown has cut that off: given again, it goes on from there."""
+        self.output: PendingOutput | None = None
+        """The output that was asked for by the run that has left what is pending: it is asked for again."""
+        self.interrupted: InterruptSource | None = None
+        """Who has interrupted the last run, if it has ended by that; saved, so that another process knows, too."""
         self.binding: Binding | None = None
         """Where it is saved at the end of each run, if anywhere."""
         self.active_groups: tuple[str, ...] | None = None
@@ -97,6 +106,7 @@ class Conversation:
         self.bond: Bond | None = None
         """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
         self._admitted = 0
+        self._copies: list[SavedCopy] = []
         self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
         self._rules: list[ApprovalRule] = []
 
@@ -124,6 +134,15 @@ class Conversation:
     def saved_as(self) -> str | None:
         """The key of the session that it is bound to, if it is."""
         return None if self.binding is None else self.binding.key
+
+    def copy_at(self, session: Session, key: str, entries: Collection[str]) -> SavedCopy:
+        """What is known of the copy under this key of the session: of two objects that reach the same one copy."""
+        with self.lock:
+            for copy in self._copies:
+                if copy.is_at(session, key):
+                    return copy
+            self._copies.append(SavedCopy(session, key, entries))
+            return self._copies[-1]
 
     def restore_rules(self, rules: Iterable[ApprovalRule]) -> None:
         """Put these in the place of the remembered answers."""
@@ -221,6 +240,8 @@ class Conversation:
         run.admitted = True
         self._admitted += 1
         self.pending = (self.pending or frozenset()).difference(before.pending, run.open)
+        if self.output is not None and self.output.calls.isdisjoint(self.pending):
+            self.output = None
 
     def end(self, run: Run) -> None:
         """Keep what the run leaves pending; one that was refused leaves everything as it was."""
@@ -235,6 +256,11 @@ class Conversation:
                 # said a second time: others may have settled meanwhile what it has left
                 left &= pending & run.left
                 pending -= run.left
+            if not run.ended:
+                self.interrupted = run.interrupted_by
+                cut_off = run.interrupted_by is not None and run.cut is Cut.SHUTDOWN
+                if run.asked is not None and run.asked.output is not None and (left or cut_off):
+                    self.output = PendingOutput(run.asked.output, left)
             run.ended, run.left = True, left
             self.pending = pending | left
             if self.answers:

@@ -254,10 +254,28 @@ def _admitted(
             "give no input at all: call()."
         )
     lost = conversation.lost_in(history, before)
+    _ask_again(agent, run, event, history)
     settled = agent.admit(run, event, history)
     conversation.admit(run, before)
     conversation.cut_off = None
     return lost, settled
+
+
+def _ask_again(agent: Agent, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> None:
+    """Ask for the output that is pending with what this run goes on with; one that the call asks for itself wins."""
+    conversation = run.conversation
+    left = conversation.output
+    if left is None or (run.asked is not None and run.asked.output is not None):
+        return
+    answered = event.answers or any(message.tool_results for message in event.input)
+    if run.said and not answered:
+        # new words are a new question
+        return
+    pending = [call.id for call in conversation.pending_in(history, run)]
+    if left.goes_on(pending, cut_off=conversation.cut_off is not None):
+        run.asked = agent.requested(left.output)
+        if run.asked is not None:
+            agent.ask(run, run.asked)
 
 
 def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:

@@ -38,6 +38,7 @@ from agentscope_rx.tool import Toolkit
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.conversation import Conversation
+    from agentscope_rx.agent.output.request import OutputRequest
 
 T = TypeVar("T")
 
@@ -79,6 +80,7 @@ class Run:
         "__weakref__",
         "admitted",
         "answered",
+        "asked",
         "begun",
         "checkpointed",
         "clock",
@@ -99,6 +101,7 @@ class Run:
         "interrupt",
         "interrupt_message",
         "interrupt_source",
+        "interrupted_by",
         "iteration",
         "last_event",
         "left",
@@ -157,6 +160,8 @@ class Run:
         self.source = EventSource(self.id, name, (self.id,), context)
         self.parent: Run | None = None
         """The run that this one is inside of, if it is a sub-agent's: what this one costs, that one costs, too."""
+        self.asked: OutputRequest | None = None
+        """What the reply is to hold, if anything: as the call asks, or as one that it goes on with has asked."""
         self.checkpointed = False
         self.given: tuple[Msg, ...] = ()
         """The input as the caller gave it."""
@@ -188,6 +193,8 @@ class Run:
         """Whether the input has been taken: from then on what was pending is this run's to settle."""
         self.left: frozenset[str] = frozenset()
         """The ids of the calls that it has left pending, once it has ended."""
+        self.interrupted_by: InterruptSource | None = None
+        """Who has asked for it, once the run ends by an interruption, and not in another way before that."""
         self.ended = False
         """Whether the conversation has taken notice of its end."""
         self.said: frozenset[str] = frozenset()

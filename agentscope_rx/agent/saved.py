@@ -2,14 +2,16 @@
 
     session entry   kind    content
     "memory"        list    the messages, one item each: a save appends what is new
-    "state"         value   {"version": 2, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
-                             "cut_off": [messages] | null, "groups": [names] | null,
-                             "children": [...]}
+    "state"         value   {"version": 3, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
+                             "cut_off": [messages] | null, "groups": [names] | null, "interrupted": source | null,
+                             "output": {...} | null, "children": [...]}
     "child:0"       list    the messages of the sub-agent's conversation in slot 0
     "child:0/1"     list    those of the conversation that it has in its slot 1
 
 `pending` null: not known, the history says it. `cut_off`: the input of a run that a shutdown has cut off. `groups`: the
-groups of tools that are active; null (or, in version 1, nothing): those of the agent's toolkit. `children` (not in
+groups of tools that are active; null (or, in version 1, nothing): those of the agent's toolkit. `interrupted` (from
+version 3 on): who has interrupted the last run, if it has ended by that; `output`: what is asked for when that which
+is pending goes on, with its JSON schema. `children` (not in
 version 1): the conversations of sub-agents, each with its slot, the call that has taken it, what that waits for
 and a state like this one. A slot is used again once its conversation is forgotten: the state says which lists count. A
 state of a newer version is refused, never half read.
@@ -25,8 +27,11 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from agentscope_rx.agent.conversation import ApprovalRule, Conversation
+from agentscope_rx.agent.output.pending_output import PendingOutput, SavedOutput, read_output, saved_output
+from agentscope_rx.agent.run import InterruptSource
+from agentscope_rx.agent.saved_copy import SavedCopy
 from agentscope_rx.agent.sub_agent.children import Child, Children
-from agentscope_rx.errors import SavedStateError
+from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import ApprovalAnswer, Msg, ToolResultBlock
 from agentscope_rx.message.msg import read_message
@@ -37,10 +42,12 @@ from agentscope_rx.session import Saved, Session, Unchanging
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
 
-VERSION = 2
+VERSION = 3
 STATE = "state"
 MEMORY = "memory"
 CHILD = "child:"
+_COMPARED = (MEMORY, STATE)
+# (no sub-agent's conversation changes without the one that it is in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,8 @@ class _State(TypedDict):
     rules: list[_Rule]
     cut_off: list[Msg] | None
     groups: NotRequired[list[str] | None]
+    interrupted: NotRequired[InterruptSource | None]
+    output: NotRequired[SavedOutput | None]
     children: NotRequired[list[_Child]]
 
 
@@ -123,23 +132,37 @@ Items = dict[str, list[Unchanging]]
 
 
 def save(
-    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+    conversation: Conversation,
+    name: str,
+    memory: Memory,
+    persistence: StatePersistence,
+    binding: Binding,
+    *,
+    overwrite: bool = False,
 ) -> Flow[None]:
     """Write the conversation to the session, all of it in one step.
 
-    Signals: one None when it is kept; a `SessionError`.
+    Signals: one None when it is kept; `SessionConflictError` if the session holds what this conversation has neither
+    read nor written (see `saved_copy`), unless that is to be overwritten; another `SessionError`.
     Cancels: nothing that has begun.
     """
+    copy = _copy_of(conversation, binding)
 
     def write(found: tuple[_State, Items]) -> Flow[None]:
         state, items = found
         values = {STATE: _STATE.dump_python(state, mode="json")} if persistence.pending else {}
         lists = {_entry(place): each for place, each in items.items()} if persistence.memory else {}
-        return binding.session.save_all(binding.key, values, lists)
+        return copy.write(values, lists, overwrite=overwrite)
 
     # a sub-agent's memory without its state, or the other way round, would be no conversation
     deep = persistence.memory and persistence.pending
-    return shielded(_written(conversation, name, memory, deep=deep).pipe(concat_map(write)))
+    # (what is written is taken with the turn in hand: a save that comes later never writes what is older)
+    saving = defer(lambda: _written(conversation, name, memory, deep=deep).pipe(concat_map(write)))
+    return shielded(copy.turn.around(saving))
+
+
+def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
+    return conversation.copy_at(binding.session, binding.key, _COMPARED)
 
 
 def _entry(place: str) -> str:
@@ -202,8 +225,8 @@ def load(
     """
 
     def restore(saved: Saved) -> Flow[bool]:
-        found = (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
-        if not found:
+        if not _found(saved, persistence):
+            copy.read(saved, ())
             return just(False)
         key = binding.key
         state = _read_state(key, name, saved.values.get(STATE), files) if persistence.pending else None
@@ -216,7 +239,12 @@ def load(
         if missing:
             raise SavedStateError(key, f"entry {_entry(missing[0])!r} is missing, which entry {STATE!r} tells of.")
         lists = {place: _read_messages(key, _entry(place), saved.lists[_entry(place)], files) for place in places}
-        put = _restored_state(conversation, state, key, lists)
+        restored = _restored_state(conversation, state, key, lists)
+
+        def put() -> None:
+            restored()
+            copy.read(saved, parts)
+
         if not (persistence.memory and MEMORY in saved.lists):
             put()
             return just(True)
@@ -232,10 +260,16 @@ def load(
         read.clear()
         return both()
 
+    copy = _copy_of(conversation, binding)
+    parts = [*([MEMORY] if persistence.memory else []), *([STATE] if persistence.pending else [])]
     read: list[str] = []
     # what is saved may have been written by others: it names files, and opens none
     files = reading(binding.file_root, lock=True)
-    return defer(begin)
+    return copy.turn.around(defer(begin))
+
+
+def _found(saved: Saved, persistence: StatePersistence) -> bool:
+    return (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
 
 
 def _places(state: _State) -> list[str]:
@@ -293,6 +327,8 @@ def _state_of(conversation: Conversation, name: str) -> _State:
         "rules": rules,
         "cut_off": None if conversation.cut_off is None else list(conversation.cut_off),
         "groups": None if conversation.active_groups is None else list(conversation.active_groups),
+        "interrupted": conversation.interrupted,
+        "output": saved_output(conversation.output),
     }
 
 
@@ -321,6 +357,7 @@ def _check_agent(key: str, name: str, state: _State) -> None:
 def _restored_state(
     conversation: Conversation, state: _State | None, key: str, lists: Mapping[str, _Messages]
 ) -> Callable[[], None]:
+    output = None if state is None else _read_output(key, state)
     children = [] if state is None else [_frozen(key, saved, lists) for saved in state.get("children", ()) if lists]
 
     def put() -> None:
@@ -333,8 +370,17 @@ def _restored_state(
         conversation.cut_off = None if cut_off is None else tuple(cut_off)
         groups = None if state is None else state.get("groups")
         conversation.active_groups = None if groups is None else tuple(groups)
+        conversation.interrupted = None if state is None else state.get("interrupted")
+        conversation.output = output
 
     return put
+
+
+def _read_output(key: str, state: _State) -> PendingOutput | None:
+    try:
+        return read_output(state.get("output"))
+    except ConfigurationError as error:
+        raise SavedStateError(key, f"the output that is asked for cannot be: {error}") from error
 
 
 def _frozen(key: str, saved: _Child, lists: Mapping[str, _Messages]) -> Child:

@@ -128,7 +128,7 @@ def test_damaged_state_is_loaded_whole_or_not_at_all(seed: int):
         "state": Entry(Kind.VALUE, (json.dumps(state.get("state")).encode(),)),
         "memory": Entry(Kind.LIST, tuple(json.dumps(item).encode() for item in history)),
     }
-    session._sessions["k"] = entries
+    session._put("k", session._state("k"), entries)
     agent = ReActAgent("a", ScriptedModel("hi"))
     try:
         agent.load(session, "k").run()

@@ -154,6 +154,15 @@ def shape_of(given: object, field: str | None = None) -> Shape:
     return TypeShape(given, field)
 
 
+def value_schema(shape: Shape) -> Mapping[str, object]:
+    """A JSON schema whose own shape has the schema of this one: that of the value, not of the object around it."""
+    if shape.field is None:
+        return shape.schema
+    inner = cast("Mapping[str, object]", shape.properties[shape.field])
+    definitions = {key: shape.schema[key] for key in _DEFINITIONS if key in shape.schema}
+    return cast("Mapping[str, object]", _lifted({**inner, **definitions}, f"#/properties/{shape.field}"))
+
+
 def _schema(given: Mapping[object, object]) -> Mapping[str, object]:
     try:
         to_json(given)
@@ -193,13 +202,14 @@ _DEFINITIONS = ("$defs", "definitions")
 def _hoisted(schema: Mapping[str, object], field: str) -> dict[str, object]:
     """The schema as that of a field; its definitions stay at the root, where references look for them."""
     inner = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
+    # in the order of a type's schema: a request that is asked again is the same text, for providers' caches
     root: dict[str, object] = {
-        "type": "object",
+        **{key: schema[key] for key in _DEFINITIONS if key in schema},
+        "additionalProperties": False,
         "properties": {field: inner},
         "required": [field],
-        "additionalProperties": False,
+        "type": "object",
     }
-    root.update({key: schema[key] for key in _DEFINITIONS if key in schema})
     return cast("dict[str, object]", _redirected(root, field))
 
 
@@ -214,6 +224,20 @@ def _redirected(part: object, field: str) -> object:
         return moved
     if isinstance(part, (list, tuple)):
         return [_redirected(each, field) for each in cast("list[object]", part)]
+    return part
+
+
+def _lifted(part: object, place: str) -> object:
+    """References to what is at this place, which is the root now."""
+    if isinstance(part, Mapping):
+        given = cast("Mapping[str, object]", part)
+        moved: dict[str, object] = {key: _lifted(value, place) for key, value in given.items()}
+        reference = given.get("$ref")
+        if isinstance(reference, str) and reference.startswith(place):
+            moved["$ref"] = f"#{reference.removeprefix(place)}"
+        return moved
+    if isinstance(part, (list, tuple)):
+        return [_lifted(each, place) for each in cast("list[object]", part)]
     return part
 
 

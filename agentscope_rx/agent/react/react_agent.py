@@ -185,11 +185,12 @@ class ReActAgent(Agent):
         At a run's deadline a last word or an error takes the place of the reply; at a shutdown the run fails, with the
         calls that have not begun left pending.
         """
-        if run.cut is Cut.SHUTDOWN:
-            return self._shut_down(run)
         if run.cut is Cut.DEADLINE:
             run.renew_interrupt()
             return self._last_word(run, "time")
+        run.interrupted_by = run.interrupt_source
+        if run.cut is Cut.SHUTDOWN:
+            return self._shut_down(run)
 
         def reply(message: Msg) -> Stage:
             final = run.final(message, GenerateReason.INTERRUPTED)

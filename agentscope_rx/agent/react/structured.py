@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from agentscope_rx.agent.react.react_agent import ReActAgent
+    from agentscope_rx.tool import Toolkit
 
 _KEY = "output"
+_TOOLKIT = "toolkit without the response tool"
 
 
 def ask(run: Run, request: OutputRequest) -> None:
-    """Make this the request of the run; its tool belongs to the run's toolkit alone."""
+    """Make this the request of the run, in the place of an earlier one; its tool belongs to the run's toolkit alone."""
+    run.toolkit = cast("Toolkit", run.extras.setdefault(_TOOLKIT, run.toolkit))
     run.extras[_KEY] = Asking(request)
     if request.tool is not None:
         run.toolkit = run.toolkit.overlay(request.tool)

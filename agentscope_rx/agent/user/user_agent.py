@@ -142,10 +142,11 @@ class UserAgent(Agent):
             return self._remembered(run, said[0], said[0].generate_reason)
         if not run.interrupted:
             raise UserInputError(f"The input of {self.name!r} ended without an answer.")
-        if run.cut is Cut.SHUTDOWN:
-            return self._shut_down(run)
         if run.cut is Cut.DEADLINE:
             return self._remembered(run, Msg(self.name, TOO_LATE_REPLY, MsgRole.USER), GenerateReason.LIMIT_REACHED)
+        run.interrupted_by = run.interrupt_source
+        if run.cut is Cut.SHUTDOWN:
+            return self._shut_down(run)
         return last_words(lambda: self.handle_interrupt(run)).pipe(
             concat_map(lambda message: self._remembered(run, message, GenerateReason.INTERRUPTED))
         )

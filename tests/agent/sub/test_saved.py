@@ -171,8 +171,8 @@ def test_a_state_of_version_1_is_read_and_a_newer_one_is_not():
         }
         await session.save("s", "state", {"version": 1, **old})
         assert await agent("Boss").load(session, "s")
-        await session.save("s", "state", {**state, "version": 3})
-        with pytest.raises(SavedStateError, match="version 3"):
+        await session.save("s", "state", {**state, "version": 4})
+        with pytest.raises(SavedStateError, match="version 4"):
             await agent("Boss").load(session, "s")
 
     run_virtual(main())
