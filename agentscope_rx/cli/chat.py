@@ -2,48 +2,91 @@
 
 | at the prompt       | does                     | during an answer | does                                       |
 |---------------------|--------------------------|------------------|--------------------------------------------|
-| a line              | asks it                  | Ctrl-C           | interrupts it, the conversation stays      |
-| Ctrl-C, Ctrl-D      | leaves                   | Ctrl-C again     | leaves; a third time, without any clean-up |
+| a line, a paste     | asks it                  | Ctrl-C           | interrupts it, the conversation stays      |
+| `/help`, ...        | see `commands`           | Ctrl-C again     | leaves; a third time, without any clean-up |
+| Ctrl-C, half-typed  | clears the line          |                  |                                            |
+| Ctrl-C, Ctrl-D      | leaves                   |                  |                                            |
 
 An answer that fails is told, and the conversation goes on; with lines from a pipe it ends there, with its status.
 """
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
 from agentscope_rx.agent import Agent
+from agentscope_rx.cli.commands import Next, obey
 from agentscope_rx.cli.failure import ANSWERED, note, report
 from agentscope_rx.cli.session import Session
+from agentscope_rx.cli.terminal import Terminal
 
-PROMPT = "> "
-GREETING = "Ctrl-C interrupts an answer, a second one leaves; so does Ctrl-D."
+GREETING = "Ctrl-C interrupts an answer, a second one leaves; so does Ctrl-D. /help lists the commands."
 
 
-def chat(session: Session, *, prompt_apart: bool = False) -> int:
-    """Ask line after line, until there are no more; the exit status. `prompt_apart` keeps the prompt off stdout."""
-    at_terminal = sys.stdin.isatty()
-    if at_terminal:
-        note(GREETING)
-    for line in _typed(prompt_apart or not sys.stdout.isatty()) if at_terminal else sys.stdin:
-        if not line.strip():
+def chat(session: Session) -> int:
+    """Ask turn after turn, until there are no more; the exit status."""
+    if sys.stdin.isatty() and session.terminal is not None:
+        return _talk(session, session.terminal)
+    for line in sys.stdin:
+        if line.strip():
+            try:
+                session.ask(line.strip(), lambda: interrupting(session.agent))
+            except (KeyboardInterrupt, BrokenPipeError):
+                raise
+            except Exception as error:
+                return report(error)
+    return ANSWERED
+
+
+def _talk(session: Session, terminal: Terminal) -> int:
+    note(GREETING)
+    if session.waits():
+        note("calls wait from before: /approve asks about them, another question passes them by")
+    while True:
+        try:
+            line = terminal.turn().strip()
+        except EOFError:
+            terminal.say("\n")
+            return ANSWERED
+        if not line:
             continue
         try:
-            with interrupting(session.agent):
-                session.ask(line.strip())
-        except (KeyboardInterrupt, BrokenPipeError):
+            what, told = obey(line, session)
+            if told:
+                terminal.say(f"{told}\n")
+            if what is Next.LEAVE:
+                return ANSWERED
+            if what is not Next.PROMPT:
+                _answer(session, line if what is Next.ASK else None)
+        except BrokenPipeError:
             raise
         except Exception as error:
-            status = report(error)
-            if not at_terminal:
-                return status
-    return ANSWERED
+            report(error)
+
+
+def _answer(session: Session, question: str | None) -> None:
+    running = False
+
+    @contextmanager
+    def around() -> Generator[None]:
+        nonlocal running
+        running = True
+        with interrupting(session.agent):
+            yield
+        running = False
+
+    try:
+        session.ask(question, around)
+    except KeyboardInterrupt:
+        if running:
+            raise
+        # at the question whether a call may run
+        note("not approved; /approve asks again, another question passes the calls by")
 
 
 @contextmanager
@@ -69,19 +112,3 @@ def interrupting(agent: Agent) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _typed(prompt_apart: bool) -> Iterator[str]:
-    """The lines that are typed, until Ctrl-D."""
-    with contextlib.suppress(ImportError):
-        # gives input() line editing and history
-        import readline  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    while True:
-        if prompt_apart:
-            # input() would write it among the answers
-            print(PROMPT, end="", file=sys.stderr, flush=True)
-        try:
-            yield input("" if prompt_apart else PROMPT)
-        except EOFError:
-            print(file=sys.stderr)
-            return

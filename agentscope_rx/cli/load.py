@@ -1,4 +1,4 @@
-"""`--tools module:attr`: what a module of the user's offers, as tools; whatever is wrong is one clear line."""
+"""`--tools module:attr`, `--agent module:attr`: what a module of the user's offers; what is wrong is one clear line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import cast
 
+from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tool import Tool, Toolkit
 
@@ -18,7 +19,7 @@ def toolkit_of(specs: Iterable[str], builtin: Toolkit | None) -> Toolkit:
 
     The settings of the first `Toolkit` named (parallel or not, its limits) are those of the whole.
     """
-    named = [(spec, _load(spec)) for spec in specs]
+    named = [(spec, _load("--tools", spec)) for spec in specs]
     toolkits = [value for _, value in named if isinstance(value, Toolkit)]
     whole = toolkits[0].copy() if toolkits else Toolkit()
     for spec, value in named:
@@ -39,6 +40,20 @@ def toolkit_of(specs: Iterable[str], builtin: Toolkit | None) -> Toolkit:
     return whole
 
 
+def agent_of(spec: str) -> Agent:
+    """The agent that the spec names: one, or what a function without arguments makes."""
+    value = _load("--agent", spec)
+    if callable(value) and not isinstance(value, Agent):
+        try:
+            value = value()
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ConfigurationError(f"--agent {spec}: calling it failed with {what}") from error
+    if not isinstance(value, Agent):
+        raise ConfigurationError(f"--agent {spec}: this is no Agent, and no function that makes one: {value!r:.60}.")
+    return value
+
+
 def _members(value: object) -> Iterable[object]:
     if isinstance(value, Tool):
         return (value,)
@@ -47,10 +62,10 @@ def _members(value: object) -> Iterable[object]:
     return (value,)
 
 
-def _load(spec: str) -> object:
+def _load(flag: str, spec: str) -> object:
     module_name, colon, path = spec.partition(":")
     if not colon or not module_name or not path:
-        raise ConfigurationError(f"--tools takes module:attribute, such as my_tools:search, not {spec!r}.")
+        raise ConfigurationError(f"{flag} takes module:attribute, such as my_module:search, not {spec!r}.")
     # as `python -m` does: the modules of the working directory are at hand
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -60,13 +75,13 @@ def _load(spec: str) -> object:
         missing = f"There is no module {error.name!r}" + (
             "" if error.name == module_name else f", which {module_name} needs"
         )
-        raise ConfigurationError(f"--tools {spec}: {missing}.") from error
+        raise ConfigurationError(f"{flag} {spec}: {missing}.") from error
     except Exception as error:
-        raise ConfigurationError(f"--tools {spec}: importing it failed with {type(error).__name__}: {error}") from error
+        raise ConfigurationError(f"{flag} {spec}: importing it failed with {type(error).__name__}: {error}") from error
     for name in path.split("."):
         if not hasattr(value, name):
             close = get_close_matches(name, [each for each in dir(value) if not each.startswith("_")], 3)
             hint = f" Did you mean {' or '.join(close)}?" if close else ""
-            raise ConfigurationError(f"--tools {spec}: {module_name!r} has no {name!r}.{hint}")
+            raise ConfigurationError(f"{flag} {spec}: {module_name!r} has no {name!r}.{hint}")
         value = getattr(value, name)
     return value

@@ -8,14 +8,18 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 
 from agentscope_rx.cli.arguments import parser
 from agentscope_rx.cli.chat import chat
 from agentscope_rx.cli.completion import script
 from agentscope_rx.cli.failure import ANSWERED, UNREAD, report
+from agentscope_rx.cli.question import question_of
 from agentscope_rx.cli.session import Session
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.model import ChatModel
+
+NO_QUESTION = 'There is no question. Give one, as in: agentscope-rx ask "What is in README.md?"'
 
 
 def main(argv: Sequence[str] | None = None, *, model: ChatModel | None = None) -> int:
@@ -44,11 +48,15 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
     match flags.command:
         case "ask":
             # the question first: without one no model need be started
-            question = _question(flags.question)
-            Session.of(flags, model).ask(question)
+            question = question_of(flags.question)
+            if question is None and not (flags.session or flags.go_on):
+                raise InvalidInputError(NO_QUESTION)
+            with closing(Session.of(flags, model)) as session:
+                _ask(session, question)
             return ANSWERED
         case "chat":
-            return chat(Session.of(flags, model), prompt_apart=flags.json)
+            with closing(Session.of(flags, model)) as session:
+                return chat(session)
         case "setup-local":
             return _set_up_local()
         case _:
@@ -56,12 +64,15 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             return ANSWERED
 
 
-def _question(words: Sequence[str]) -> str:
-    from_stdin = list(words) == ["-"] or (not words and not sys.stdin.isatty())
-    question = sys.stdin.read() if from_stdin else " ".join(words)
-    if not question.strip():
-        raise InvalidInputError('There is no question. Give one, as in: agentscope-rx ask "What is in README.md?"')
-    return question.strip()
+def _ask(session: Session, question: str | None) -> None:
+    waits = session.waits()
+    if question is None and not waits:
+        raise InvalidInputError(NO_QUESTION)
+    if waits and (question is None or session.terminal is not None):
+        # what an earlier run has left to be approved comes first
+        session.ask(None)
+    if question is not None:
+        session.ask(question)
 
 
 def _set_up_local() -> int:

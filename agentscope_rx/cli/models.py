@@ -4,6 +4,7 @@
 |---------------|--------------------|--------------------------------------------------------------------|
 | `openai:NAME` |                    | NAME at `--base-url`, else at OPENAI_BASE_URL, else at OpenAI      |
 | `local:NAME`  |                    | the embedded model                                                 |
+| `auto`        |                    | that of a server on this machine (see `discover`)                  |
 | `other:NAME`  |                    | NAME of that provider (see `model.registry`), at `--base-url`      |
 |               | OPENAI_BASE_URL    | OPENAI_MODEL there (`--base-url` counts as the same)               |
 |               | OPENAI_API_KEY     | OPENAI_MODEL at OpenAI, or a default                               |
@@ -16,11 +17,15 @@ import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from agentscope_rx.cli.discover import best, find
+from agentscope_rx.cli.failure import note
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.model import ChatModel, ExecutionConfig
 from agentscope_rx.model.registry import LOCAL_MODEL, REGISTRY
 from agentscope_rx.model.retryable import is_retryable
 
+AUTO = "auto"
+SUGGESTION = "a model server on this machine (Ollama, LM Studio, llama.cpp, vLLM) is used with --model auto"
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
 
 
@@ -31,6 +36,8 @@ class Choice(NamedTuple):
     name: str
     base_url: str | None
     why: str | None
+    keyless: bool = False
+    """It was found, not named: no key of the environment is sent there."""
 
     @property
     def spec(self) -> str:
@@ -41,8 +48,31 @@ class Choice(NamedTuple):
         return self.spec + (f" at {self.base_url}" if self.base_url else "")
 
 
+def model_of(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> ChatModel:
+    """The model that flags and environment amount to; stderr says which, if the flags have not named it."""
+    choice = choose(spec, base_url, environment)
+    if choice.why is not None:
+        note(f"model: {choice} ({choice.why})")
+    if choice.provider == "local" and spec is None:
+        note(SUGGESTION)
+    return make(choice, environment)
+
+
+def discovered() -> Choice:
+    """The model of a server that is on this machine already."""
+    found = find().run()
+    taken = best(found)
+    others = ", ".join(each.server for each in found[1:])
+    also = f"; also there: {others}" if others else ""
+    return Choice(taken.provider, taken.model, taken.base_url, f"{taken.server}, {taken.why}{also}", keyless=True)
+
+
 def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> Choice:
     """The choice that flags and environment amount to; `ConfigurationError` if they name no model that there is."""
+    if spec == AUTO:
+        if base_url:
+            raise ConfigurationError("--model auto finds the server itself: leave --base-url out, or name the model.")
+        return discovered()
     if spec is not None:
         provider, name = REGISTRY.split(spec)
         if provider == "local" and base_url:
@@ -71,6 +101,8 @@ def make(choice: Choice, environment: Mapping[str, str]) -> ChatModel:
             "There is no API key for OpenAI: set OPENAI_API_KEY. (Another server is named with --base-url URL.)"
         )
     options: dict[str, object] = {"execution_config": ExecutionConfig(retry_on=worth_another_attempt)}
+    if choice.keyless:
+        options["api_key"] = ""
     if choice.base_url:
         options["base_url"] = choice.base_url
     return REGISTRY.model(choice.spec, **options)

@@ -76,7 +76,10 @@ class Reply:
         """Signals: those of the source, the last one after the reply was written. Cancels: the source."""
 
         def seen(event: Event) -> Event:
-            if isinstance(event, PostCallEvent) and event.depth == 0:
+            # (a reply of calls that wait has often no text: that is no answer)
+            if not isinstance(event, PostCallEvent) or event.depth:
+                return event
+            if event.message.text or not event.message.pending_calls:
                 self._file.write(encodable(f"{event.message.text}\n", self._file))
                 self._file.flush()
             return event

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pty
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from .processes import Process, Start
 from .scripted_server import Server
 
 
@@ -41,6 +45,8 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """An empty working directory, and no environment that would choose a model."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "AGENTSCOPE_RX_DEBUG"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -59,9 +65,47 @@ def cli(environment: dict[str, str], tmp_path: Path) -> Cli:
             stdin=subprocess.DEVNULL if input is None else None,
             capture_output=True,
             encoding="utf-8",
-            env={**environment, **variables},
+            env={**environment, "HOME": str(tmp_path), **variables},
             cwd=tmp_path,
             timeout=60,
         )
 
     return run
+
+
+@pytest.fixture
+def terminal(server: Server, environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Starts the command line, each time on a terminal of its own."""
+    processes: list[subprocess.Popen[bytes]] = []
+    controllers: list[int] = []
+
+    def start(*arguments: str, model: Sequence[str] | None = None) -> Process:
+        named = ["--model", "openai:m", "--base-url", server.url] if model is None else model
+        controller, side = pty.openpty()
+        controllers.append(controller)
+        # a test run in the background ignores SIGINT, and so would its children
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "agentscope_rx", *arguments, *named],
+                stdin=side,
+                stdout=side,
+                stderr=side,
+                env={**environment, "HOME": str(tmp_path)},
+                cwd=tmp_path,
+                start_new_session=True,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
+            os.close(side)
+        processes.append(popen)
+        return Process(popen, controller)
+
+    try:
+        yield start
+    finally:
+        for popen in processes:
+            popen.kill()
+            popen.wait()
+        for controller in controllers:
+            os.close(controller)

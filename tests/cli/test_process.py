@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pty
-import select
-import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,11 +15,10 @@ import pytest
 from agentscope_rx import fold
 from agentscope_rx.event import event_from_json
 
+from .processes import SECONDS, Start
 from .scripted_server import Server, calls, hangs, refuses, says
 
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
-SECONDS = 30.0
-"""How long a process is waited for before a test fails."""
 
 
 def _closed_port() -> int:
@@ -88,71 +83,6 @@ def test_a_missing_key_is_one_line(cli: Cli) -> None:
 
 
 # --- signals ----------------------------------------------------------------------------------------------------------
-
-
-class Process:
-    """A process of ours, and what it has written so far to one descriptor."""
-
-    def __init__(self, popen: subprocess.Popen[bytes], descriptor: int) -> None:
-        self.popen = popen
-        self._descriptor = descriptor
-        self.seen = ""
-
-    def until(self, text: str) -> str:
-        """Read until this has been written, and give it and all before it."""
-        while text not in self.seen:
-            ready, _, _ = select.select([self._descriptor], [], [], SECONDS)
-            try:
-                data = os.read(self._descriptor, 4096) if ready else b""
-            except OSError:
-                # the other side of a terminal has gone
-                data = b""
-            if not data:
-                raise AssertionError(f"{text!r} never came; there was {self.seen!r}")
-            self.seen += data.decode()
-        before, _, self.seen = self.seen.partition(text)
-        return before + text
-
-    def type(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def interrupt(self) -> None:
-        self.popen.send_signal(signal.SIGINT)
-
-    def wait(self) -> int:
-        return self.popen.wait(SECONDS)
-
-
-Start = Callable[..., Process]
-
-
-@pytest.fixture
-def terminal(server: Server, environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    """Starts the command line on a terminal of its own."""
-    processes: list[subprocess.Popen[bytes]] = []
-    controller, side = pty.openpty()
-
-    def start(*arguments: str) -> Process:
-        command = [sys.executable, "-m", "agentscope_rx", *arguments, "--model", "openai:m", "--base-url", server.url]
-        # a test run in the background ignores SIGINT, and so would its children
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            popen = subprocess.Popen(
-                command, stdin=side, stdout=side, stderr=side, env=environment, cwd=tmp_path, start_new_session=True
-            )
-        finally:
-            signal.signal(signal.SIGINT, before)
-        processes.append(popen)
-        os.close(side)
-        return Process(popen, controller)
-
-    try:
-        yield start
-    finally:
-        for popen in processes:
-            popen.kill()
-            popen.wait()
-        os.close(controller)
 
 
 def test_ctrl_c_interrupts_an_answer_and_keeps_the_conversation(terminal: Start, server: Server) -> None:

@@ -1,0 +1,119 @@
+"""What a person says of calls that wait: the call and all of its arguments are shown, then it is asked for.
+
+| answer           | the call                                                                          |
+|------------------|-----------------------------------------------------------------------------------|
+| y, yes           | runs                                                                              |
+| n, no            | does not run; the model reads the reason (`n too much`, or asked for)             |
+| e, edit          | is asked about again, with the arguments that were typed                          |
+| a, always        | runs, and so does every later call of this tool in this conversation              |
+| nothing, or else | is asked about again                                                              |
+
+What was typed before the question was shown is no answer to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from agentscope_rx.agent import Agent, ReActAgent
+from agentscope_rx.cli.terminal import Terminal
+from agentscope_rx.console.wording import arguments, clean
+from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolResultKind, ToolUseBlock
+
+QUESTION = "Run it? [y]es, [n]o, [e]dit, [a]lways: "
+ASKED_AGAIN = "  y, n, e or a; an empty line does not approve.\n"
+
+
+def to_approve(reply: Msg) -> list[ToolUseBlock]:
+    """The calls of a reply that wait for a person's approval."""
+    kinds = {result.id: result.kind for result in reply.tool_results}
+    return [call for call in reply.pending_calls if kinds.get(call.id) is ToolResultKind.APPROVAL_REQUIRED]
+
+
+def told(calls: Sequence[ToolUseBlock]) -> str:
+    """The calls on one line."""
+    return ", ".join(f"{clean(call.name)}({arguments(call)})" for call in calls)
+
+
+def ask_person(terminal: Terminal, agent: Agent, calls: Sequence[ToolUseBlock]) -> list[ApprovalAnswer]:
+    """An answer for each call; `EOFError` or `KeyboardInterrupt` if the person gives none."""
+    answers: list[ApprovalAnswer] = []
+    always: set[str] = set()
+    for call in calls:
+        if call.name in always:
+            answers.append(Approve(call))
+            continue
+        answer = _ask(terminal, agent, call)
+        if isinstance(answer, Approve) and answer.remember == "tool":
+            always.add(call.name)
+        answers.append(answer)
+    return answers
+
+
+def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock) -> ApprovalAnswer:
+    edited: Mapping[str, object] | None = None
+    _show(terminal, call.name, call.input)
+    terminal.forget_typed()
+    while True:
+        word, _, rest = terminal.line(QUESTION).strip().partition(" ")
+        match word.lower():
+            case "y" | "yes" if not rest:
+                return Approve(call, edited)
+            case "a" | "always" if not rest:
+                return Approve(call, edited, remember="tool")
+            case "n" | "no":
+                return Reject(call, rest.strip() or terminal.line("Why not? (Enter: no reason) ").strip())
+            case "e" | "edit" if not rest:
+                changed = _edited(terminal, agent, call, call.input if edited is None else edited)
+                if changed is not None:
+                    edited = changed
+                    _show(terminal, call.name, edited)
+            case _:
+                terminal.say(ASKED_AGAIN)
+
+
+def _show(terminal: Terminal, name: str, given: Mapping[str, object]) -> None:
+    """The call with all that it says: what is not seen cannot be approved."""
+    lines = [f"{clean(name)} waits for your approval" + (":" if given else ", without arguments.")]
+    for key, value in given.items():
+        if isinstance(value, str) and "\n" in value:
+            lines.append(f"  {clean(key)}:")
+            lines += [f"    | {line}" for line in clean(value).split("\n")]
+        else:
+            lines.append(f"  {clean(key)}: {clean(_json(value))}")
+    terminal.say("\n".join(lines) + "\n")
+
+
+def _edited(
+    terminal: Terminal, agent: Agent, call: ToolUseBlock, given: Mapping[str, object]
+) -> Mapping[str, object] | None:
+    """Other arguments, None if they stay as they are."""
+    text = _json(given)
+    if not terminal.edits:
+        terminal.say(f"  now: {clean(text)}\n")
+    line = terminal.line("Arguments as JSON: ", text).strip()
+    if not line or line == text:
+        return None
+    try:
+        value: object = json.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError("the arguments are an object, {...}")
+        changed = cast("dict[str, object]", value)
+        _check(agent, call, changed)
+    except Exception as error:
+        terminal.say(f"  not taken: {clean(' '.join(str(error).split()))}\n")
+        return None
+    return changed
+
+
+def _check(agent: Agent, call: ToolUseBlock, changed: Mapping[str, object]) -> None:
+    """Raise what the tool has against these arguments; a sub-agent's tools are its own to check."""
+    tool = agent.toolkit.get(call.name) if isinstance(agent, ReActAgent) and "/" not in call.id else None
+    if tool is not None:
+        tool.validate(dict(changed))
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,137 @@
+"""`--model auto`: a model server that runs on this machine already, known by its own API at its usual port.
+
+| server    | port  | asked            | known by                      | its model                          |
+|-----------|-------|------------------|-------------------------------|------------------------------------|
+| Ollama    | 11434 | `/api/tags`      | `models` with a `digest` each | the one that was changed last      |
+| LM Studio | 1234  | `/api/v0/models` | `data` with a `state` each    | one that is loaded, else the first |
+| llama.cpp | 8080  | `/v1/models`     | `owned_by: llamacpp`          | the one that it serves             |
+| vLLM      | 8000  | `/v1/models`     | `owned_by: vllm`              | the one that it serves             |
+
+All are asked at once; what has not answered after `SECONDS` is not there. The first of the table is taken. Only the
+path is sent, to loopback, and only if the command line says `auto`: no question or file goes to what was not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from reactivex import operators as ops
+
+from agentscope_rx.console.wording import one_line
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.model.transport.loopback import LOOPBACK, asked_here
+from agentscope_rx.reactive import Flow, catch, from_call, just, map_flow, merge_ordered, timeout
+
+SECONDS = 0.3
+
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model of a server that is there."""
+
+    server: str
+    provider: str
+    model: str
+    base_url: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a kind of server usually is, and how it is known: `chosen` gives a model's name and why, or None."""
+
+    server: str
+    provider: str
+    port: int
+    path: str
+    base: str
+    chosen: Callable[[Row], tuple[str, str] | None]
+
+
+def find(places: Sequence[Place] | None = None, seconds: float | None = None) -> Flow[tuple[Found, ...]]:
+    """The servers that are there, best first.
+
+    Signals: one tuple, empty if none has answered in time.
+    Cancels: the questions.
+    """
+
+    def gathered(found: list[Found | None]) -> tuple[Found, ...]:
+        return tuple(each for each in found if each is not None)
+
+    asked = [_asked(place, SECONDS if seconds is None else seconds) for place in (PLACES if places is None else places)]
+    return merge_ordered(asked).pipe(ops.to_list(), map_flow(gathered))
+
+
+def best(found: Sequence[Found]) -> Found:
+    """The one to take; `ConfigurationError` if there is none."""
+    if not found:
+        looked = ", ".join(f"{place.server} ({place.port})" for place in PLACES)
+        raise ConfigurationError(
+            f"--model auto found no model server with a model on this machine; looked for: {looked}. "
+            "Start one, or name a model: --model PROVIDER:NAME."
+        )
+    return found[0]
+
+
+def _asked(place: Place, seconds: float) -> Flow[Found | None]:
+    def read(answer: object) -> Found | None:
+        chosen = place.chosen(cast("Row", answer)) if isinstance(answer, Mapping) else None
+        if chosen is None:
+            return None
+        name, why = chosen
+        return Found(place.server, place.provider, name, f"http://{LOOPBACK}:{place.port}{place.base}", why)
+
+    answered = from_call(lambda: asked_here(place.port, place.path)).pipe(map_flow(read), timeout(total=seconds))
+    return answered.pipe(catch(lambda error: just(None)))
+
+
+def _listed(rows: object) -> list[Row]:
+    listed = cast("list[object]", rows) if isinstance(rows, list) else []
+    return [cast("Row", row) for row in listed if isinstance(row, Mapping)]
+
+
+def _name(row: Row, key: str) -> str | None:
+    """The model's name, if it can be one: it is shown, and sent."""
+    name = row.get(key)
+    return name if isinstance(name, str) and name and len(name) <= 300 and one_line(name) == name else None
+
+
+def _first(rows: Sequence[Row], key: str) -> str | None:
+    return next((name for row in rows if (name := _name(row, key)) and "embed" not in name.lower()), None)
+
+
+def _ollama(answer: Row) -> tuple[str, str] | None:
+    rows = [row for row in _listed(answer.get("models")) if isinstance(row.get("digest"), str)]
+    rows.sort(key=lambda row: str(row.get("modified_at", "")), reverse=True)
+    name = _first(rows, "name")
+    return (name, "changed last") if name else None
+
+
+def _lm_studio(answer: Row) -> tuple[str, str] | None:
+    rows = [row for row in _listed(answer.get("data")) if "state" in row and row.get("type") in ("llm", "vlm")]
+    loaded = _first([row for row in rows if row["state"] == "loaded"], "id")
+    if loaded:
+        return loaded, "loaded"
+    name = _first(rows, "id")
+    return (name, "its first") if name else None
+
+
+def _owned(owner: str) -> Callable[[Row], tuple[str, str] | None]:
+    def chosen(answer: Row) -> tuple[str, str] | None:
+        name = _first([row for row in _listed(answer.get("data")) if row.get("owned_by") == owner], "id")
+        return (name, "what it serves") if name else None
+
+    return chosen
+
+
+PLACES: tuple[Place, ...] = (
+    Place("Ollama", "ollama", 11434, "/api/tags", "", _ollama),
+    Place("LM Studio", "openai", 1234, "/api/v0/models", "/v1", _lm_studio),
+    Place("llama.cpp", "llama.cpp", 8080, "/v1/models", "/v1", _owned("llamacpp")),
+    Place("vLLM", "vllm", 8000, "/v1/models", "/v1", _owned("vllm")),
+)
+"""In the order of preference: those that people start for themselves first."""
