@@ -25,7 +25,7 @@ def view_of(file: TextIO, *, json_lines: bool, quiet: bool) -> View:
     """The view that the flags ask for. What a run fails with is not its affair: the command tells that on stderr."""
     if json_lines:
         return JsonLines(file)
-    return Reply(file) if quiet else Console(file, errors=False)
+    return Reply(file) if quiet else Console(file, errors=False, live=True)
 
 
 class JsonLines:

@@ -32,7 +32,8 @@ class Console(abc.ObserverBase[Event]):
 
     `file` is stdout unless given. `color` None: if it is a terminal and NO_COLOR is not set. `thinking=False` leaves
     the model's reasoning out, `errors=False` the line about what a run failed with; `result_lines` bounds what is
-    shown of a tool's result.
+    shown of a tool's result. `live=True` shows answers as Markdown, and a spinner while nothing comes, where there are
+    colours; call `finish` at the end then.
     """
 
     def __init__(
@@ -43,8 +44,9 @@ class Console(abc.ObserverBase[Event]):
         thinking: bool = True,
         errors: bool = True,
         result_lines: int = 6,
+        live: bool = False,
     ) -> None:
-        self._output: Output = output_to(file if file is not None else sys.stdout, color)
+        self._output: Output = output_to(file if file is not None else sys.stdout, color, live=live)
         self._transcript = Transcript(thinking=thinking, errors=errors, result_lines=result_lines)
 
     def on_next(self, value: Event) -> None:
@@ -54,6 +56,7 @@ class Console(abc.ObserverBase[Event]):
     def on_error(self, error: Exception) -> None:
         """Show what the run failed with, if its events have not said so."""
         self._show(lambda: self._transcript.failed(error), type(error).__name__)
+        self._output.end()
 
     def on_completed(self) -> None:
         """Nothing follows."""
@@ -62,6 +65,7 @@ class Console(abc.ObserverBase[Event]):
     def finish(self) -> None:
         """End a line that is half written, as a run that was disposed leaves it. Idempotent."""
         self._show(self._transcript.over, "the end")
+        self._output.end()
 
     def show(self, events: Observable[E]) -> Flow[E]:
         """Shows what passes through, as an operator: `stream.pipe(console.show)`.
@@ -69,6 +73,10 @@ class Console(abc.ObserverBase[Event]):
         Signals: those of the source, each after it has been shown.
         Cancels: the source; a half-written line stays (see `finish`).
         """
+
+        def begun() -> Flow[E]:
+            self._output.begin()
+            return empty()
 
         def seen(event: E) -> E:
             self.on_next(event)
@@ -82,7 +90,7 @@ class Console(abc.ObserverBase[Event]):
             self.on_error(error)
             return fail(error)
 
-        return concat(events.pipe(map_flow(seen)), defer(completed)).pipe(catch(failed))
+        return concat(defer(begun), events.pipe(map_flow(seen)), defer(completed)).pipe(catch(failed))
 
     def _show(self, say: Callable[[], Iterable[Piece]], what: str) -> None:
         try:

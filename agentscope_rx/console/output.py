@@ -1,4 +1,4 @@
-"""Where pieces of text go: a file; in colours on a terminal if `rich` is there, else the same words plain."""
+"""Where pieces of text go: a file; on a terminal in colours, or live, if `rich` is there; else the same words plain."""
 
 from __future__ import annotations
 
@@ -15,18 +15,34 @@ if TYPE_CHECKING:
 class Output(Protocol):
     """What a console writes to."""
 
+    def begin(self) -> None:
+        """Something is to come. May be called again, also after the end."""
+        ...
+
     def write(self, pieces: Sequence[Piece]) -> None: ...
 
+    def end(self) -> None:
+        """Nothing follows. May be called again."""
+        ...
 
-def output_to(file: TextIO, color: bool | None) -> Output:
-    """The output for a file; `color` None asks the file and the environment, True wants colours if possible."""
+
+def output_to(file: TextIO, color: bool | None, *, live: bool = False) -> Output:
+    """The output for a file; `color` None asks the file and the environment, True wants colours if possible.
+
+    `live` where there are colours: see `LiveOutput`.
+    """
     wanted = _is_colorful(file) if color is None else color
     if wanted:
         try:
             from rich.console import Console as RichConsole
         except ImportError:
             return PlainOutput(file)
-        return RichOutput(RichConsole(file=file, force_terminal=True, no_color=False), file)
+        rich = RichConsole(file=file, force_terminal=True, no_color=False)
+        if live:
+            from agentscope_rx.console.live import LiveOutput
+
+            return LiveOutput(rich, file)
+        return RichOutput(rich, file)
     return PlainOutput(file)
 
 
@@ -41,6 +57,12 @@ class PlainOutput:
         self._file.write(encodable("".join(piece.text for piece in pieces), self._file))
         self._file.flush()
 
+    def begin(self) -> None:
+        """Nothing to do."""
+
+    def end(self) -> None:
+        """Nothing to do."""
+
 
 class RichOutput:
     """The same words in colours: `rich` is asked for styles only, never for markup, highlighting or wrapping."""
@@ -52,12 +74,19 @@ class RichOutput:
     def write(self, pieces: Sequence[Piece]) -> None:
         """Write and flush: what has come is to be seen."""
         for piece in pieces:
-            self._rich.out(encodable(piece.text, self._file), style=_STYLES[piece.style], highlight=False, end="")
+            self._rich.out(encodable(piece.text, self._file), style=STYLES[piece.style], highlight=False, end="")
         self._file.flush()
 
+    def begin(self) -> None:
+        """Nothing to do."""
 
-_STYLES = {
+    def end(self) -> None:
+        """Nothing to do."""
+
+
+STYLES = {
     Style.TEXT: None,
+    Style.LABELLED: None,
     Style.THINKING: "dim italic",
     Style.CALL: "cyan",
     Style.PROGRESS: "dim cyan",

@@ -44,6 +44,9 @@ class Style(Enum):
     """What a piece of text is."""
 
     TEXT = auto()
+    """Of the answer, and nothing but it."""
+    LABELLED = auto()
+    """Of an answer, with who says it before each line."""
     THINKING = auto()
     CALL = auto()
     PROGRESS = auto()
@@ -266,6 +269,8 @@ class Transcript:
         """Whole lines of their own: `first` stands before the first of them, `later` before the others."""
         yield from self._end_line()
         lines = text.removesuffix("\n").split("\n")
+        if style is Style.TEXT and first:
+            style = Style.LABELLED
         yield Piece(style, "".join(f"{first if n == 0 else later}{line}\n" for n, line in enumerate(lines)))
 
     def _flow(self, style: Style, prefix: str, text: str) -> Iterator[Piece]:
@@ -273,7 +278,7 @@ class Transcript:
         if prefix:
             lines = text.split("\n")
             lines = [prefix + line if line and (n or self._at_start) else line for n, line in enumerate(lines)]
-            yield Piece(style, "\n".join(lines))
+            yield Piece(Style.LABELLED if style is Style.TEXT else style, "\n".join(lines))
         else:
             yield Piece(style, text)
         self._at_start = text.endswith("\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -40,6 +41,15 @@ class Process:
 
     def interrupt(self) -> None:
         self.popen.send_signal(signal.SIGINT)
+
+    def interrupt_until(self, text: str) -> str:
+        """Press Ctrl-C until this comes: between its prompt and its waiting readline is deaf, one presses again."""
+        for _ in range(9):
+            self.interrupt()
+            with contextlib.suppress(AssertionError):
+                return self.until(text, 3)
+        self.interrupt()
+        return self.until(text)
 
     def wait(self) -> int:
         return self.popen.wait(SECONDS)

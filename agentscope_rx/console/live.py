@@ -1,0 +1,173 @@
+"""`LiveOutput`: a run at a terminal as it goes: answers as Markdown, a spinner while nothing comes. Needs `rich`.
+
+    printed for good      whole lines, and the blocks of an answer that are complete
+    -----------------     ------------------------------------------------------------
+    drawn again           the block that is being written (its end, if it is longer than the screen), or a line that
+    (`rich.live`)         is half written, or the spinner
+
+All that is said is shown: HTML and definitions of links stay as they were written, an address stands behind its link,
+and lines end where they ended.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TextIO
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console as RichConsole
+from rich.console import ConsoleOptions, Group, RenderableType, RenderResult
+from rich.live import Live
+from rich.markdown import Markdown
+from rich.segment import Segment
+from rich.spinner import Spinner
+from rich.text import Text
+
+from agentscope_rx.console.output import STYLES, encodable
+from agentscope_rx.console.transcript import Piece, Style
+
+REFRESHES = 10
+"""How often in a second what is drawn again is drawn again."""
+SILENCE = 0.3
+"""Seconds without anything new after which the spinner shows."""
+
+
+class LiveOutput:
+    """What is open is kept in `_answer` (of an answer) or `_line` (of anything else); never in both."""
+
+    def __init__(self, rich: RichConsole, file: TextIO) -> None:
+        self._rich = rich
+        self._file = file
+        self._answer = ""
+        self._line = Piece(Style.NOTE, "")
+        self._blocks = 0
+        self._last = 0.0
+        self._spinner = Spinner("dots" if encodable("\u280b", file) == "\u280b" else "line", style="dim")
+        self._live: Live | None = None
+
+    def begin(self) -> None:
+        """Something is to come."""
+        if self._live is not None:
+            return
+        self._last = time.monotonic()
+        ours = self._file is sys.stdout
+        self._live = Live(
+            console=self._rich,
+            get_renderable=self._open,
+            refresh_per_second=REFRESHES,
+            transient=True,
+            vertical_overflow="visible",
+            # what tools print goes above what is drawn again
+            redirect_stdout=ours,
+            redirect_stderr=ours and sys.stderr.isatty(),
+        )
+        self._live.start()
+
+    def write(self, pieces: Sequence[Piece]) -> None:
+        """Show what has come."""
+        self.begin()
+        for piece in pieces:
+            text = encodable(piece.text, self._file)
+            if piece.style is Style.TEXT:
+                self._say(text)
+            else:
+                self._tell(piece.style, text)
+        self._last = time.monotonic()
+
+    def end(self) -> None:
+        """Nothing follows; what is open is printed as it is."""
+        self._end_answer()
+        self._tell(self._line.style, "\n" if self._line.text else "")
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+
+    def _say(self, text: str) -> None:
+        """More of an answer: the blocks that are complete now are printed."""
+        if self._line.text:
+            # the line end of what was before
+            self._tell(self._line.style, "\n")
+            text = text.removeprefix("\n")
+        self._answer += text
+        if "\n" not in text:
+            return
+        *whole, self._answer = _blocks(self._answer)
+        self._print(whole)
+
+    def _print(self, blocks: Sequence[str]) -> None:
+        for block in blocks:
+            if block.strip():
+                if self._blocks:
+                    self._rich.print()
+                self._rich.print(_Block(markdown(block)), end="")
+                self._blocks += 1
+
+    def _end_answer(self) -> None:
+        answer, self._answer = self._answer, ""
+        self._print(_blocks(answer))
+        self._blocks = 0
+
+    def _tell(self, style: Style, text: str) -> None:
+        """Anything else: its whole lines are printed."""
+        if self._answer or self._blocks:
+            self._end_answer()
+        head, end, rest = (self._line.text + text).rpartition("\n")
+        self._line = Piece(style, rest)
+        if end:
+            self._rich.out(f"{head}\n", style=STYLES[style], highlight=False, end="")
+
+    def _open(self) -> RenderableType:
+        """What is drawn again; on the thread that does it."""
+        if self._answer.strip():
+            between = [Text("")] if self._blocks else []
+            return Group(*between, _Block(markdown(self._answer), tail=True))
+        if self._line.text:
+            return _Block(Text(self._line.text, style=STYLES[self._line.style] or ""), tail=True)
+        if time.monotonic() - self._last >= SILENCE:
+            return self._spinner
+        return Group()
+
+
+class _Block:
+    """A block without the blank lines around it; `tail` is only as much of its end as the screen holds."""
+
+    def __init__(self, whole: RenderableType, *, tail: bool = False) -> None:
+        self._whole = whole
+        self._tail = tail
+
+    def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._whole, options, pad=False)
+        filled = [at for at, line in enumerate(lines) if any(segment.text.strip() for segment in line)]
+        lines = lines[filled[0] : filled[-1] + 1] if filled else []
+        for line in lines[-max(1, options.size.height - 3) :] if self._tail else lines:
+            yield from line
+            yield Segment.line()
+
+
+def markdown(text: str) -> Markdown:
+    """The text as Markdown in which nothing is left out."""
+    shown = Markdown(text, hyperlinks=False)
+    shown.parsed = _tokens(text)
+    return shown
+
+
+def _blocks(text: str) -> list[str]:
+    """The blocks of a text, at least one; the last may go on."""
+    lines = text.split("\n")
+    starts = [token.map[0] for token in _tokens(text) if token.level == 0 and token.map and token.nesting >= 0]
+    bounds = [0, *starts[1:], len(lines)]
+    return ["\n".join(lines[begin:end]) for begin, end in pairwise(bounds)]
+
+
+def _tokens(text: str) -> list[Token]:
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable("reference")
+    tokens = parser.parse(text)
+    for token in tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+    return tokens
