@@ -14,7 +14,14 @@ from agentscope_rx.message.block import (
     ToolUseBlock,
     VideoBlock,
 )
-from agentscope_rx.message.history import History, Joined, closing_results, open_calls, results_first
+from agentscope_rx.message.history import (
+    History,
+    Joined,
+    call_places,
+    closing_results,
+    open_calls,
+    results_first,
+)
 from agentscope_rx.message.msg import GenerateReason, Msg, MsgRole
 from agentscope_rx.message.source import Base64Source, FileSource, FramesSource, Source, URLSource
 from agentscope_rx.message.usage import ChatUsage
@@ -45,6 +52,7 @@ __all__ = [
     "ToolUseBlock",
     "URLSource",
     "VideoBlock",
+    "call_places",
     "closing_results",
     "open_calls",
     "results_first",

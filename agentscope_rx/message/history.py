@@ -151,26 +151,59 @@ def closing_results(
     return tuple(ToolResultBlock.error(call, kind, text or _CLOSING_TEXT.get(kind, kind.value)) for call in calls)
 
 
+Place = tuple[int, int]
+"""Where a block stands: the number of its message, and its number in the message's content."""
+
+
+def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
+    """Where each result's call stands, by the place of the result; a result whose call is not there has none.
+
+    A result answers the latest call of its id before it (in its own message: whatever the order there) that has no
+    result yet, so an id that is used again is answered anew. Each call has one result at most. Only an assistant calls.
+    """
+    places: dict[Place, Place] = {}
+    unanswered: dict[str, list[deque[Place]]] = {}
+    for number, message in enumerate(messages):
+        if message.role is MsgRole.ASSISTANT:
+            own: dict[str, deque[Place]] = {}
+            for at, block in enumerate(message.content):
+                if type(block) is ToolUseBlock:
+                    own.setdefault(block.id, deque()).append((number, at))
+            for id, calls in own.items():
+                unanswered.setdefault(id, []).append(calls)
+        for at, block in enumerate(message.content):
+            if type(block) is ToolResultBlock and (stack := unanswered.get(block.id)):
+                places[number, at] = stack[-1].popleft()
+                if not stack[-1]:
+                    stack.pop()
+    return places
+
+
 def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
     """The messages in an order that every provider takes: nothing stands between calls and their results.
 
     What was observed, or said in an overlapping run, while a tool was running stands in memory where it came; here it
     waits until the calls before it are answered. Calls that have no result hold nothing up: the order stays.
     """
-    queue = deque(messages)
-    answered = {result.id for message in queue for result in message.tool_results}
-    waiting: set[str] = set()
-    held: deque[Msg] = deque()
+    given = list(messages)
+    answers: list[set[Place]] = [set() for _ in given]
+    answered: list[set[Place]] = [set() for _ in given]
+    for (result, _), call in call_places(given).items():
+        if result != call[0]:
+            answers[result].add(call)
+            answered[call[0]].add(call)
+    queue = deque(range(len(given)))
+    waiting: set[Place] = set()
+    held: deque[int] = deque()
     while queue:
-        message = queue.popleft()
-        results = {result.id for result in message.tool_results}
-        if waiting and not results & waiting:
-            held.append(message)
+        number = queue.popleft()
+        if waiting and not answers[number] & waiting:
+            held.append(number)
             continue
-        yield message
-        waiting -= results
-        waiting.update(call.id for call in message.tool_calls if call.id in answered and call.id not in results)
+        yield given[number]
+        waiting -= answers[number]
+        waiting |= answered[number]
         if not waiting and held:
             queue.extendleft(reversed(held))
             held.clear()
-    yield from held
+    yield from (given[number] for number in held)

@@ -2,9 +2,7 @@
 
 | in the messages                                  | in the turns                                                      |
 |--------------------------------------------------|-------------------------------------------------------------------|
-| what was said between a call and its result      | after the result                                                  |
-| a result, in whatever message                    | a turn of its own; an assistant's come after its calls            |
-| a call without a result, such as another agent's | followed by a result that says so: APIs refuse a call without one |
+| calls and results                                | together, as `model.pairing` says; a result is a turn of its own  |
 | media of an assistant or of a result             | in a user turn after the run of results, where APIs take media    |
 | a message with nothing to say                    | none                                                              |
 | a speaker whom the role does not name            | the name before the words (see `names`)                           |
@@ -14,7 +12,7 @@ What cannot be said is `InvalidInputError`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from agentscope_rx.errors import InvalidInputError
@@ -26,12 +24,11 @@ from agentscope_rx.message import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    results_first,
 )
 from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
-from agentscope_rx.model.wire import NO_RESULT
+from agentscope_rx.model.pairing import paired
 
 Said = TextBlock | MediaBlock
 
@@ -66,9 +63,8 @@ class Turn:
 
 def turns_of(messages: Sequence[Msg]) -> list[Turn]:
     """The turns of a conversation, in order."""
-    answered = {result.id for message in messages for result in message.tool_results}
-    conversation = _Conversation(answered, Names(messages))
-    for message in results_first(messages):
+    conversation = _Conversation(Names(messages))
+    for message in paired(messages):
         conversation.add(message)
     conversation.promote()
     return conversation.turns
@@ -77,10 +73,9 @@ def turns_of(messages: Sequence[Msg]) -> list[Turn]:
 class _Conversation:
     """The turns so far, and the media that wait for the end of a run of results."""
 
-    __slots__ = ("_answered", "_names", "_promoted", "turns")
+    __slots__ = ("_names", "_promoted", "turns")
 
-    def __init__(self, answered: Collection[str], names: Names) -> None:
-        self._answered = answered
+    def __init__(self, names: Names) -> None:
         self._names = names
         self._promoted: list[Said] = []
         self.turns: list[Turn] = []
@@ -95,7 +90,6 @@ class _Conversation:
         said = [block for block in message.content if not isinstance(block, (ToolResultBlock, ThinkingBlock))]
         if message.role is MsgRole.ASSISTANT:
             self._assistant(message, said)
-            self._results(message.tool_results)
             return
         self._results(message.tool_results)
         if not said:
@@ -118,9 +112,6 @@ class _Conversation:
             self.promote()
             turn = Turn(message.role, self._spoken(message, words), calls, message.blocks(ThinkingBlock))
             self.turns.append(turn)
-        for call in calls:
-            if call.id not in self._answered:
-                self.turns.append(_answer(ToolResultBlock.of(call, NO_RESULT), NO_RESULT))
         media = [block for block in said if isinstance(block, MediaBlock)]
         self._put_off(media, "Media of the assistant's message:")
 

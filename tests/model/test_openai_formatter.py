@@ -27,16 +27,19 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.openai.choice import format_tool
-from agentscope_rx.model.openai.formatter import NO_RESULT, encode_json, format_messages
+from agentscope_rx.model.openai.formatter import encode_json, format_messages
 from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.profiles import GENERIC, OPENAI
 from agentscope_rx.model.openai.request import format_request
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.model.wire import NO_RESULT
 
 PNG = Base64Source("image/png", "AA==")
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
 CALL = ToolUseBlock("c1", "f", {"city": "\u5317\u4eac"})
 WIRE_CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"city":"\u5317\u4eac"}'}}
+SECOND, THIRD = ToolUseBlock("c2", "f"), ToolUseBlock("c3", "f")
+WIRE_SECOND = {"id": "c2", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 UNANSWERED = {"role": "tool", "tool_call_id": "c1", "content": NO_RESULT}
 
 
@@ -148,17 +151,26 @@ MESSAGES: dict[str, tuple[list[Msg], list[dict[str, object]]]] = {
         ],
     ),
     "every result is a message": (
-        [Msg.tool([result(TextBlock("a")), result(TextBlock("b"), id="c2"), result(id="c3")])],
         [
+            Msg.assistant([CALL, SECOND, THIRD]),
+            Msg.tool([result(TextBlock("a")), result(TextBlock("b"), id="c2"), result(id="c3")]),
+        ],
+        [
+            {"role": "assistant", "content": None, "tool_calls": [WIRE_CALL, WIRE_SECOND, {**WIRE_SECOND, "id": "c3"}]},
             {"role": "tool", "tool_call_id": "c1", "content": "a"},
             {"role": "tool", "tool_call_id": "c2", "content": "b"},
             {"role": "tool", "tool_call_id": "c3", "content": ""},
         ],
     ),
     "results among other blocks": (
-        [Msg.user([TextBlock("go on"), result(TextBlock("a"))]), Msg.assistant([CALL, result(TextBlock("b"))])],
         [
-            {"role": "tool", "tool_call_id": "c1", "content": "a"},
+            Msg.assistant(SECOND),
+            Msg.user([TextBlock("go on"), result(TextBlock("a"), id="c2")]),
+            Msg.assistant([CALL, result(TextBlock("b"))]),
+        ],
+        [
+            {"role": "assistant", "content": None, "tool_calls": [WIRE_SECOND]},
+            {"role": "tool", "tool_call_id": "c2", "content": "a"},
             {"role": "user", "content": "go on"},
             {"role": "assistant", "content": None, "tool_calls": [WIRE_CALL]},
             {"role": "tool", "tool_call_id": "c1", "content": "b"},
@@ -166,11 +178,13 @@ MESSAGES: dict[str, tuple[list[Msg], list[dict[str, object]]]] = {
     ),
     "images of results follow after the run of tool messages": (
         [
+            Msg.assistant([CALL, SECOND]),
             Msg.tool(result(TextBlock("a"), ImageBlock(PNG))),
             Msg.tool(result(ImageBlock(PNG), id="c2")),
             Msg.assistant("seen"),
         ],
         [
+            {"role": "assistant", "content": None, "tool_calls": [WIRE_CALL, WIRE_SECOND]},
             {"role": "tool", "tool_call_id": "c1", "content": "a"},
             {"role": "tool", "tool_call_id": "c2", "content": "(The result is the media in the next user message.)"},
             {

@@ -25,11 +25,12 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model import GenerateOptions, OpenAIChatModel, ToolChoice, ToolSchema
 from agentscope_rx.model.media import MediaBlock
-from agentscope_rx.model.openai.formatter import NO_RESULT, format_messages
+from agentscope_rx.model.openai.formatter import format_messages
 from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES
 from agentscope_rx.model.openai.quirks import ANSWERED, id_of_nine
 from agentscope_rx.model.openai.request import format_request
+from agentscope_rx.model.wire import NO_RESULT
 
 F = ToolSchema("f", "", {}, strict=True)
 G = ToolSchema("g", "", {})

@@ -23,7 +23,7 @@ from agentscope_rx.message import (
     VideoBlock,
 )
 from agentscope_rx.model import ExecutionConfig, GenerateOptions, OpenAIChatModel, ToolChoice, ToolSchema
-from agentscope_rx.model.openai.formatter import NO_RESULT
+from agentscope_rx.model.wire import NO_RESULT
 from tests.model.conftest import Asked, Loopback, Reply, loopback
 
 CITY = {

@@ -8,8 +8,8 @@
 | assistant       | text, calls, signed thinking and redacted thinking, in their order                        |
 | tool            | `tool_result` blocks with their images and documents, first in the user's turn            |
 
-Turns alternate: what follows in one role is one turn. Every call has its result in the next turn, if need be one that
-says so; a result without a call is told as text. Media in an assistant's message follow in the user's turn. Blank text
+Turns alternate: what follows in one role is one turn. Every call has its result in the next turn (`model.pairing`).
+Media in an assistant's message follow in the user's turn. Blank text
 is left out, and so is thinking at the end of a turn and white space at the end of the conversation: the API refuses
 them.
 """
@@ -29,13 +29,12 @@ from agentscope_rx.message import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    results_first,
 )
 from agentscope_rx.model.anthropic.parts import WirePart, media_parts, text_part
 from agentscope_rx.model.anthropic.thinking import VENDOR, wire_thinking
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
-from agentscope_rx.model.wire import NO_RESULT
+from agentscope_rx.model.pairing import paired
 
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 THOUGHTS = ("thinking", "redacted_thinking")
@@ -61,7 +60,7 @@ class Conversation(NamedTuple):
 
 def format_messages(messages: Sequence[Msg]) -> Conversation:
     """The wire's system and turns; `InvalidInputError` for what cannot be said."""
-    ordered = list(results_first(messages))
+    ordered = paired(messages, wire_id)
     lead = next((i for i, message in enumerate(ordered) if message.role is not MsgRole.SYSTEM), len(ordered))
     writer = _Writer(ordered[lead:])
     for message in ordered[:lead]:
@@ -79,10 +78,9 @@ def wire_id(id: str) -> str:
 class _Writer:
     """The turns so far."""
 
-    __slots__ = ("_answered", "_calls", "_names", "_promoted", "_turns", "system")
+    __slots__ = ("_calls", "_names", "_promoted", "_turns", "system")
 
     def __init__(self, messages: Sequence[Msg]) -> None:
-        self._answered = _answered(messages)
         self._names = Names(messages)
         self._calls: dict[str, ToolUseBlock] = {}
         self._promoted: list[WirePart] = []
@@ -99,7 +97,6 @@ class _Writer:
         said = [block for block in message.content if not isinstance(block, ToolResultBlock)]
         if message.role is MsgRole.ASSISTANT:
             self._assistant(message, said)
-            self._results(message, results)
             return
         self._results(message, results)
         if said and message.role is MsgRole.TOOL:
@@ -150,9 +147,6 @@ class _Writer:
                 parts.append(text_part(f"{name}: {block.text}" if name else block.text))
                 name = None
         self._put("assistant", parts, message)
-        for call in message.tool_calls:
-            if call.id not in self._answered:
-                self._put("user", [_result(ToolResultBlock(call.id, call.name, (TextBlock(NO_RESULT),)), call)])
         media = [block for block in said if isinstance(block, MediaBlock)]
         if media:
             self._promoted.append(text_part("Media of the assistant's message:"))
@@ -160,13 +154,7 @@ class _Writer:
 
     def _results(self, message: Msg, results: Iterable[ToolResultBlock]) -> None:
         for result in results:
-            call = self._calls.pop(result.id, None)
-            if call is None:
-                parts = _output(result.output)
-                self._promoted.append(text_part(f"Result of {result.name} ({result.id}), whose call is not at hand:"))
-                self._promoted += parts or [text_part("(nothing)")]
-            else:
-                self._put("user", [_result(result, call)], message)
+            self._put("user", [_result(result, self._calls.pop(result.id))], message)
 
     def _put(self, role: str, parts: list[WirePart], message: Msg | None = None) -> None:
         """Add to the turn of this role, or begin one; results stand before everything else."""
@@ -204,16 +192,6 @@ class _Writer:
             content.pop()
         if not content:
             self._turns.pop()
-
-
-def _answered(messages: Sequence[Msg]) -> set[str]:
-    """The ids of the calls that have a result after them."""
-    later: set[str] = set()
-    answered: set[str] = set()
-    for message in reversed(messages):
-        later.update(result.id for result in message.tool_results)
-        answered.update(call.id for call in message.tool_calls if call.id in later)
-    return answered
 
 
 def _system_text(message: Msg) -> str:

@@ -8,9 +8,9 @@
 | assistant       | parts of a `model` content: text, calls, signed thoughts, media, each with its signature    |
 | tool            | `functionResponse` parts, for all calls of a turn one `user` content of their own, in order |
 
-What follows in one role is one content. Every call has its response, if need be one that says so; a result without a
-call is told as text. A call keeps the id that Gemini gave it, and gets none if it gave none. Media in results are parts
-of the response with Gemini 3 and later, else they follow in the user's content.
+What follows in one role is one content. Every call has its response (`model.pairing`). A call keeps the id that Gemini
+gave it, and gets none if it gave none. Media in results are parts of the response with Gemini 3 and later, else they
+follow in the user's content.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from agentscope_rx.message import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    results_first,
 )
 from agentscope_rx.model.gemini.parts import WirePart, media_parts, response_parts
 from agentscope_rx.model.gemini.thinking import SIGNATURE, VENDOR, is_own, spans_of, wire_text, wire_thinking
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
-from agentscope_rx.model.wire import NO_RESULT
+from agentscope_rx.model.pairing import paired
 
 NO_ID = "no_id"
 """The key of a call's metadata that says that the id is ours: Gemini gave none."""
@@ -67,7 +66,7 @@ def is_old(model: str) -> bool:
 
 def format_messages(messages: Sequence[Msg], *, old: bool = False) -> Conversation:
     """The wire's system and contents; `InvalidInputError` for what cannot be said."""
-    ordered = list(results_first(messages))
+    ordered = paired(messages)
     lead = next((i for i, message in enumerate(ordered) if message.role is not MsgRole.SYSTEM), len(ordered))
     system: list[WirePart] = [{"text": text} for message in ordered[:lead] if (text := _system_text(message))]
     writer = _Writer(ordered[lead:], old=old)
@@ -159,16 +158,10 @@ class _Writer:
             parts[-1][SIGNATURE] = block.signature
 
     def _result(self, result: ToolResultBlock) -> None:
-        call = self._open.get(result.id)
-        if call is None or result.id in self._responses:
-            self._promoted.append({"text": f"Result of {result.name} ({result.id}), whose call is not at hand:"})
-            self._promoted.append({"text": result.text or "(nothing)"})
-            media = [block for block in result.output if isinstance(block, MediaBlock)]
-        else:
-            response, media = self._response(result, call)
-            self._responses[result.id] = response
-            if media:
-                self._promoted.append({"text": f"Media of the result of {result.name}:"})
+        response, media = self._response(result, self._open[result.id])
+        self._responses[result.id] = response
+        if media:
+            self._promoted.append({"text": f"Media of the result of {result.name}:"})
         for block in media:
             self._promoted += media_parts(block)
 
@@ -193,11 +186,7 @@ class _Writer:
     def _answer(self) -> None:
         """The responses to the calls of the turn before, in their order; then what could not be said in them."""
         if self._open:
-            responses = [
-                self._responses.get(id)
-                or self._response(ToolResultBlock(id, call.name, (TextBlock(NO_RESULT),)), call)[0]
-                for id, call in self._open.items()
-            ]
+            responses = [self._responses[id] for id in self._open]
             self._contents.append(Content("user", responses, answers=True))
         self._open, self._responses = {}, {}
         promoted, self._promoted = self._promoted, []

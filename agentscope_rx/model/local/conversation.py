@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from agentscope_rx.message import Msg, MsgRole, ToolResultBlock
+from agentscope_rx.message import Msg, MsgRole, ToolResultBlock, ToolUseBlock, call_places
+from agentscope_rx.message.history import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,16 @@ def _request_at(messages: Sequence[Msg]) -> int | None:
 
 
 def _rounds(messages: Sequence[Msg]) -> tuple[Round, ...]:
-    calls = {call.id: call for message in messages for call in message.tool_calls}
-    return tuple(_round(result, calls) for message in messages for result in message.tool_results)
+    calls = call_places(messages)
+    return tuple(
+        _round(block, calls.get((number, at)), messages)
+        for number, message in enumerate(messages)
+        for at, block in enumerate(message.content)
+        if isinstance(block, ToolResultBlock)
+    )
 
 
-def _round(result: ToolResultBlock, calls: Mapping[str, object]) -> Round:
-    call = calls.get(result.id)
-    arguments: Mapping[str, object] = getattr(call, "input", {})
+def _round(result: ToolResultBlock, place: Place | None, messages: Sequence[Msg]) -> Round:
+    call = None if place is None else messages[place[0]].content[place[1]]
+    arguments: Mapping[str, object] = call.input if isinstance(call, ToolUseBlock) else {}
     return Round(result.name, arguments, result.text, result.is_error)

@@ -5,8 +5,7 @@
 | system    | `system` with its text                                                                                |
 | user      | `user`: text as a string; with media, parts in their order                                            |
 | assistant | `assistant`: text, `tool_calls` with the arguments encoded from `input`; thinking as the profile says |
-| tool      | one `tool` message for each result, wherever a ToolResultBlock stands; one that says so for a call    |
-|           | that has none, such as another agent's that waits for approval                                        |
+| tool      | one `tool` message for each result; calls and results are put together by `model.pairing`             |
 
 The wire takes no media in tool and assistant messages: they follow in a user message, after the run of tool messages
 that must not be interrupted. A message with nothing to say is left out. A message whose metadata has `cache_control`
@@ -17,7 +16,7 @@ What a profile's quirks ask for is put in last, by `model.openai.quirks`. What c
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
@@ -29,16 +28,16 @@ from agentscope_rx.message import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    results_first,
 )
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
 from agentscope_rx.model.openai.parts import media_part
 from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.profiles import OPENAI
-from agentscope_rx.model.openai.quirks import with_quirks
+from agentscope_rx.model.openai.quirks import id_of_nine, with_quirks
 from agentscope_rx.model.openai.reasoning import DETAILS
-from agentscope_rx.model.wire import NO_RESULT, encode_json
+from agentscope_rx.model.pairing import paired
+from agentscope_rx.model.wire import encode_json
 
 WireMessage = dict[str, object]
 
@@ -52,9 +51,9 @@ CACHE = "cache_control"
 
 def format_messages(messages: Sequence[Msg], profile: Profile = OPENAI) -> list[WireMessage]:
     """The wire's messages, in order; what came between calls and their results comes after them."""
-    answered = {result.id for message in messages for result in message.tool_results}
-    formatted = _Conversation(profile, answered, None if profile.names else Names(messages))
-    for message in results_first(messages):
+    ordered = paired(messages, id_of_nine if "ids_of_nine" in profile.quirks else str)
+    formatted = _Conversation(profile, None if profile.names else Names(messages))
+    for message in ordered:
         formatted.add(message)
     formatted.promote()
     return with_quirks(formatted.wire, profile.quirks)
@@ -71,11 +70,10 @@ def wire_name(message: Msg) -> str | None:
 class _Conversation:
     """The wire's messages so far, and the media that wait for the end of a run of tool messages."""
 
-    __slots__ = ("_answered", "_names", "_profile", "_promoted", "wire")
+    __slots__ = ("_names", "_profile", "_promoted", "wire")
 
-    def __init__(self, profile: Profile, answered: Collection[str], names: Names | None) -> None:
+    def __init__(self, profile: Profile, names: Names | None) -> None:
         self._profile = profile
-        self._answered = answered
         self._names = names
         self._promoted: list[WireMessage] = []
         self.wire: list[WireMessage] = []
@@ -83,10 +81,8 @@ class _Conversation:
     def add(self, message: Msg) -> None:
         results = message.tool_results
         said = [block for block in message.content if not isinstance(block, (ToolResultBlock, ThinkingBlock))]
-        # an assistant's calls come before their results; anyone else's results answer what was called before
         if message.role is MsgRole.ASSISTANT:
             self._assistant(message, said)
-            self._results(results)
             return
         self._results(results)
         if said and message.role is MsgRole.TOOL:
@@ -124,9 +120,6 @@ class _Conversation:
         if len(wire) > 2 or text:
             self.promote()
             self._append(message, wire)
-        for call in message.tool_calls:
-            if call.id not in self._answered:
-                self.wire.append({"role": "tool", "tool_call_id": call.id, "content": NO_RESULT})
         self._put_off([block for block in said if isinstance(block, MediaBlock)], "Media of the assistant's message:")
 
     def _results(self, results: Iterable[ToolResultBlock]) -> None:

@@ -6,9 +6,9 @@
 | system, later               | a `system` message where it stands                                                    |
 | user                        | a `user` message: text as a string; with media, parts in order                        |
 | assistant, in its own order | thinking as `reasoning` items; text as `assistant` messages; calls as `function_call` |
-| result, wherever it stands  | `function_call_output`: its text, or parts if there are images or files in it         |
-| call without a result       | `function_call_output` that says so                                                   |
+| result                      | `function_call_output`: its text, or parts if there are images or files in it         |
 
+Calls and results are put together by `model.pairing`.
 Thinking goes back if it came from this API: encrypted, or kept at the server. It stands before what it led to; thinking
 that led to nothing is left out, because the API refuses it. Media of an assistant follow in a user message. What cannot
 be said is `InvalidInputError`.
@@ -16,7 +16,7 @@ be said is `InvalidInputError`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
@@ -30,12 +30,12 @@ from agentscope_rx.message import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    results_first,
 )
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
 from agentscope_rx.model.openai.parts import data_of, url_of
-from agentscope_rx.model.wire import NO_RESULT, encode_json
+from agentscope_rx.model.pairing import paired
+from agentscope_rx.model.wire import encode_json
 
 Item = dict[str, object]
 
@@ -45,11 +45,10 @@ REASONING = "reasoning_item"
 
 def input_of(messages: Sequence[Msg], *, stored: bool = False) -> tuple[str | None, list[Item]]:
     """Instructions and input items, in order. `stored`: the server keeps its items, and knows thinking by its id."""
-    answered = {result.id for message in messages for result in message.tool_results}
-    conversation = _Conversation(answered, Names(messages), stored)
+    conversation = _Conversation(Names(messages), stored)
     instructions: list[str] = []
-    for message in results_first(messages):
-        if message.role is MsgRole.SYSTEM and not conversation.items and not message.tool_results:
+    for message in paired(messages):
+        if message.role is MsgRole.SYSTEM and not conversation.items:
             instructions += [text] if (text := _system_text(message)) else []
         else:
             conversation.add(message)
@@ -60,10 +59,9 @@ def input_of(messages: Sequence[Msg], *, stored: bool = False) -> tuple[str | No
 class _Conversation:
     """The items so far, and the media that wait for the end of a run of results."""
 
-    __slots__ = ("_answered", "_names", "_promoted", "_stored", "items")
+    __slots__ = ("_names", "_promoted", "_stored", "items")
 
-    def __init__(self, answered: Collection[str], names: Names, stored: bool) -> None:
-        self._answered = answered
+    def __init__(self, names: Names, stored: bool) -> None:
         self._names = names
         self._stored = stored
         self._promoted: list[Item] = []
@@ -73,7 +71,6 @@ class _Conversation:
         said = [block for block in message.content if not isinstance(block, ToolResultBlock)]
         if message.role is MsgRole.ASSISTANT:
             self._assistant(message, said)
-            self._results(message.tool_results)
             return
         self._results(message.tool_results)
         said = [block for block in said if not isinstance(block, ThinkingBlock)]
@@ -113,9 +110,6 @@ class _Conversation:
                 self.promote()
                 self.items += [*waiting, _said(block, spoken)]
                 waiting = []
-        for call in message.tool_calls:
-            if call.id not in self._answered:
-                self.items.append(_output(call.id, NO_RESULT))
         if media:
             self._promoted.append(_text("Media of the assistant's message:"))
             self._promoted += [_part(block) for block in media]
