@@ -37,6 +37,7 @@
     |       +-- RedirectError               3xx to another origin, or another method
     |       +-- BadRequestError             400, 422 and other 4xx
     |       |   +-- ContextOverflowError    the conversation does not fit the model
+    |       |   +-- PromptFilterError       the provider's filter refused the prompt; a ContentFilterError, too
     |       +-- AuthenticationError         401
     |       +-- PermissionDeniedError       403
     |       +-- NotFoundError               404
@@ -108,6 +109,7 @@ from agentscope_rx.errors.model import (
     NotFoundError,
     OverloadedError,
     PermissionDeniedError,
+    PromptFilterError,
     PromptTooLongError,
     ProtocolError,
     RateLimitError,
@@ -202,6 +204,7 @@ __all__ = [
     "OverloadedError",
     "PendingCallsError",
     "PermissionDeniedError",
+    "PromptFilterError",
     "PromptTooLongError",
     "ProtocolError",
     "RateLimitError",

@@ -111,7 +111,7 @@ class BadAnswerError(ModelError):
 
 
 class ContentFilterError(ModelError):
-    """The provider's filter withheld the whole answer."""
+    """The provider's filter withheld the whole answer, or refused the prompt (`PromptFilterError`)."""
 
 
 class PromptTooLongError(ModelError):
@@ -177,6 +177,10 @@ class ContextOverflowError(BadRequestError):
     """The conversation does not fit the model's context."""
 
 
+class PromptFilterError(BadRequestError, ContentFilterError):
+    """The provider's filter refused the prompt: it was not answered at all."""
+
+
 class AuthenticationError(ModelHTTPError):
     """401: no key, or a wrong one."""
 
@@ -196,7 +200,7 @@ class RateLimitError(ModelHTTPError):
 
 
 class ServerError(ModelHTTPError):
-    """5xx: the provider failed."""
+    """5xx: the provider failed. (501, which says that it cannot do this at all, is not retried.)"""
 
     retryable = True
 

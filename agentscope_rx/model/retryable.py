@@ -18,7 +18,8 @@ ErrorKinds = Callable[[BaseException], bool] | type[BaseException] | tuple[type[
 """Which errors: those of a type, of one of several, or those that a function is true of."""
 
 TRANSIENT = frozenset({408, 425, 429})
-"""Statuses that are no word on the request itself; those of 500 and more, which are the server's own, neither."""
+"""Statuses that are no word on the request itself; neither are those of 500 and more, which are the server's own, but
+for 501: what it cannot do it will not do later."""
 
 
 def is_retryable(error: BaseException) -> bool:
@@ -32,7 +33,7 @@ def is_retryable(error: BaseException) -> bool:
     if isinstance(error, (TimeoutError, ConnectionError)):
         return True
     status = _status(error)
-    return status is not None and (status in TRANSIENT or 500 <= status < 600)
+    return status is not None and (status in TRANSIENT or (500 <= status < 600 and status != 501))
 
 
 def asked_wait(error: BaseException) -> float | None:

@@ -402,6 +402,25 @@ def test_an_answer_that_was_withheld_is_an_error() -> None:
         parse([delta("content_filter")])
 
 
+def test_an_answer_that_was_withheld_without_a_message_tells_its_usage() -> None:
+    parser = ChunkParser(lambda: 0.0)
+    choice = {"index": 0, "finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True}}}
+    (told,) = parser.feed_whole({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+    assert told.finish_reason is FinishReason.CONTENT_FILTER
+    assert told.usage is not None
+    assert told.usage.input_tokens == 7
+    with pytest.raises(ContentFilterError):
+        parser.end()
+
+
+@pytest.mark.parametrize("data", ['{"code":500,"message":"it broke"}', '{"error":{"message":"it broke"}}', "it broke"])
+def test_an_error_line_is_the_provider_s_error(data: str) -> None:
+    reader = AnswerReader(lambda: 0.0)
+    (event,) = asyncio.run(read([f"error: {data}\n\n".encode()]))
+    with pytest.raises((ModelHTTPError, ProtocolError), match="it broke"):
+        reader.read(event)
+
+
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 ACCOUNT: dict[str, object] = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
@@ -516,6 +535,10 @@ def test_a_stream_that_ends_before_the_finish_reason_raises(stream: bytes, data:
         (b"data: a", [("a", "message", False, True)]),
         (b"event: x\ndata: a\ndata: b\n\n", [("a\nb", "x", False, False)]),
         (b"id: 1\n\ndata: a\n\n\n\n", [("a", "message", False, False)]),
+        (
+            b'data: a\n\nerror: {"code":500}\n\n',
+            [("a", "message", False, False), ('{"code":500}', "error", False, False)],
+        ),
         (b"data: a\xe2\x80\xa8b\n\n", [("a\u2028b", "message", False, False)]),
         (b"data: a\xff\n\n", [("a\ufffd", "message", False, False)]),
         (b' \n{"a":\n1}', [(' \n{"a":\n1}', "message", True, False)]),

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 
+import httpx
 import pytest
 
 from agentscope_rx.errors import (
     AuthenticationError,
     BadRequestError,
+    ContentFilterError,
     ContextOverflowError,
     ModelHTTPError,
     NotFoundError,
     OverloadedError,
     PermissionDeniedError,
+    PromptFilterError,
     RateLimitError,
     ServerError,
 )
-from agentscope_rx.model.retryable import retry_after
+from agentscope_rx.model.retryable import is_retryable, retry_after
 from agentscope_rx.model.transport.status import answered_error, http_error
 
 
@@ -59,6 +62,7 @@ def test_a_body_that_is_not_json_is_its_own_message(body: str, said: str) -> Non
         (400, None, "This model's maximum context length is 8192 tokens", ContextOverflowError),
         (413, None, "prompt is too long", ContextOverflowError),
         (400, "exceed_context_size_error", "m", ContextOverflowError),
+        (400, "too_many_prompt_tokens", "m", ContextOverflowError),
         (400, "invalid_value", "m", BadRequestError),
         (500, None, "maximum context length", ServerError),
     ],
@@ -120,6 +124,9 @@ def test_how_long_the_server_asks_to_wait(headers: dict[str, str], seconds: floa
         ({"code": "AccessDenied", "message": "m"}, 403),
         ({"code": "DataInspectionFailed", "message": "m"}, 400),
         ({"code": "InternalError", "message": "<503> InternalError.Algo: m"}, 503),
+        ({"choices": None, "base_resp": {"status_code": 1004, "status_msg": "login fail"}}, 401),
+        ({"choices": [], "base_resp": {"status_code": 1039, "status_msg": "tokens per minute"}}, 429),
+        ({"choices": [], "base_resp": {"status_code": 0, "status_msg": ""}}, None),
         ({"choices": []}, None),
         ({"object": "chat.completion.chunk", "message": "m"}, None),
         ({"type": "ping"}, None),
@@ -190,7 +197,7 @@ VENDORS = [
      RateLimitError, "RateLimitReached"),
     (400, {"error": {"message": "The response was filtered", "type": None, "param": "prompt", "code": "content_filter",
                      "status": 400, "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
-     BadRequestError, "content_filter"),
+     PromptFilterError, "content_filter"),
     # Anthropic
     (400, anthropic("max_tokens: Field required", "invalid_request_error"), BadRequestError, "invalid_request_error"),
     (400, anthropic("prompt is too long: 205000 tokens > 200000 maximum", "invalid_request_error"),
@@ -226,7 +233,7 @@ VENDORS = [
     (400, dashscope("Range of input length should be [1, 30720]", "InvalidParameter"),
      ContextOverflowError, "InvalidParameter"),
     (400, dashscope("Input data may contain inappropriate content.", "DataInspectionFailed"),
-     BadRequestError, "DataInspectionFailed"),
+     PromptFilterError, "DataInspectionFailed"),
     (429, dashscope("Requests rate limit exceeded", "Throttling.RateQuota"), RateLimitError, "Throttling.RateQuota"),
     (500, dashscope("An internal error has occured", "InternalError"), ServerError, "InternalError"),
     (503, dashscope("Model is unavailable", "ModelUnavailable"), OverloadedError, "ModelUnavailable"),
@@ -278,3 +285,72 @@ def test_how_long_a_vendor_asks_to_wait(
 )
 def test_no_waiting_fills_an_empty_account(status: int, body: dict[str, object]) -> None:
     assert http_error(status, json.dumps(body)).retryable is False
+
+
+MINUTE = "GenerateContentInputTokensPerModelPerMinute-FreeTier"
+DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
+BILLING = "You exceeded your current quota, please check your plan and billing details."
+
+
+def quotas(*ids: str) -> dict[str, object]:
+    return {"violations": [{"quotaId": id} for id in ids]}
+
+
+@pytest.mark.parametrize(
+    ("details", "retryable"),
+    [
+        ([quotas(MINUTE), RETRY_INFO], True),
+        ([quotas(MINUTE)], True),
+        ([RETRY_INFO], True),
+        # it names seconds there, too, after which it refuses again until the day is over
+        ([quotas(MINUTE, DAY), RETRY_INFO], False),
+        ([quotas(DAY)], False),
+        ([{"links": []}], False),
+    ],
+)
+def test_quota_ids_decide_before_words(details: list[dict[str, object]], retryable: bool) -> None:
+    body = {"error": {"code": 429, "message": BILLING, "status": "RESOURCE_EXHAUSTED", "details": details}}
+    error = http_error(429, json.dumps(body))
+    assert isinstance(error, RateLimitError)
+    assert error.retryable is retryable
+
+
+def test_what_the_server_behind_a_gateway_said_is_in_the_text() -> None:
+    about = {"raw": json.dumps({"error": {"message": BILLING}}), "provider_name": "Google"}
+    error = http_error(
+        429, json.dumps({"error": {"message": "Provider returned error", "code": 429, "metadata": about}})
+    )
+    assert str(error) == f"HTTP 429: Provider returned error (Google: {about['raw']})"
+    assert error.retryable, "the account that is empty is the gateway's own matter"
+    about = {"raw": {"error": {"message": "prompt is too long"}}}
+    body = {"error": {"message": "Provider returned error", "code": 400, "metadata": about}}
+    assert type(http_error(400, json.dumps(body))) is ContextOverflowError
+    assert "prompt is too long" in str(answered_error(body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": {"message": "The response was filtered due to the prompt", "code": "content_filter"}},
+        {"error": {"message": "m", "type": "content_policy_violation"}},
+        {"error": {"message": "Content Exists Risk", "type": "invalid_request_error"}},
+        {"code": "data_inspection_failed", "message": "m"},
+    ],
+)
+def test_a_prompt_that_a_filter_refused(body: dict[str, object]) -> None:
+    error = http_error(400, json.dumps(body))
+    assert isinstance(error, PromptFilterError)
+    assert isinstance(error, ContentFilterError)
+    assert isinstance(error, BadRequestError)
+    assert error.status == 400
+    assert not error.retryable
+
+
+def test_what_a_server_cannot_do_is_not_asked_again() -> None:
+    error = http_error(501, json.dumps({"error": {"message": "not implemented"}}))
+    assert isinstance(error, ServerError)
+    assert not error.retryable
+    request = httpx.Request("POST", "http://x")
+    for status, again in ((501, False), (500, True), (502, True)):
+        foreign = httpx.HTTPStatusError("m", request=request, response=httpx.Response(status, request=request))
+        assert is_retryable(foreign) is again

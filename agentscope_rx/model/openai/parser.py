@@ -134,6 +134,8 @@ class ChunkParser:
     def feed_whole(self, answer: object) -> tuple[ChatResponse, ...]:
         """The increments of an answer that came in one piece."""
         increments = self._feed(answer)
+        # Azure's filter leaves the message out
+        self._whole = self._whole or self._finish is FinishReason.CONTENT_FILTER
         if not self._whole:
             raise malformed("it has no choice with a message", answer)
         return increments

@@ -8,7 +8,8 @@
 
 No legal event stream begins with one of the first three characters, so the look is safe. The bytes are UTF-8, which is
 what the standard demands whatever the header says. Many servers forget the blank line at the end: an event that only
-the end of the body completes is marked `cut`.
+the end of the body completes is marked `cut`. A line `error: ...`, which the standard does not know, is the data of an
+event named `error`.
 """
 
 from __future__ import annotations
@@ -161,6 +162,12 @@ class EventLines:
             self._check(0)
         elif field == "event":
             self._event = value.removeprefix(" ")
+        elif field == "error":
+            # no field of the standard: llama.cpp and others write their errors so
+            self._size += len(line) + _LINE_COST
+            self._check(0)
+            self._event = "error"
+            self._data.append(value.removeprefix(" "))
 
     def _unified(self, chunk: bytes) -> bytes:
         """With newlines for all ends of lines; a return that ends a chunk may be the half of one."""
