@@ -21,7 +21,17 @@ from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.model.transport import Framing, HttpRequest, ServerEvent, Transport
-from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, fail, from_async_iterable, on_worker
+from agentscope_rx.reactive import (
+    ENGINE_WORKERS,
+    Flow,
+    catch,
+    concat_map,
+    defer,
+    fail,
+    from_async_iterable,
+    just,
+    on_worker,
+)
 
 Clock = Callable[[], float]
 
@@ -88,6 +98,10 @@ class HttpChatModel(ChatModel):
         """What can be done about this error where the provider's own words do not say; it is added to them."""
         return None
 
+    def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
+        """What this error is an answer to the model by; None, as nearly always, if it is an error."""
+        return None
+
     def wants_stream(self, options: GenerateOptions) -> bool:
         """Whether the answer is asked for piece by piece."""
         return self._streams if options.stream is None else options.stream
@@ -110,7 +124,7 @@ class HttpChatModel(ChatModel):
             answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))
         else:
             answer = defer(lambda: ask(messages))
-        return answer.pipe(catch(self._named))
+        return answer.pipe(catch(lambda error: self._failed(error, messages, tools)))
 
     async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:
         # one generator from the response to the increments: an operator for each step would cost more than the parsing
@@ -128,8 +142,11 @@ class HttpChatModel(ChatModel):
             for increment in parser.end():
                 yield increment
 
-    def _named(self, error: Exception) -> Flow[ChatResponse]:
+    def _failed(self, error: Exception, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> Flow[ChatResponse]:
         if isinstance(error, ModelError):
+            answer = self.instead(error, messages, tools)
+            if answer is not None:
+                return just(answer)
             error.model = error.model or self.model_name
             error.provider = error.provider or self.provider
             advice = self.advice(error)

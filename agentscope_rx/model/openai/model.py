@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentscope_rx.errors import ModelError
 from agentscope_rx.message.msg import Msg
 from agentscope_rx.model.http_model import Exchange, HttpChatModel
 from agentscope_rx.model.openai.endpoint import Endpoint
 from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.reader import DONE, AnswerReader
+from agentscope_rx.model.openai.refused_call import refused_call
 from agentscope_rx.model.openai.request import format_request, special_fields
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.model.transport import HttpRequest, Transport
 from agentscope_rx.model.wire import encode_json
 
@@ -64,6 +67,9 @@ class OpenAIChatModel(HttpChatModel):
             self.endpoint.headers_with(options.additional_headers),
         )
         return Exchange(request, AnswerReader, streams=bool(body.get("stream")), until=DONE)
+
+    def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
+        return refused_call(error, messages, tools)
 
 
 def overruled(profile: Profile, send_reasoning: bool | None, native_output: bool | None) -> Profile:

@@ -57,7 +57,12 @@ _STATUS_OF = (
     (re.compile(r"invalid.?api.?key|authenticat|unauthorized", re.IGNORECASE), 401),
     (re.compile(r"permission|forbidden|access.?denied|arrear", re.IGNORECASE), 403),
     (re.compile(r"not.?(found|exist)", re.IGNORECASE), 404),
-    (re.compile(r"invalid|bad.?request|context_length|content_filter|inspection|unsupported", re.IGNORECASE), 400),
+    (
+        re.compile(
+            r"invalid|bad.?request|context_length|content_filter|inspection|unsupported|tool_use_failed", re.IGNORECASE
+        ),
+        400,
+    ),
 )
 _SECONDS = re.compile(r"\d+(\.\d+)?s")
 _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-requestid", "cf-ray")
