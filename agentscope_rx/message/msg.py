@@ -40,6 +40,7 @@ class GenerateReason(StrEnum):
     MODEL_STOP = "model_stop"
     TOOL_CALLS = "tool_calls"
     STRUCTURED_OUTPUT = "structured_output"
+    RETURN_DIRECT = "return_direct"
     TOOL_SUSPENDED = "tool_suspended"
     APPROVAL_REQUIRED = "approval_required"
     REASONING_STOP_REQUESTED = "reasoning_stop_requested"

@@ -36,6 +36,8 @@ class CommonOptions(TypedDict, total=False):
     """Limits and retries; what it leaves out is the tool's own."""
     requires_approval: Approval | None
     """In the place of the tool's own mark."""
+    return_direct: bool | None
+    """In the place of the tool's own: whether a result that is no error is the agent's reply."""
 
 
 class RegisterOptions(CommonOptions, total=False):
@@ -64,12 +66,14 @@ class ToolOptions:
     postprocess: Postprocess | None = None
     execution_config: ExecutionConfig | None = None
     requires_approval: Approval | None = None
+    return_direct: bool | None = None
 
     def __post_init__(self) -> None:
         check_choice("preset_mode", self.preset_mode, PresetMode)
         _check("description", self.description, str, "text")
         _check("parameters", self.parameters, Mapping, "a JSON schema (a dict)")
         _check("presets", self.presets, Mapping, "a dict of arguments")
+        _check("return_direct", self.return_direct, bool, "True or False")
         _check("execution_config", self.execution_config, ExecutionConfig, "an ExecutionConfig")
         if self.postprocess is not None and not callable(self.postprocess):
             raise ConfigurationError(
@@ -92,6 +96,8 @@ class RegisteredTool(WrapperTool):
             self.execution_config = options.execution_config.over(source.execution_config)
         if options.requires_approval is not None:
             self.requires_approval = check_mark(self.name, options.requires_approval)
+        if options.return_direct is not None:
+            self.return_direct = options.return_direct
         if options.postprocess is not None:
             self.postprocess = both(source.postprocess, options.postprocess)
 

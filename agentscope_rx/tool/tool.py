@@ -70,6 +70,8 @@ class Tool(ABC):
     """What becomes of each result (see `tool.postprocess`)."""
     result: Literal["last", "joined"] = "last"
     max_result: int | ResultLimit | None = None
+    return_direct: bool = False
+    """Whether a result of this tool that is no error is the agent's reply (see `agent.react.direct`)."""
 
     takes_context: bool = False
     """Whether calls go through `call_with`: set for a class that overrides it."""
@@ -139,6 +141,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         unpack: bool = False,
         result: Literal["last", "joined"] = "last",
         max_result: int | ResultLimit | None = None,
+        return_direct: bool = False,
     ) -> None:
         raw, by_class, waits = _receiving(function)
         given = default_name(raw) if name is None else name
@@ -174,6 +177,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.result = check_result(given, result)
         check_limit(max_result, f"tool {given!r}")
         self.max_result = max_result
+        self.return_direct = check_return_direct(given, return_direct)
         self.streams = self._kind.streams
 
     @property
@@ -267,6 +271,13 @@ def check_result(tool: str, result: Literal["last", "joined"]) -> Literal["last"
     raise ToolDefinitionError(f"result of tool {tool!r} must be 'last' or 'joined', not {result!r:.60}.", tool=tool)
 
 
+def check_return_direct(tool: str, value: bool) -> bool:
+    """`ToolDefinitionError` if it is neither True nor False."""
+    if isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return value
+    raise ToolDefinitionError(f"return_direct of tool {tool!r} must be True or False, not {value!r:.60}.", tool=tool)
+
+
 def check_name(name: str) -> str:
     """The name if model providers accept it, else a `ToolDefinitionError` with one that they do."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -300,6 +311,7 @@ def tool(
     unpack: bool = False,
     result: Literal["last", "joined"] = "last",
     max_result: int | ResultLimit | None = None,
+    return_direct: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 def tool(
     function: Callable[..., object] | None = None,
@@ -318,6 +330,7 @@ def tool(
     unpack: bool = False,
     result: Literal["last", "joined"] = "last",
     max_result: int | ResultLimit | None = None,
+    return_direct: bool = False,
 ) -> object:
     """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
 
@@ -327,6 +340,7 @@ def tool(
     With `unpack=True` the fields of the only parameter, a model, a dataclass or a TypedDict, are the tool's parameters.
     `max_concurrency` at once, a `rate` of beginnings, `exclusive` in its round: see `tool.limits`.
     `result="joined"` makes the result of all pieces that a generator yields; `max_result` bounds how large it may be.
+    With `return_direct=True` a result that is no error is the agent's reply: the model is not asked again.
     Raises `ToolDefinitionError` if no schema can be made from it.
     """
 
@@ -346,6 +360,7 @@ def tool(
             unpack=unpack,
             result=result,
             max_result=max_result,
+            return_direct=return_direct,
         )
 
     return decorate if function is None else decorate(function)

@@ -253,6 +253,12 @@ class Toolkit(Registering, ToolServers):
     def _version(self) -> int:
         return self._changes + (self._base._version() if self._base is not None else 0)
 
+    @property
+    def returns_direct(self) -> bool:
+        """Whether a result of one of the tools may be the agent's reply."""
+        own = any(entry.tool.return_direct for entry in self._entries.values())
+        return own or (self._base is not None and self._base.returns_direct)
+
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def needs_approval(self, call: ToolUseBlock) -> bool:

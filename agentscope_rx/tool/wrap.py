@@ -28,6 +28,7 @@ _NO_LIMITS = {
     "takes_context",
     "postprocess",
     "requires_approval",
+    "return_direct",
 }
 
 

@@ -109,3 +109,18 @@ def test_before_acting(interrupted: bool, limited: bool, decision: Decision):
 )
 def test_after_acting(interrupted: bool, stop: bool, waiting: bool, decision: Decision):
     assert after_acting(interrupted=interrupted, stop=stop, waiting=waiting) is decision
+
+
+@pytest.mark.parametrize(
+    ("interrupted", "stop", "waiting", "decision"),
+    [
+        (False, False, False, Decision.RETURN),
+        (False, False, True, Decision.SUSPEND),
+        (False, True, False, Decision.STOP),
+        (True, False, False, Decision.INTERRUPT),
+    ],
+)
+def test_results_that_are_the_reply(interrupted: bool, stop: bool, waiting: bool, decision: Decision):
+    assert after_acting(interrupted=interrupted, stop=stop, waiting=waiting, direct=True) is decision
+    assert at_begin(calls=0, direct=True) is Decision.RETURN
+    assert at_begin(calls=1, direct=True) is Decision.ACT

@@ -16,6 +16,7 @@ from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import charge, limit_before_tools
 from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
+from agentscope_rx.agent.react.direct import direct_reply
 from agentscope_rx.agent.react.model_round import voids
 from agentscope_rx.agent.react.structured import after_batch, asking_of
 from agentscope_rx.agent.run import Done, Run
@@ -31,6 +32,7 @@ from agentscope_rx.reactive import (
     expand,
     flat_map_kind,
     just,
+    map_flow,
     merge_ordered,
     onward,
     stop_on,
@@ -76,7 +78,13 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     ]
     if batch.edited:
         parts.insert(0, agent.hooks.watched(MemoryEvent, edited_in_memory(run, batch)))
-    return concat(*parts, defer(lambda: just(_next(agent, run, batch))))
+    if not run.toolkit.returns_direct:
+        return concat(*parts, defer(lambda: just(_next(agent, run, batch))))
+
+    def ended(history: Sequence[Msg]) -> Done | Tail[Event | Done]:
+        return _next(agent, run, batch, direct_reply(agent, run, history, fresh=True))
+
+    return concat(*parts, cast("Stage", defer(run.history).pipe(map_flow(ended))))
 
 
 def _announced(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
@@ -302,13 +310,13 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
     return onward(run.history(), fire) if PostActingEvent in agent.hooks.seen else fire(())
 
 
-def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done]:
+def _next(agent: ReActAgent, run: Run, batch: Batch, direct: Msg | None = None) -> Done | Tail[Event | Done]:
     run.in_flight.clear()
     run.waiting.clear()
     waiting = batch.waiting
     stopped = batch.stopped is not None
-    interrupted = run.cut_short(ending=stopped or bool(waiting))
-    decision = after_acting(interrupted=interrupted, stop=stopped, waiting=bool(waiting))
+    interrupted = run.cut_short(ending=stopped or bool(waiting) or direct is not None)
+    decision = after_acting(interrupted=interrupted, stop=stopped, waiting=bool(waiting), direct=direct is not None)
     if decision is Decision.INTERRUPT:
         return tail(lambda: agent.end_interrupted(run))
     run.pending = bool(waiting)
@@ -319,6 +327,8 @@ def _next(agent: ReActAgent, run: Run, batch: Batch) -> Done | Tail[Event | Done
         return Done(batch.stopped)
     if decision is Decision.SUSPEND:
         return Done(waiting_reply(run, waiting))
+    if decision is Decision.RETURN and direct is not None:
+        return tail(lambda: cast("Stage", run.replied(direct)))
     run.iteration += 1
     return tail(lambda: agent.reasoning(run))
 

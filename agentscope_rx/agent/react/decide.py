@@ -2,13 +2,14 @@
 
 | asked                | in this order                                                                     |
 |----------------------|-----------------------------------------------------------------------------------|
-| `at_begin`           | calls to run -> ACT; REASON                                                        |
+| `at_begin`           | calls to run -> ACT; results are the reply -> RETURN; REASON                       |
 | `before_reasoning`   | interrupted -> INTERRUPT; usage limit -> LIMIT; rounds used up, unless sent back   |
 |                      | by a hook -> SUMMARIZE; REASON                                                     |
 | `after_reasoning`    | interrupted -> INTERRUPT; stop -> STOP; goto -> GOTO; calls -> ACT;                |
 |                      | thinking alone -> REASON; FINISH                                                   |
 | `before_acting`      | interrupted -> INTERRUPT; usage limit -> LIMIT; ACT                                |
-| `after_acting`       | interrupted -> INTERRUPT; stop -> STOP; calls wait -> SUSPEND; REASON              |
+| `after_acting`       | interrupted -> INTERRUPT; stop -> STOP; calls wait -> SUSPEND;                     |
+|                      | results are the reply -> RETURN; REASON                                            |
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ class Decision(StrEnum):
     GOTO = "goto"
     SUMMARIZE = "summarize"
     SUSPEND = "suspend"
+    RETURN = "return"
     LIMIT = "limit"
     INTERRUPT = "interrupt"
 
 
-def at_begin(*, calls: int) -> Decision:
-    """Where a call begins: with what is pending, if that is to be run."""
-    return Decision.ACT if calls else Decision.REASON
+def at_begin(*, calls: int, direct: bool = False) -> Decision:
+    """Where a call begins: with what is pending, if that is to be run; `direct` says that its results are the reply."""
+    if calls:
+        return Decision.ACT
+    return Decision.RETURN if direct else Decision.REASON
 
 
 def before_reasoning(
@@ -68,10 +72,13 @@ def before_acting(*, interrupted: bool, limited: bool) -> Decision:
     return Decision.LIMIT if limited else Decision.ACT
 
 
-def after_acting(*, interrupted: bool, stop: bool, waiting: bool) -> Decision:
-    """What follows a batch: `waiting` says that calls of it are suspended or need approval."""
+def after_acting(*, interrupted: bool, stop: bool, waiting: bool, direct: bool = False) -> Decision:
+    """What follows a batch: `waiting` says that calls of it are suspended or need approval, `direct` that results of it
+    are the reply."""
     if interrupted:
         return Decision.INTERRUPT
     if stop:
         return Decision.STOP
-    return Decision.SUSPEND if waiting else Decision.REASON
+    if waiting:
+        return Decision.SUSPEND
+    return Decision.RETURN if direct else Decision.REASON

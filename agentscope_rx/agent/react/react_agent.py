@@ -2,6 +2,7 @@
 
     route -> reasoning -> acting -> reasoning -> ... -> Done          each stage a Flow of events that ends with a tail
                                  -> Done                              when calls wait: for approval, for a result
+                                 -> Done                              when results are the reply: `return_direct`
                        -> interrupted -> Done
                        -> limited -> error | summarizing              when a usage limit is reached
                        -> summarizing -> Done                         when `max_iters` rounds are used up
@@ -25,6 +26,7 @@ from agentscope_rx.agent.output.structured_output import output_of
 from agentscope_rx.agent.react import structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
+from agentscope_rx.agent.react.direct import direct_reply
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Cut, Run
@@ -289,7 +291,17 @@ class ReActAgent(Agent):
         calls = tuple(run.open.values())
         if at_begin(calls=len(calls)) is Decision.ACT:
             return self.acting(run, calls)
-        return self.reasoning(run)
+        if not run.toolkit.returns_direct:
+            return self.reasoning(run)
+
+        def follow(history: Sequence[Msg]) -> Stage:
+            # the last result of a batch may have come with the input
+            reply = direct_reply(self, run, history)
+            if at_begin(calls=0, direct=reply is not None) is Decision.RETURN and reply is not None:
+                return cast("Stage", run.replied(reply))
+            return just(tail(lambda: self.reasoning(run)))
+
+        return run.history().pipe(concat_map(follow))
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         run = super().new_run(memory, scope, context, limits)
