@@ -1,12 +1,14 @@
 """Presets: arguments that whoever registers a tool gives in the model's place.
 
-| mode        | the model sees the parameter | sends it itself                                    | does not          |
-|-------------|------------------------------|----------------------------------------------------|-------------------|
-| `"fixed"`   | no                           | is told that there is none; an open schema: ignored | gets the preset  |
-| `"default"` | as optional, with its value  | its value counts                                   | gets the preset   |
+| mode        | the model sees the parameter | sends it itself                             | does not        |
+|-------------|------------------------------|---------------------------------------------|-----------------|
+| `"fixed"`   | no                           | its value is dropped, and the preset counts | gets the preset |
+| `"default"` | as optional, with its value  | its value counts                            | gets the preset |
 
-In both modes an explicit null counts as not sent, where null is no value of the parameter. Values are checked once, at
-registration. Fixed ones are in no message, no event and no problem that a model is told of: they may be secrets.
+A model may send a fixed one all the same: it has seen it in an earlier conversation, or guesses it. To refuse the call
+would cost a round and change nothing. In both modes an explicit null counts as not sent, where null is no value of the
+parameter. Values are checked once, at registration. Fixed ones are in no message, no event and no problem that a model
+is told of: they may be secrets.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ class PresetTool(WrapperTool):
         super().__init__(inner)
         self._fixed = mode == "fixed"
         self._values = _checked(inner, values)
+        self.gives = frozenset(self._values) if self._fixed else frozenset()
         self._optional = [
             name for name in self._values if not takes_null(properties_of(inner.parameters)[name], inner.parameters)
         ]

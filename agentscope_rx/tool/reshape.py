@@ -18,7 +18,7 @@ from agentscope_rx.tool.nulls import without_nulls
 from agentscope_rx.tool.schema import Generator, in_order
 from agentscope_rx.tool.schema_edit import extended, properties_of, required_of
 from agentscope_rx.tool.tool import Tool
-from agentscope_rx.tool.wrapper import WrapperTool, strays
+from agentscope_rx.tool.wrapper import WrapperTool, overruled, strays
 
 
 class OverriddenTool(WrapperTool):
@@ -39,6 +39,9 @@ class OverriddenTool(WrapperTool):
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The inner tool's arguments, if they fit the schema here too."""
+        given = overruled(self)
+        if not given.isdisjoint(arguments):
+            arguments = {name: value for name, value in arguments.items() if name not in given}
         try:
             checked = self._check.validate(arguments)
         except InvalidArgumentsError as error:

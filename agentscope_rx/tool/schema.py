@@ -40,13 +40,14 @@ from agentscope_rx.tool.arguments import explain
 from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.inject import split
 from agentscope_rx.tool.nulls import without_nulls
-from agentscope_rx.tool.signature import MISSING, Parameter, docstring, read_parameters
+from agentscope_rx.tool.signature import MISSING, Parameter, bound_names, docstring, read_parameters
 
 
 class FunctionSchema:
     """What a function says to a model, and the way back from a model's arguments to a call."""
 
     __slots__ = (
+        "_bound",
         "_fields",
         "_known",
         "_parameters",
@@ -62,6 +63,7 @@ class FunctionSchema:
         self._tool = tool
         everything = read_parameters(function, tool, receiver=receiver)
         self._parameters, self.injected = split(everything, tool)
+        self._bound = bound_names(function)
         self._known = [parameter.name for parameter in self._parameters]
         self._positional = [parameter for parameter in everything if parameter.positional_only]
         self.description, described = read_docstring(docstring(function), tool)
@@ -81,7 +83,7 @@ class FunctionSchema:
 
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""
-        given = {name: own(value) for name, value in arguments.items()}
+        given = {name: own(value) for name, value in arguments.items() if name not in self._bound}
         try:
             model = validated(self._validator, given)
         except ValidationError as error:

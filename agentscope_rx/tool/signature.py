@@ -119,6 +119,15 @@ def read_parameters(function: Callable[..., object], tool: str, *, receiver: boo
     )
 
 
+def bound_names(function: Callable[..., object]) -> frozenset[str]:
+    """The parameters that a `functools.partial` has bound, by position or by name."""
+    if not isinstance(function, functools.partial):
+        return frozenset()
+    bound = cast("functools.partial[object]", function)
+    left = [name for name in inspect.signature(bound).parameters if name not in bound.keywords]
+    return frozenset(inspect.signature(bound.func).parameters).difference(left)
+
+
 def return_annotation(function: Callable[..., object]) -> object:
     """What the function says it returns; None where it does not say or the name is not known (yet).
 

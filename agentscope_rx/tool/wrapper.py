@@ -30,6 +30,9 @@ class WrapperTool(Tool):
     passes_on: ClassVar[bool] = True
     """Whether its calls take an executor."""
 
+    gives: frozenset[str] = frozenset()
+    """The names of the arguments that it gives itself, whatever the model sends."""
+
     def __init__(self, inner: Tool) -> None:
         self.inner = inner
 
@@ -131,10 +134,24 @@ def wraps(outer: Tool, tool: Tool) -> bool:
     return outer is tool
 
 
+def overruled(tool: Tool) -> frozenset[str]:
+    """The names of arguments that are given beneath and that the tool does not show: a model's value does not count."""
+    shown = cast("Mapping[str, object]", tool.parameters.get("properties") or {})
+    names: set[str] = set()
+    while isinstance(tool, WrapperTool):
+        names |= tool.gives
+        tool = tool.inner
+    return frozenset(names.difference(shown))
+
+
 def strays(tool: Tool, arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
-    """The arguments that the tool shows, and a problem for each other one; an open schema takes any name."""
+    """The arguments that the tool shows, and a problem for each other one, unless it is overruled; an open schema takes
+    any name."""
     known = cast("Mapping[str, object]", tool.parameters.get("properties") or {})
     if tool.parameters.get("additionalProperties") is not False:
         return dict(arguments), []
     kept = {name: value for name, value in arguments.items() if name in known}
-    return kept, unknowns((name for name in arguments if name not in kept), tuple(known))
+    if len(kept) == len(arguments):
+        return kept, []
+    given = overruled(tool)
+    return kept, unknowns((name for name in arguments if name not in kept and name not in given), tuple(known))

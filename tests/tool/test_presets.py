@@ -22,7 +22,7 @@ from agentscope_rx.message import ToolResultBlock, ToolResultKind
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.testing import ScriptedModel
-from agentscope_rx.tool import ExternalTool, Tool, ToolContext, Toolkit, tool
+from agentscope_rx.tool import ExternalTool, Tool, ToolContext, Toolkit, preset, tool
 from agentscope_rx.tool.json_schema import SchemaCheck
 from tests.agent.parts import remembered
 
@@ -86,15 +86,47 @@ def test_a_fixed_preset_is_hidden_with_the_types_that_only_it_used():
     assert text(toolkit, "search", place={"city": "Rome"}) == f"hi Rome {SECRET} 10 C"
 
 
-def test_a_fixed_preset_wins_and_a_model_that_sends_one_is_told_that_there_is_none():
-    """Case 82, D5, W59: presets beat input in every kind of tool; a closed schema says so to the model."""
+def test_a_fixed_preset_wins_and_the_tool_runs():
+    """Case 82, D5, W59: presets beat input in every kind of tool."""
     toolkit, _ = registered(search, presets={"account": {"key": SECRET}, "limit": 3})
-    refused = result(toolkit, "search", query="hi", place={"city": "Rome"}, account={"key": "mine"}, limt=1)
+    given = {"query": "hi", "place": {"city": "Rome"}, "account": {"key": "mine"}, "limit": "many"}
+    assert text(toolkit, "search", **given) == f"hi Rome {SECRET} 3 C"
+    refused = result(toolkit, "search", **given, limt=1)
     assert refused.kind is ToolResultKind.INVALID_ARGUMENTS
-    assert refused.text.splitlines()[1:-1] == [
-        "- account: is not an argument of this tool; it takes query, place, unit",
-        "- limt: is not an argument of this tool; it takes query, place, unit",
-    ]
+    assert refused.text.splitlines()[1:-1] == ["- limt: is not an argument of this tool; it takes query, place, unit"]
+
+
+def test_a_fixed_preset_wins_through_all_that_stands_on_it():
+    class Why(BaseModel):
+        reason: str
+
+    def of(**options: Any) -> Toolkit:
+        return registered(made, presets={"limit": 3}, **options)[0]
+
+    (made,) = preset(search, {"search": {"account": {"key": SECRET}}})
+    given = {"query": "hi", "place": {"city": "Rome"}, "account": {"key": "mine"}, "limit": 5}
+    assert text(of(), "search", **given) == f"hi Rome {SECRET} 3 C"
+    assert text(of(name="find"), "find", **given) == f"hi Rome {SECRET} 3 C"
+    assert text(of(extend=Why), "search", **given, reason="x") == f"hi Rome {SECRET} 3 C"
+    shown = {
+        "type": "object",
+        "properties": {"query": {"type": "string"}, "place": {"type": "object"}},
+        "additionalProperties": False,
+    }
+    assert text(of(parameters=shown), "search", **given) == f"hi Rome {SECRET} 3 C"
+    assert result(of(parameters=shown), "search", **given, unit="C").kind is ToolResultKind.INVALID_ARGUMENTS
+
+
+def test_a_field_that_is_asked_for_again_under_the_name_of_a_preset_is_the_models():
+    class Limit(BaseModel):
+        limit: int
+
+    def find(query: str, limit: int) -> str:
+        return f"{query} {limit}"
+
+    toolkit, _ = registered(find, presets={"limit": 3}, extend=Limit)
+    assert text(toolkit, "find", query="hi", limit=5) == "hi 3"
+    assert result(toolkit, "find", query="hi", limit="many").kind is ToolResultKind.INVALID_ARGUMENTS
 
 
 def test_where_any_name_may_be_sent_a_fixed_preset_wins_in_silence():
@@ -125,7 +157,8 @@ def test_what_partial_binds_is_a_fixed_preset():
     toolkit, schema = registered(partial(f, 1, c=4))
     assert list(schema.parameters["properties"]) == ["b"]
     assert text(toolkit, "f", b=2) == "1 2 4"
-    assert result(toolkit, "f", b=2, c=5).kind is ToolResultKind.INVALID_ARGUMENTS
+    assert text(toolkit, "f", a=9, b=2, c="five") == "1 2 4"
+    assert result(toolkit, "f", b=2, d=5).kind is ToolResultKind.INVALID_ARGUMENTS
 
 
 def test_a_preset_beside_what_is_injected():
@@ -299,7 +332,7 @@ def test_a_fixed_preset_is_in_no_message_no_event_and_no_request():
     seen: list[str] = []
     friday.stream("go").pipe(ops.do_action(lambda event: seen.append(event.to_json()))).run()
     everything = "".join(seen) + repr(remembered(friday)) + repr(model.requests)
-    assert "paid" in everything and "negative" in everything and "is not an argument" in everything
+    assert "paid" in everything and "negative" in everything and "amount: Input should be" in everything
     assert SECRET not in everything
 
 
@@ -383,7 +416,7 @@ SENT = st.dictionaries(st.sampled_from((*NAMES, "z", "who")), st.integers(10, 19
 def test_law_of_the_merge(presets: dict[str, int], sent: dict[str, int], mode: Any, of: Any):
     """fixed: the preset, else what is sent, else the default; default: what is sent, else the preset, else the default.
 
-    A name that is not shown is refused; so is a call that leaves something out; and nothing is told of the presets.
+    A name that the tool does not take is refused; so is a call that leaves something out; nothing is told of presets.
     """
     toolkit, schema = registered(of, presets=presets, preset_mode=mode)
     shown = [name for name in NAMES if mode == "default" or name not in presets]
@@ -391,7 +424,7 @@ def test_law_of_the_merge(presets: dict[str, int], sent: dict[str, int], mode: A
     assert schema.parameters.get("required", []) == [name for name in ("a", "b") if name not in presets]
     outcome = result(toolkit, "takes", **sent)
     merged = {**DEFAULTS, **sent, **presets} if mode == "fixed" else {**DEFAULTS, **presets, **sent}
-    strays = [name for name in sent if name not in shown]
+    strays = [name for name in sent if name not in NAMES]
     missing = [name for name in ("a", "b") if name not in merged]
     if strays or missing:
         assert outcome.kind is ToolResultKind.INVALID_ARGUMENTS
@@ -405,7 +438,7 @@ def test_law_of_the_merge(presets: dict[str, int], sent: dict[str, int], mode: A
 def test_law_validation_with_presets_is_that_of_the_merged_arguments_by_the_function_itself(
     presets: dict[str, int], sent: dict[str, Any]
 ):
-    plain, sent = tool(takes), {name: value for name, value in sent.items() if name not in presets}
+    plain = tool(takes)
     made = Toolkit().register(plain, presets=presets)
 
     def outcome(of: Tool, arguments: dict[str, Any]) -> object:

@@ -315,8 +315,9 @@ def test_they_stand_on_each_other_in_any_order():
         assert (made.name, made.requires_approval, made.description) == ("fs_read", True, "Read a file.")
         assert made.schema.parameters == {"type": "object", "properties": {}, "additionalProperties": False}
         assert answer(tools, "fs_read").text == "[read a]"
-        refused = answer(tools, "fs_read", path="b").text
-        assert refused.startswith("[Error: Invalid arguments for tool 'fs_read':\n- path: is not an argument")
+        assert answer(tools, "fs_read", path="b").text == "[read a]", "what is preset wins"
+        refused = answer(tools, "fs_read", paht="b").text
+        assert refused.startswith("[Error: Invalid arguments for tool 'fs_read':\n- paht: is not an argument")
 
 
 def test_nothing_that_is_given_is_changed():
