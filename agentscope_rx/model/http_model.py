@@ -21,6 +21,7 @@ from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.response import ChatResponse
 from agentscope_rx.model.transport import Framing, HttpRequest, ServerEvent, Transport
+from agentscope_rx.model.wire_names import WireNames
 from agentscope_rx.reactive import (
     ENGINE_WORKERS,
     Flow,
@@ -30,6 +31,7 @@ from agentscope_rx.reactive import (
     fail,
     from_async_iterable,
     just,
+    map_flow,
     on_worker,
 )
 
@@ -117,8 +119,12 @@ class HttpChatModel(ChatModel):
         """
 
         def ask(read: Sequence[Msg]) -> Flow[ChatResponse]:
-            exchange = self.exchange(read, tools, options)
-            return from_async_iterable(lambda: self._increments(exchange))
+            names = WireNames.of(read, tools)
+            if names is None:
+                exchange = self.exchange(read, tools, options)
+                return from_async_iterable(lambda: self._increments(exchange))
+            renamed = self.exchange(names.messages(read), names.tools(tools), names.options(options))
+            return from_async_iterable(lambda: self._increments(renamed)).pipe(map_flow(names.back))
 
         if has_files(messages):
             answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))

@@ -7,7 +7,9 @@ from agentscope_rx.tool.context import ToolContext
 from agentscope_rx.tool.event import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tool.evictor import FolderEvictor
 from agentscope_rx.tool.external import ExternalTool
+from agentscope_rx.tool.from_schema import tool_from_schema
 from agentscope_rx.tool.inject import Inject
+from agentscope_rx.tool.schema_of import schema_of
 from agentscope_rx.tool.size import ResultEvictor, ResultLimit
 from agentscope_rx.tool.tool import FunctionTool, Tool, tool
 from agentscope_rx.tool.toolkit import Toolkit
@@ -40,6 +42,8 @@ __all__ = [
     "prefixed",
     "preset",
     "renamed",
+    "schema_of",
     "tool",
+    "tool_from_schema",
     "without",
 ]

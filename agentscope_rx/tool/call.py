@@ -50,7 +50,7 @@ from agentscope_rx.tool.postprocess import postprocessed
 from agentscope_rx.tool.result import result_of
 from agentscope_rx.tool.size import ResultLimit, cut
 from agentscope_rx.tool.tool import Tool
-from agentscope_rx.tool.wrapper import called
+from agentscope_rx.tool.wrapper import called, overruled
 
 _log = logging.getLogger("agentscope_rx")
 
@@ -210,6 +210,7 @@ class _Running:
         "_limit",
         "_sink",
         "_streams",
+        "_tool",
         "_upstream",
         "disposed",
         "waiting",
@@ -218,6 +219,7 @@ class _Running:
     def __init__(self, sink: Sink[ToolEvent], call: ToolUseBlock, tool: Tool, limit: ResultLimit | None) -> None:
         self._sink = sink
         self._call = call
+        self._tool = tool
         self._limit = limit
         self._joined = Joined(limit) if tool.result == "joined" else None
         self._streams = tool.streams or self._joined is not None
@@ -283,7 +285,7 @@ class _Running:
             self._sink.on_error(error)
             return
         if isinstance(error, ToolSuspend):
-            self.finish(suspended(self._call, error))
+            self.finish(suspended(self._call, error, overruled(self._tool)))
             return
         # the model gets the text; whoever wrote the tool may want the traceback
         _log.debug("tool %s failed", self._call.name, exc_info=error)

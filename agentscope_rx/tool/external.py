@@ -3,7 +3,9 @@
     toolkit.register_schema(ToolSchema("pick_file", "Let the user pick a file.", {"type": "object", ...}))
 
 Its arguments are checked here against the schema, then the call is suspended: the run ends, and goes on when the caller
-brings the result. A null for a field at the top that is not required counts as not given, as models often send it.
+brings the result. The placeholder's metadata has the checked `arguments` (but for fixed presets, which are in no
+message); the call itself has them as the model wrote them. A null for a field at the top that is not required counts as
+not given, as models often send it.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolSuspend
-from agentscope_rx.message.frozen import FrozenDict, freeze
+from agentscope_rx.errors import ToolSuspend
+from agentscope_rx.message.frozen import freeze
 from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow, fail
-from agentscope_rx.tool.json_schema import SchemaCheck, fitting
-from agentscope_rx.tool.tool import NO_PARAMETERS, Tool, check_mark, check_name
+from agentscope_rx.tool.json_schema import check_of, fitting
+from agentscope_rx.tool.tool import NO_PARAMETERS, Tool, check_foreign_name, check_mark
 
 
 class ExternalTool(Tool):
@@ -35,10 +37,10 @@ class ExternalTool(Tool):
         reason: str | None = None,
         requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     ) -> None:
-        self.name = check_name(name)
+        self.name = check_foreign_name(name)
         self.description = description
         self.parameters = freeze(parameters)
-        self._check = _check_of(name, self.parameters)
+        self._check = check_of(name, self.parameters)
         self.strict = strict
         self.reason = reason
         self.requires_approval = check_mark(name, requires_approval)
@@ -57,17 +59,4 @@ class ExternalTool(Tool):
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """Signals: a `ToolSuspend`. Cancels: nothing."""
-        return fail(ToolSuspend(self.reason))
-
-
-def _check_of(name: str, parameters: FrozenDict) -> SchemaCheck:
-    if parameters.get("type") != "object":
-        raise ToolDefinitionError(
-            f"The parameters of tool {name!r} must be a JSON schema of type object, such as "
-            f"{{'type': 'object', 'properties': {{}}}}, not {dict(parameters)!r:.80}.",
-            tool=name,
-        )
-    try:
-        return SchemaCheck(parameters)
-    except ConfigurationError as error:
-        raise ToolDefinitionError(f"The parameters of tool {name!r} cannot be checked: {error}", tool=name) from error
+        return fail(ToolSuspend(self.reason, arguments=dict(arguments)))

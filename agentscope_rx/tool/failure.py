@@ -15,9 +15,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import cast
 
 from agentscope_rx.errors import CommandDeniedError, DeadlineError, InvalidInputError, ToolError, ToolSuspend
 from agentscope_rx.message import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
@@ -78,12 +79,17 @@ def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
     return replace(ToolResultBlock.error(call, kind, text or name), metadata={"error_type": name})
 
 
-def suspended(call: ToolUseBlock, error: ToolSuspend) -> ToolResultBlock:
-    """The placeholder of a call that waits for somebody outside the run; its text is the reason.
+def suspended(call: ToolUseBlock, error: ToolSuspend, hidden: Collection[str] = ()) -> ToolResultBlock:
+    """The placeholder of a call that waits for somebody outside the run; its text is the reason. Of the checked
+    arguments, if it has them, the `hidden` ones are left out.
 
     A failure instead if what the tool gives to know is nested too deep to be kept.
     """
+    metadata = dict(error.metadata)
+    if hidden and isinstance(arguments := metadata.get("arguments"), Mapping):
+        given = cast("Mapping[str, object]", arguments)
+        metadata["arguments"] = {name: value for name, value in given.items() if name not in hidden}
     try:
-        return ToolResultBlock(call.id, call.name, (TextBlock(str(error)),), ToolResultKind.SUSPENDED, error.metadata)
+        return ToolResultBlock(call.id, call.name, (TextBlock(str(error)),), ToolResultKind.SUSPENDED, metadata)
     except InvalidInputError as refused:
         return failure(call, refused)

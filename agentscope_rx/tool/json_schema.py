@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.tool.arguments import MAX_PROBLEMS, InvalidArgumentsError, cut, missing, unknowns
 from agentscope_rx.tool.foreign_schema import Place, path_text, read_schema, resolve
 from agentscope_rx.tool.guarded import TooComplexError
@@ -21,7 +22,7 @@ from agentscope_rx.tool.stepwise import MAX_ERRORS, found
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-__all__ = ["Problem", "SchemaCheck", "fitting", "path_text", "resolve"]
+__all__ = ["Problem", "SchemaCheck", "check_of", "fitting", "path_text", "resolve"]
 
 MAX_TEXT = 300
 _NOTHING = object()
@@ -58,6 +59,24 @@ class SchemaCheck:
             return problems[:MAX_ERRORS]
         except TooComplexError as error:
             return [Problem((), f"arguments: too complex to be checked ({error}): send fewer or simpler values", value)]
+
+
+def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
+    """The parameters of the tool of this name, made ready; `ToolDefinitionError` if they are no JSON schema of type
+    object, or one that cannot be checked."""
+    if not isinstance(parameters, Mapping) or parameters.get("type") != "object":  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = dict(parameters) if isinstance(parameters, Mapping) else parameters  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolDefinitionError(
+            f"The parameters of tool {name!r:.80} must be a JSON schema of type object, such as "
+            f"{{'type': 'object', 'properties': {{}}}}, not {found!r:.80}.",
+            tool=name,
+        )
+    try:
+        return SchemaCheck(parameters)
+    except ConfigurationError as error:
+        raise ToolDefinitionError(
+            f"The parameters of tool {name!r:.80} cannot be checked: {error}", tool=name
+        ) from error
 
 
 def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:

@@ -15,7 +15,7 @@ from agentscope_rx.model.options import ToolSchema
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.tool.arguments import InvalidArgumentsError
 from agentscope_rx.tool.context import ToolContext
-from agentscope_rx.tool.tool import Tool
+from agentscope_rx.tool.tool import Tool, check_names
 
 if TYPE_CHECKING:
     from agentscope_rx.tool.toolkit import Toolkit
@@ -63,7 +63,8 @@ class MetaTool(Tool):
         return ToolSchema(self.name, _described(toolkit), freeze({**self.parameters, "properties": named}))
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        given = dict(super().validate(arguments))
+        check_names(self, arguments)
+        given = dict(arguments)
         problems: list[str] = []
         for name, value in list(given.items()):
             if value is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.tool.entry import Entry
 from agentscope_rx.tool.groups import ToolGroups
-from agentscope_rx.tool.making import tools_of
+from agentscope_rx.tool.making import public_methods, tools_of
 from agentscope_rx.tool.presets import PresetMode
 from agentscope_rx.tool.registration import (
     CommonOptions,
@@ -92,6 +92,33 @@ class Registering(ToolGroups):
         ]
         return self._add(tools, group, on_conflict)
 
+    def register_methods(
+        self,
+        source: object,
+        *,
+        group: Group = None,
+        presets: Mapping[str, Mapping[str, object]] | None = None,
+        enable: Iterable[str] | None = None,
+        disable: Iterable[str] = (),
+        prefix: str = "",
+        on_conflict: Conflict = "error",
+        **options: Unpack[CommonOptions],
+    ) -> tuple[Tool, ...]:
+        """Add the public methods of an object as tools, marked by `@tool` or not; otherwise as `register_all`.
+
+        Only those that are added (see `enable`, `disable`) need annotations.
+        """
+        methods = {_name_of(each): each for each in public_methods(source)}
+        for name in (*(enable or ()), *disable, *(presets or ())):
+            if name not in methods:
+                raise ConfigurationError(f"There is no method {name!r} here: there are {', '.join(sorted(methods))}.")
+        wanted = methods if enable is None else set(enable)
+        unwanted = set(disable)
+        chosen_ones = [each for name, each in methods.items() if name in wanted and name not in unwanted]
+        return self.register_all(
+            chosen_ones, group=group, presets=presets, prefix=prefix, on_conflict=on_conflict, **options
+        )
+
     def update_presets(
         self, name: str, presets: Mapping[str, object] | None, *, preset_mode: PresetMode | None = None
     ) -> Tool:
@@ -137,3 +164,7 @@ class Registering(ToolGroups):
         self._entries.update(entries)
         self._changes += len(entries)
         return tuple(added)
+
+
+def _name_of(method: object) -> str:
+    return method.name if isinstance(method, Tool) else str(getattr(method, "__name__", ""))

@@ -18,7 +18,7 @@ from agentscope_rx.tool.postprocess import Postprocess, both
 from agentscope_rx.tool.presets import PresetMode, PresetTool
 from agentscope_rx.tool.reshape import ExtendedTool, OverriddenTool
 from agentscope_rx.tool.schema_edit import hidden, shown_default
-from agentscope_rx.tool.tool import Tool, check_mark, check_name
+from agentscope_rx.tool.tool import MAX_FOREIGN_NAME, Tool, check_foreign_name, check_mark, check_name, is_plain
 from agentscope_rx.tool.wrapper import WrapperTool
 
 Approval = bool | Callable[[Mapping[str, Any]], bool]
@@ -89,7 +89,8 @@ class RegisteredTool(WrapperTool):
         self.source = source
         self.options = options
         if options.name is not None:
-            self.name = check_name(options.name)
+            # what is described elsewhere may have any name, and so one that begins with it
+            self.name = check_name(options.name) if is_plain(source.name) else check_foreign_name(options.name)
         if options.description is not None:
             self.description = options.description
         if options.execution_config is not None:
@@ -127,7 +128,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
     while found in taken:
         number += 1
         end = f"_{number}"
-        found = name[: 64 - len(end)] + end
+        found = name[: (64 if is_plain(name) else MAX_FOREIGN_NAME) - len(end)] + end
     return found
 
 

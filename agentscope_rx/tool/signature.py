@@ -124,8 +124,35 @@ def bound_names(function: Callable[..., object]) -> frozenset[str]:
     if not isinstance(function, functools.partial):
         return frozenset()
     bound = cast("functools.partial[object]", function)
-    left = [name for name in inspect.signature(bound).parameters if name not in bound.keywords]
-    return frozenset(inspect.signature(bound.func).parameters).difference(left)
+    try:
+        inner, outer = inspect.signature(bound.func).parameters, inspect.signature(bound).parameters
+    except (ValueError, TypeError):
+        # a builtin: it does not say what its positions are called
+        return frozenset(bound.keywords)
+    return frozenset(inner).difference(outer).union(bound.keywords)
+
+
+def parameters_of(function: Callable[..., object], tool: str) -> tuple[tuple[Parameter, ...], bool]:
+    """The parameters that a function takes by name, annotated or not, and whether it takes any other (`**kwargs`).
+
+    For one whose arguments are described elsewhere; an annotation that is missing or unknown is `object`.
+    """
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        # a builtin: it says nothing
+        return (), True
+    bound, resolve = bound_names(function), _Resolver(function, tool)
+    taken: list[Parameter] = []
+    for each in found:
+        if each.name in bound or each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
+            continue
+        try:
+            annotation = object if each.annotation is MISSING else resolve.annotation(each)
+        except ToolDefinitionError:
+            annotation = object
+        taken.append(Parameter(each.name, annotation, each.default, each.kind is each.POSITIONAL_ONLY))
+    return tuple(taken), any(each.kind is each.VAR_KEYWORD for each in found)
 
 
 def return_annotation(function: Callable[..., object]) -> object:

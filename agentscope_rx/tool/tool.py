@@ -24,6 +24,7 @@ from agentscope_rx.model.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, Rate
 from agentscope_rx.tool.arguments import InvalidArgumentsError, missing, unknowns
 from agentscope_rx.tool.context import ToolContext
+from agentscope_rx.tool.json_schema import SchemaCheck, check_of, fitting
 from agentscope_rx.tool.lift import kind_of, lift
 from agentscope_rx.tool.limits import ToolLimits, limits_of
 from agentscope_rx.tool.postprocess import Postprocess
@@ -42,17 +43,18 @@ NO_PARAMETERS = freeze({"type": "object", "properties": EMPTY})
 """The schema of a tool that takes nothing."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+MAX_FOREIGN_NAME = 256
 
 
 class Tool(ABC):
     """Something a model may call: what it says of itself, and a call that gives a Flow of raw values.
 
-    `parameters` is a JSON schema of type object. `streams` says that every value before the last is progress, to be
-    shown as it comes. `execution_config` wins over the toolkit's and the agent's. A call that `requires_approval` (all
-    of them, or those whose validated arguments the function says) waits for a person; one that is not `interruptible`
-    runs to its end when the run is interrupted. `max_concurrency`, `rate` and `exclusive`: see `tool.limits`.
-    runs to its end when the run is interrupted. Its `result` is the last value, or all of them joined (see
-    `tool.pieces`), and within `max_result`: a number of characters, a `ResultLimit`, or None for the toolkit's.
+    `parameters` is a JSON schema of type object, by which arguments are checked. `streams` says that every value before
+    the last is progress, to be shown as it comes. `execution_config` wins over the toolkit's and the agent's. A call
+    that `requires_approval` (all of them, or those whose validated arguments the function says) waits for a person; one
+    that is not `interruptible` runs to its end when the run is interrupted. `max_concurrency`, `rate` and `exclusive`:
+    see `tool.limits`. Its `result` is the last value, or all of them joined (see `tool.pieces`), and within
+    `max_result`: a number of characters, a `ResultLimit`, or None for the toolkit's.
     """
 
     name: str
@@ -94,15 +96,15 @@ class Tool(ABC):
         return ToolSchema(self.name, self.description, self.parameters, self.strict)
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """The arguments as `call` wants them, or `InvalidArgumentsError`; unless overridden, only names are checked."""
-        properties = cast("Mapping[str, object]", self.parameters.get("properties", EMPTY))
-        required = cast("list[str]", self.parameters.get("required", []))
-        problems = [missing(name) for name in required if name not in arguments]
-        if self.parameters.get("additionalProperties") is False:
-            problems += unknowns((name for name in arguments if name not in properties), tuple(properties))
-        if problems:
-            raise InvalidArgumentsError(self.name, problems)
-        return arguments
+        """The arguments as `call` wants them, or `InvalidArgumentsError`.
+
+        Unless overridden, they must fit `parameters`; a null for what is not required and takes none is not given.
+        """
+        own = cast("dict[str, tuple[object, SchemaCheck]]", self.__dict__)
+        known = own.get("_check")
+        if known is None or known[0] is not self.parameters:
+            known = own["_check"] = (self.parameters, check_of(self.name, self.parameters))
+        return fitting(known[1], self.name, arguments)
 
     @abstractmethod
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
@@ -122,7 +124,8 @@ class Tool(ABC):
 
 
 class FunctionTool(Tool, Generic[P, R_co]):
-    """A function as a tool: its schema and validator are made once, from its signature and docstring."""
+    """A function as a tool: its schema and validator are made once, from its signature and docstring, unless a `schema`
+    is given (see `tool.from_schema`)."""
 
     def __init__(
         self,
@@ -142,6 +145,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         result: Literal["last", "joined"] = "last",
         max_result: int | ResultLimit | None = None,
         return_direct: bool = False,
+        schema: FunctionSchema | None = None,
     ) -> None:
         raw, by_class, waits = _receiving(function)
         given = default_name(raw) if name is None else name
@@ -151,7 +155,9 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self._function = self.__wrapped__ = raw
         self._by_class = by_class
         self._waits = waits
-        if unpack:
+        if schema is not None:
+            self._schema = schema
+        elif unpack:
             self._schema = UnpackedSchema(raw, check_name(given), receiver=self._waits)
         elif isinstance(function, FunctionTool):
             self._schema = cast("FunctionTool[P, R_co]", function)._schema.renamed(check_name(given))
@@ -251,6 +257,17 @@ def _receiving(function: Callable[P, R]) -> tuple[Callable[P, R], bool, bool]:
     return function, False, has_receiver(function)
 
 
+def check_names(tool: Tool, arguments: Mapping[str, object]) -> None:
+    """`InvalidArgumentsError` if a name is missing or unknown: for tools that check the values in their own words."""
+    properties = cast("Mapping[str, object]", tool.parameters.get("properties", EMPTY))
+    required = cast("list[str]", tool.parameters.get("required", []))
+    problems = [missing(name) for name in required if name not in arguments]
+    if tool.parameters.get("additionalProperties") is False:
+        problems += unknowns((name for name in arguments if name not in properties), tuple(properties))
+    if problems:
+        raise InvalidArgumentsError(tool.name, problems)
+
+
 def check_mark(
     tool: str, mark: bool | Callable[[Mapping[str, Any]], bool]
 ) -> bool | Callable[[Mapping[str, Any]], bool]:
@@ -290,6 +307,25 @@ def check_name(name: str) -> str:
     raise ToolDefinitionError(
         f"{name!r} cannot name a tool: models accept 1 to 64 letters (a-z), digits, '_' and '-'. Try name={better!r}.",
         tool=name,
+    )
+
+
+def is_plain(name: str) -> bool:
+    """Whether all providers accept the name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_foreign_name(name: str) -> str:
+    """The name of a tool that is described elsewhere, if any provider can be told of it: what its wire does not take is
+    sent in other letters (see `model.wire_names`). `ToolDefinitionError` if it is empty, too long or not printable."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolDefinitionError(f"A tool's name must be text, not {name!r:.60}.", tool=repr(name))
+    if name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_FOREIGN_NAME:
+        return name
+    raise ToolDefinitionError(
+        f"{name!r:.80} cannot name a tool: it must be 1 to {MAX_FOREIGN_NAME} printable characters, without spaces at "
+        "its ends.",
+        tool=f"{name:.80}",
     )
 
 

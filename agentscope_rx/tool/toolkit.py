@@ -29,6 +29,7 @@ from agentscope_rx.tool.limits import UNLIMITED
 from agentscope_rx.tool.meta_tool import META_TOOL, MetaTool
 from agentscope_rx.tool.registering import Registering
 from agentscope_rx.tool.round import OnFailure, Round, together
+from agentscope_rx.tool.schema_of import schema_of
 from agentscope_rx.tool.servers import ToolServers
 from agentscope_rx.tool.size import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
 from agentscope_rx.tool.tool import Tool
@@ -119,13 +120,13 @@ class Toolkit(Registering, ToolServers):
         self._changes += 1
         return removed
 
-    def register_schema(self, schema: ToolSchema, *, reason: str | None = None) -> ExternalTool:
-        """Add a tool that somebody outside runs: its calls suspend, for `reason`."""
-        if not isinstance(schema, ToolSchema):  # pyright: ignore[reportUnnecessaryIsInstance]
+    def register_schema(self, schema: ToolSchema | Mapping[str, object], *, reason: str | None = None) -> ExternalTool:
+        """Add a tool that somebody outside runs: its calls suspend, for `reason`. A dict is read by `schema_of`."""
+        if not isinstance(schema, (ToolSchema, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"register_schema takes ToolSchema(name, description, parameters), not {schema!r:.60}."
             )
-        made = ExternalTool.of(schema, reason=reason)
+        made = ExternalTool.of(schema_of(schema), reason=reason)
         self.register(made)
         return made
 

@@ -146,7 +146,7 @@ def test_a_debugger_shows_what_things_are():
         (lambda: UsageLimits(prices=3), "a table by model name"),
         (lambda: GracefulShutdown(timeout="3"), "timeout must be a number of seconds, not '3'"),
         (lambda: GracefulShutdown(grace=None), "grace must be"),
-        (lambda: Toolkit().register_schema({"name": "x"}), "register_schema takes ToolSchema"),
+        (lambda: Toolkit().register_schema("x"), "register_schema takes ToolSchema"),
         (lambda: agent(ScriptedModel()).interrupt("x", "USR"), "source must be one of user, tool, system"),
         (lambda: agent(ScriptedModel()).save(InMemorySession(), "k", persistence="memory"), "persistence must be"),
         (lambda: RuntimeContext(db=1).get("db"), r"asked by type: get\(str, 'db'\)"),

@@ -66,6 +66,12 @@ async def wait(seconds: float) -> str | None:
     return f"{seconds:g}" if seconds >= 1 else None
 
 
+@tool(return_direct=True)
+async def direct() -> str:
+    """Has the last word."""
+    return "done"
+
+
 async def _interrupted() -> Msg:
     friday = agent(ScriptedModel(["x", HANG]))
     task = friday.call("go").as_task()
@@ -74,7 +80,7 @@ async def _interrupted() -> Msg:
     return await task
 
 
-TOOLS = (weather, risky, ask, wait)
+TOOLS = (weather, risky, ask, wait, direct)
 
 
 def ends(*turns: Any, **options: Any) -> Callable[[], Any]:
@@ -85,6 +91,7 @@ def ends(*turns: Any, **options: Any) -> Callable[[], Any]:
 REASONS: dict[GenerateReason, Callable[[], Any]] = {
     R.MODEL_STOP: ends("done"),
     R.STRUCTURED_OUTPUT: ends(call("generate_response", n=1), output=Answer),
+    R.RETURN_DIRECT: ends(call("direct")),
     R.TOOL_SUSPENDED: ends(call("ask")),
     R.APPROVAL_REQUIRED: ends(call("risky")),
     R.REASONING_STOP_REQUESTED: ends("x", hooks=[Stop(PostReasoningEvent)]),

@@ -11,6 +11,9 @@ import pytest
 from agentscope_rx import GenerateReason, ReActAgent
 from agentscope_rx.event import PostCallEvent, ReasoningChunkEvent
 from agentscope_rx.model import OpenAIChatModel
+from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.model.wire_names import wire_name
+from agentscope_rx.tool import tool_from_schema
 from tests.agent.parts import assert_whole, events_of, remembered, weather
 from tests.support.openai_server import OpenAIServer, openai_server
 
@@ -34,6 +37,17 @@ def test_it_streams_and_calls_tools(server):
     assert sum(isinstance(event, ReasoningChunkEvent) for event in events) > 6
     replayed = server.requests[1]["messages"][-2]["tool_calls"][0]["function"]
     assert json.loads(replayed["arguments"]) == {"city": "Paris"}
+    assert_whole(agent)
+
+
+def test_a_name_that_providers_refuse_goes_there_and_back(server):
+    described = ToolSchema("weather.get", "Current weather.", weather.parameters)
+    model = OpenAIChatModel("test", base_url=server.base_url, api_key="k")
+    agent = ReActAgent("Friday", model, tools=[tool_from_schema(described, lambda city: f"Sunny in {city}")])
+    assert agent.call("Weather in Paris?").run().text.strip() == "You said: Sunny in Paris"
+    assert remembered(agent)[1].tool_calls[0].name == remembered(agent)[2].tool_results[0].name == "weather.get"
+    assert server.requests[0]["tools"][0]["function"]["name"] == wire_name("weather.get")
+    assert server.requests[1]["messages"][-2]["tool_calls"][0]["function"]["name"] == wire_name("weather.get")
     assert_whole(agent)
 
 

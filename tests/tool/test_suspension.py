@@ -266,8 +266,10 @@ def test_an_external_tool_without_parameters():
 
 
 def test_an_external_tools_name_is_checked():
-    with pytest.raises(ToolDefinitionError, match="pick_file"):
-        ExternalTool("pick file")
+    assert ExternalTool("pick file").name == "pick file", "it is described elsewhere; the wire has other letters for it"
+    for name in ("", " pick", "pick\n", "x" * 257):
+        with pytest.raises(ToolDefinitionError, match="cannot name a tool"):
+            ExternalTool(name)
 
 
 def test_nothing_is_suspended_before_subscription():

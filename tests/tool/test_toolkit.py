@@ -127,13 +127,13 @@ def test_what_is_no_tool_is_refused(source: object, says: str):
 
 def test_the_name_of_a_custom_tool_is_checked():
     class Bad(Echo):
-        name = "not good"
+        name = "not\tgood"
 
     class Nameless(Tool):
         def call(self, arguments: Mapping[str, object]) -> Flow[object]:
             return just(1)
 
-    with pytest.raises(ToolDefinitionError, match="name='not_good'"):
+    with pytest.raises(ToolDefinitionError, match="printable characters"):
         Toolkit([Bad()])
     with pytest.raises(ToolDefinitionError, match="Nameless has no name"):
         Toolkit([Nameless()])

@@ -62,7 +62,7 @@ class ReActAgent(Agent):
     """An agent that answers by reasoning with a model and acting with tools.
 
     `model` is a `ChatModel`, or names one: "openai:gpt-5-mini" (see `model.registry`).
-    `tools` are functions, `@tool`s, `Tool`s, agents, or objects with `@tool` methods; or hand over a whole
+    `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods; or hand over a whole
     `toolkit` (copied). `max_iters` bounds the rounds of one call. `generate_options` are asked of the model in
     each; `model_execution_config` and `tool_execution_config` bound and repeat the single attempts; `limits` bound
     a call as a whole. With `enable_meta_tool` the model switches groups of tools itself, by `reset_equipped_tools`.

@@ -28,7 +28,7 @@ from agentscope_rx.message.msg import new_id
 from agentscope_rx.model.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, empty
 from agentscope_rx.tool import InvalidArgumentsError, ToolContext
-from agentscope_rx.tool.tool import check_mark, check_name
+from agentscope_rx.tool.tool import check_mark, check_name, check_names
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
@@ -159,7 +159,8 @@ class AgentTool(ChildTool):
         given = {
             name: value for name, value in arguments.items() if name != "conversation_id" or value not in (None, "")
         }
-        arguments = super().validate(given)
+        check_names(self, given)
+        arguments = given
         problems = [
             f"{name}: must be a string, not {type(value).__name__}"
             for name, value in arguments.items()
