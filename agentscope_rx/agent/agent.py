@@ -20,7 +20,7 @@ from typing_extensions import Unpack
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.edge import last_message, reply_in, stamped
 from agentscope_rx.agent.envelope import enveloped, held
-from agentscope_rx.agent.heard import as_heard, input_heard
+from agentscope_rx.agent.heard import as_heard, input_heard, observing
 from agentscope_rx.agent.input import CallInput, check_words, given_of, messages_of
 from agentscope_rx.agent.last_words import check_last_words
 from agentscope_rx.agent.limits import UsageLimits
@@ -170,10 +170,13 @@ class Agent(ClassHooks, ABC):
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
         """Remember what others said, as it is heard (see `agent.heard`), without answering; also while a run goes on.
 
-        Signals: one None when it is remembered.
+        Hooks on PreObserveEvent may change the messages before, those on PostObserveEvent see them afterwards.
+
+        Signals: one None when it is remembered; a `HookError`, or what a hook on PreObserveEvent raised.
+        Cancels: the hook in progress, and the writing.
         """
         heard = tuple(as_heard(message) for message in messages_of(msgs))
-        return (memory if memory is not None else self.memory).add(heard)
+        return observing(self.name, self.hooks, heard, memory if memory is not None else self.memory)
 
     def save(
         self,
@@ -389,6 +392,7 @@ class Agent(ClassHooks, ABC):
             conversation=self._conversations.of(memory),
             context=context,
             limits=limits if limits is not None else self.limits,
+            hooks=self.hooks.compiled,
         )
 
 

@@ -229,7 +229,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         messages = () if resumed else given.messages
         run.given = messages or conversation.cut_off or ()
         run.said = frozenset(message.id for message in messages)
-        return agent.hooks.fire(
+        return run.hooks.fire(
             PreCallEvent(
                 source=run.source,
                 input=messages,
@@ -279,7 +279,7 @@ def _ask_again(agent: Agent, run: Run, event: PreCallEvent, history: Sequence[Ms
 
 
 def _ended(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
-    tidied = agent.hooks.watched(MemoryEvent, agent.tidied(run))
+    tidied = run.hooks.watched(MemoryEvent, agent.tidied(run))
     return concat(tidied, defer(lambda: _post_call(agent, run, message)))
 
 
@@ -299,11 +299,11 @@ def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
         )
 
     def fire(history: Sequence[Msg]) -> Flow[PostCallEvent]:
-        return agent.hooks.fire(
+        return run.hooks.fire(
             PostCallEvent(source=run.source, message=message, usage=run.usage, input=run.input, history=history)
         )
 
-    fired = run.history().pipe(concat_map(fire)) if PostCallEvent in agent.hooks.seen else fire(())
+    fired = run.history().pipe(concat_map(fire)) if PostCallEvent in run.hooks.seen else fire(())
     return fired.pipe(concat_map(end))
 
 
@@ -317,12 +317,12 @@ def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
 def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
     run.seen_to = True
     event = ErrorEvent.of(error, source=run.source)
-    seen = cast("Flow[Event]", agent.hooks.observe(event))
+    seen = cast("Flow[Event]", run.hooks.observe(event))
     told = reported(seen, f"hooks on the error of agent {run.name}", event)
     untold, run.untold = run.untold, []
     if run.unwritten:
         untold.append(MemoryEvent(source=run.source, removed=tuple(message.id for message in run.unwritten)))
-    whole = agent.hooks.watched(
+    whole = run.hooks.watched(
         MemoryEvent, concat(just(*untold) if untold else empty(), repaired(agent, run, ToolResultKind.FAILED))
     )
     return concat(whole, _checkpoint(agent, run), told, fail(error))

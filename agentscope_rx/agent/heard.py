@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agentscope_rx.event import EventSource, PostObserveEvent, PreObserveEvent
+from agentscope_rx.hook import CompiledHooks, Hooks
+from agentscope_rx.memory import Memory
 from agentscope_rx.message import ContentBlock, Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.reactive import Flow, and_then, concat_map, defer, just
 
 _UNHEARD = (ThinkingBlock, ToolUseBlock, ToolResultBlock)
 
@@ -33,6 +37,31 @@ def input_heard(messages: Iterable[Msg], name: str) -> tuple[Msg, ...]:
         as_heard(message) if message.role is MsgRole.ASSISTANT and message.name != name else message
         for message in messages
     )
+
+
+def observing(name: str, hooks: Hooks, heard: tuple[Msg, ...], memory: Memory) -> Flow[None]:
+    """What was heard, past the hooks of the agent of this name, into this memory.
+
+    Signals: one None; the error of memory or of a hook on PreObserveEvent.
+    Cancels: the hook in progress, and the writing.
+    """
+
+    def begin() -> Flow[None]:
+        now = hooks.compiled
+        if PreObserveEvent not in now.seen and PostObserveEvent not in now.seen:
+            return memory.add(heard)
+        source = EventSource(agent=name)
+        before = PreObserveEvent(source=source, input=heard)
+        return now.fire(before).pipe(concat_map(lambda event: remember(now, event)))
+
+    def remember(now: CompiledHooks, event: PreObserveEvent) -> Flow[None]:
+        # a hook may have put in what is not heard
+        messages = tuple(as_heard(message) for message in event.input)
+        after = PostObserveEvent(source=event.source, input=messages)
+        added = memory.add(messages) if messages else just(None)
+        return added.pipe(and_then(lambda: now.observe(after)), and_then(lambda: just(None)))
+
+    return defer(begin)
 
 
 def _heard(message: Msg) -> tuple[ContentBlock, ...]:

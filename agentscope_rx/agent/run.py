@@ -19,6 +19,7 @@ from agentscope_rx.agent.sub_agent.child_tool import abandoned
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore
 from agentscope_rx.event import Event, EventSource, MemoryEvent, PostActingEvent
+from agentscope_rx.hook import CompiledHooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import (
     ChatUsage,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+NO_HOOKS = CompiledHooks()
 NOT_BEGUN = "The run ended before this call had begun; it had no effect."
 
 
@@ -95,6 +97,7 @@ class Run:
         "goto_count",
         "groups",
         "handed_down",
+        "hooks",
         "id",
         "in_flight",
         "input",
@@ -144,6 +147,7 @@ class Run:
         context: RuntimeContext | None = None,
         limits: UsageLimits | None = None,
         toolkit: Toolkit | None = None,
+        hooks: CompiledHooks | None = None,
     ) -> None:
         self.id = uuid4().hex
         self.name = name
@@ -155,6 +159,8 @@ class Run:
         """The agent's, as it was when the run began."""
         self.limits = limits
         self.toolkit = toolkit if toolkit is not None else Toolkit()
+        self.hooks = hooks if hooks is not None else NO_HOOKS
+        """The agent's, as they were when the run began."""
         self.groups: tuple[str, ...] = ()
         """The groups of tools that were active at the beginning."""
         self.source = EventSource(self.id, name, (self.id,), context)

@@ -7,7 +7,7 @@
 Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent,
 RetryEvent and MemoryEvent only report: hooks observe them. An OutputChunk follows each ReasoningChunk that brings a
 piece of a structured output, as hooks have left it. Fields marked read-only are what the run goes by, whatever a hook
-puts there.
+puts there. PreObserve and PostObserve are in no run: they are about `agent.observe()`.
 """
 
 from __future__ import annotations
@@ -364,6 +364,29 @@ class PostCallEvent(Event):
     """Read-only: what the call was given, as hooks left it: the `input` of its PreCallEvent."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only, and known only when hooks see the event: the memory, with all that the run has added."""
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreObserveEvent(Event):
+    """The agent is about to remember what others said (`agent.observe`). Hooks may change `input`, also to nothing.
+
+    It is in no run's stream: it has no `run_id`, and only hooks that name it see it.
+    """
+
+    type: ClassVar[str] = "pre_observe"
+
+    input: tuple[Msg, ...] = ()
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostObserveEvent(Event):
+    """The agent has remembered `input`, messages of others. Observed only; in no run's stream, as PreObserveEvent."""
+
+    type: ClassVar[str] = "post_observe"
+
+    input: tuple[Msg, ...] = ()
 
 
 @register

@@ -5,8 +5,8 @@
     Audited.add_class_hook(timing)                # later; `remove_class_hook` takes it back
 
 Each class has hooks of its own; nothing is shared with a base or a sibling. An agent takes the hooks of its class and
-of the bases, base first, when it is built: what is added or removed later is for agents that are built later, so that
-no run changes its hooks half-way and every thread sees one agent with one list.
+of the bases, base first, when it is built: what is added to the class or removed from it later is for agents that are
+built later. (One agent's own hooks change with `agent.hooks.add` and `remove`.)
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.hook.compose import Hooks
 from agentscope_rx.hook.hook import Hook
+from agentscope_rx.hook.hooks import Hooks
 from agentscope_rx.hook.methods import method_hooks
 from agentscope_rx.reactive.forking import new_lock
 

@@ -1,11 +1,12 @@
-"""Sorted hooks -> for each kind of event one operator, compiled once when an agent is built.
+"""Sorted hooks -> for each kind of event one operator, compiled once and never changed: see `hook.hooks`.
 
     no hook             nothing: the event itself
     plain functions     one loop of calls
     a coroutine or an Observable as an answer: the rest of the fold continues behind it
 
-Laws: exactly one event out for each Pre or Post event in, checked by `hook.check`; chunks stay of their class; who
-looks at an ErrorEvent, RetryEvent or MemoryEvent cannot change or stop anything.
+Laws: exactly one event out for each Pre or Post event in, checked by `hook.check`; chunks stay of their class. An
+observer cannot change or stop anything: its answer is not looked at, and what it raises goes to the dropped-error hook.
+Observers are all hooks on ErrorEvent, RetryEvent, MemoryEvent and PostObserveEvent, and `observe_only` ones on any.
 """
 
 from __future__ import annotations
@@ -20,7 +21,14 @@ from reactivex import Observable, abc
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, HookError
-from agentscope_rx.event import ActingChunkEvent, ChunkEvent, Event, OutputChunkEvent
+from agentscope_rx.event import (
+    ActingChunkEvent,
+    ChunkEvent,
+    Event,
+    OutputChunkEvent,
+    PostObserveEvent,
+    PreObserveEvent,
+)
 from agentscope_rx.event.event import kinds_of_events
 from agentscope_rx.hook.blame import blamed, blaming
 from agentscope_rx.hook.check import check_piece, checked
@@ -29,9 +37,9 @@ from agentscope_rx.hook.shown import shown
 from agentscope_rx.reactive import (
     Flow,
     Tail,
+    and_then,
     catch,
     concat_map,
-    defer,
     empty,
     flow,
     from_awaitable,
@@ -49,8 +57,13 @@ T = TypeVar("T")
 Operator = Callable[[Observable[Event]], Observable[Event]]
 
 
-class Hooks:
-    """An agent's hooks, sorted and compiled."""
+_ASKED_FOR = (OutputChunkEvent, PreObserveEvent, PostObserveEvent)
+"""Seen by those hooks alone that name them: the first repeats a chunk that the hooks of all chunks, or of all events,
+have seen; the others are not of a run."""
+
+
+class CompiledHooks:
+    """Hooks, sorted and compiled: those of one agent for one run."""
 
     def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "") -> None:
         if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -61,6 +74,11 @@ class Hooks:
                 raise ConfigurationError(
                     f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
                     "or make an object of your Hook class."
+                )
+            if hook.observe_only and isinstance(hook, OperatorHook):
+                raise ConfigurationError(
+                    f"{hook!r} cannot be observe_only: an operator makes the stream. Observe with "
+                    "@hook(ReasoningChunkEvent, observe=True)."
                 )
         self._agent = agent
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
@@ -99,19 +117,11 @@ class Hooks:
         Signals: the event itself, once all have seen it.
         Cancels: the observer in progress; the ones after it are not called.
         """
-
-        def one(hook: Hook) -> Flow[Event]:
-            def failed(error: Exception) -> Flow[Event]:
-                report_dropped(error, f"hook {hook.name} on {type(event).__name__} of agent {event.agent}")
-                return empty()
-
-            return defer(lambda: _lift(_ask(hook, event))).pipe(catch(failed))
-
         steps = [hook for hook in self._for(type(event)) if not isinstance(hook, OperatorHook)]
         if not steps:
             return just(event)
-        seen: Flow[Event] = flow(just(*steps).pipe(concat_map(one), ops.ignore_elements()))
-        return cast("Flow[E]", flow(ops.concat(just(cast("Event", event)))(seen)))
+        seen = just(*steps).pipe(concat_map(lambda hook: _seen_by(hook, event) or empty()))
+        return seen.pipe(and_then(lambda: just(event)))
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
         """The events, each of this kind observed on its way; those behind it wait. The very flow if no hook looks.
@@ -131,8 +141,7 @@ class Hooks:
 
 
 def _looks_at(hook: Hook, kind: type[Event]) -> bool:
-    if kind is OutputChunkEvent:
-        # it repeats a chunk that the hooks of all chunks, or of all events, have seen
+    if kind in _ASKED_FOR:
         return hook.kinds is not None and kind in hook.kinds
     return hook.kinds is None or issubclass(kind, hook.kinds)
 
@@ -142,10 +151,41 @@ def _ask(hook: Hook, event: Event) -> Answer:
     return copy_context().run(hook.on_event, event)
 
 
+def _seen_by(hook: Hook, event: Event) -> Flow[Event] | None:
+    """The rest of an observation that takes time; None if there is none. Part of a subscription: the hook is asked now.
+
+    Signals: completion, also where the observer fails, which is reported.
+    Cancels: what the observer is waiting for.
+    """
+
+    def failed(error: Exception) -> Flow[Event]:
+        report_dropped(error, f"hook {hook.name} on {type(event).__name__} of agent {event.agent}")
+        return empty()
+
+    try:
+        answer: object = _ask(hook, event)
+    except Exception as error:
+        failed(error)
+        return None
+    if not isinstance(answer, abc.ObservableBase) and not isawaitable(answer):
+        return None
+    return _lift(cast("Answer", answer)).pipe(and_then(empty), catch(failed))
+
+
+def _then(seen: Flow[Event], event: Event) -> Flow[Event]:
+    return seen.pipe(and_then(lambda: just(event)))
+
+
 def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
     """Call the hooks from `index` on; behind one that answers later the rest is a tail, so that no chain grows."""
     while index < len(steps):
         hook = steps[index]
+        if hook.observe_only:
+            index += 1
+            seen = _seen_by(hook, event)
+            if seen is None:
+                continue
+            return _behind(hook, event, _then(seen, event), steps, index)
         try:
             answer = _ask(hook, event)
         except Exception as error:
@@ -237,6 +277,8 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
 
     if isinstance(hook, OperatorHook):
         return _operated(hook.operator, hook, kind, agent, check)
+    if hook.observe_only:
+        return paced(lambda event: _watched_chunk(hook, event))
 
     def step(event: Event) -> Event | Observable[Event]:
         try:
@@ -254,6 +296,11 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
         )
 
     return paced(step)
+
+
+def _watched_chunk(hook: Hook, event: Event) -> Event | Observable[Event]:
+    seen = _seen_by(hook, event)
+    return event if seen is None else _then(seen, event)
 
 
 def _operated(

@@ -13,6 +13,9 @@ Three forms, one mechanism:
 
 A hook answers with the event, a changed copy, or None for "unchanged"; or, if it needs time, with an awaitable or an
 Observable of it. A chunk hook may also answer `DROP`, or an Observable of any number of chunks.
+
+An observer (`@hook(Kind, observe=True)`, `Hook.observe_only`) changes nothing: its answer is not looked at, and what it
+raises is reported while the run goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from types import MethodType
-from typing import TYPE_CHECKING, Final, Generic, Never, Protocol, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Final, Generic, Literal, Never, Protocol, TypeVar, cast, overload
 
 from reactivex import Observable, abc
 
@@ -52,12 +55,15 @@ DEFAULT_PRIORITY = 100
 class Hook:
     """Sees the events of a run, in ascending `priority` (ties: order of registration), and may change them.
 
-    `kinds` limits it to events of these classes; None is all of them. Only who names OutputChunkEvent sees it: it
-    repeats a ReasoningChunkEvent that others have seen already.
+    `kinds` limits it to events of these classes; None is all of a run. Only a hook that names them sees an
+    OutputChunkEvent, which repeats a ReasoningChunkEvent that others have seen already, and PreObserveEvent and
+    PostObserveEvent, which are not of a run. `observe_only`: it cannot change or stop anything, and what it raises is
+    reported while the run goes on; the run still waits for what it answers with.
     """
 
     priority: int = DEFAULT_PRIORITY
     kinds: tuple[type[Event], ...] | None = None
+    observe_only: bool = False
 
     def on_event(self, event: Event) -> Answer:
         """Answer with the event, a changed copy, None (unchanged), or an awaitable or Observable of it."""
@@ -74,13 +80,16 @@ class Hook:
 
     def __repr__(self) -> str:
         kinds = " and ".join(kind.__name__ for kind in self.kinds) if self.kinds is not None else "every event"
-        return f"<hook {self.name} on {kinds}, priority {self.priority}>"
+        return f"<{'observer' if self.observe_only else 'hook'} {self.name} on {kinds}, priority {self.priority}>"
 
 
 class FunctionHook(Hook, Generic[E]):
     """One function for one kind of event; made by `@hook`."""
 
-    def __init__(self, function: Callable[[E], Answer], kind: type[E], priority: int) -> None:
+    def __init__(
+        self, function: Callable[[E], Answer], kind: type[E], priority: int, observe_only: bool = False
+    ) -> None:
+        self.observe_only = observe_only
         self.function = function
         self.kind = kind
         self.kinds = (kind,)
@@ -98,7 +107,18 @@ class FunctionHook(Hook, Generic[E]):
         if instance is None:
             return self
         bound = cast("Callable[[E], Answer]", MethodType(self.function, instance))
-        return FunctionHook(bound, self.kind, self.priority)
+        return FunctionHook(bound, self.kind, self.priority, self.observe_only)
+
+    def is_same(self, other: Hook) -> bool:
+        """Whether the other one is this hook: a method gives a new object each time that it is asked for."""
+        if self is other:
+            return True
+        return isinstance(other, FunctionHook) and (self.function, self.kinds, self.priority, self.observe_only) == (
+            cast("FunctionHook[Event]", other).function,
+            other.kinds,
+            other.priority,
+            other.observe_only,
+        )
 
     @property
     def name(self) -> str:
@@ -130,14 +150,30 @@ class HookMaker(Protocol[E]):
     def __call__(self, function: Callable[[Never, E], Answer], /) -> FunctionHook[E]: ...
 
 
-def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY) -> HookMaker[E]:
-    """Make a function, or a method, the hook of one kind of event (subclasses included)."""
+class ObserverMaker(Protocol[E]):
+    """What `hook(kind, observe=True)` gives: what the function returns is not looked at."""
+
+    @overload
+    def __call__(self, function: Callable[[E], object], /) -> FunctionHook[E]: ...
+    @overload
+    def __call__(self, function: Callable[[Never, E], object], /) -> FunctionHook[E]: ...
+
+
+@overload
+def hook(kind: type[E], *, priority: int = ..., observe: Literal[False] = ...) -> HookMaker[E]: ...
+@overload
+def hook(kind: type[E], *, priority: int = ..., observe: bool) -> ObserverMaker[E]: ...
+def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY, observe: bool = False) -> HookMaker[E] | ObserverMaker[E]:
+    """Make a function, or a method, the hook of one kind of event (subclasses included).
+
+    `observe`: it is an observer, which changes nothing and cannot fail the run.
+    """
     if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
 
     def made(function: Callable[[E], Answer] | Callable[[Never, E], Answer]) -> FunctionHook[E]:
         # a method is bound by FunctionHook.__get__
-        return FunctionHook(cast("Callable[[E], Answer]", function), kind, priority)
+        return FunctionHook(cast("Callable[[E], Answer]", function), kind, priority, observe)
 
     return made
 

@@ -13,6 +13,7 @@
 | `pre_print`, `post_print`                                   | every chunk; `post_print` as all others have left it |
 | `output_chunk`                                              | OutputChunkEvent                                     |
 | `on_retry`, `on_memory`, `on_error`                         | RetryEvent, MemoryEvent, ErrorEvent                  |
+| `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 
 A method of a base class is a hook of the subclass, unless that overrides it (and may call `super()`). The names are
@@ -36,10 +37,12 @@ from agentscope_rx.event import (
     OutputChunkEvent,
     PostActingEvent,
     PostCallEvent,
+    PostObserveEvent,
     PostReasoningEvent,
     PostSummaryEvent,
     PreActingEvent,
     PreCallEvent,
+    PreObserveEvent,
     PreReasoningEvent,
     PreSummaryEvent,
     ReasoningChunkEvent,
@@ -78,6 +81,8 @@ _NAMES: dict[str, _Named] = {
     "on_retry": _Named((RetryEvent,)),
     "on_memory": _Named((MemoryEvent,)),
     "on_error": _Named((ErrorEvent,)),
+    "pre_observe": _Named((PreObserveEvent,)),
+    "post_observe": _Named((PostObserveEvent,)),
     "pre_print": _Named(_CHUNKS),
     "post_print": _Named(_CHUNKS, priority=LAST),
 }
@@ -87,8 +92,6 @@ _ELSEWHERE = {
     "_reasoning": "it would never be called: override reasoning(run)",
     "_acting": "it would never be called: override acting(run, calls)",
     "_summarizing": "it would never be called: override summarizing(run)",
-    "pre_observe": "observing is not part of a run: override observe(), and call super().observe(...)",
-    "post_observe": "observing is not part of a run: override observe(), and call super().observe(...)",
 }
 
 
@@ -134,7 +137,7 @@ class _Declared(FunctionHook[Event]):
     """A method made a hook by `@hook`, under its class's name."""
 
     def __init__(self, bound: FunctionHook[Event], name: str) -> None:
-        super().__init__(bound.function, bound.kind, bound.priority)
+        super().__init__(bound.function, bound.kind, bound.priority, bound.observe_only)
         self._name = name
 
     @property

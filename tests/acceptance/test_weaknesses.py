@@ -47,10 +47,12 @@ from agentscope_rx.event import (
     Event,
     PostActingEvent,
     PostCallEvent,
+    PostObserveEvent,
     PostReasoningEvent,
     PostSummaryEvent,
     PreActingEvent,
     PreCallEvent,
+    PreObserveEvent,
     PreReasoningEvent,
     ReasoningChunkEvent,
 )
@@ -396,6 +398,11 @@ def test_w40_every_reason_and_every_kind_of_event_is_produced():
         twice = agent(ModelConnectionError("x"), ["y", ModelConnectionError("z")])
         twice.model.execution_config = ExecutionConfig(max_attempts=2)
         await see(twice, "hi")
+        # (these two are in no run's stream)
+        listening = agent(
+            "x", hooks=[hook(kind)(lambda e: kinds.add(e.type)) for kind in (PreObserveEvent, PostObserveEvent)]
+        )
+        await listening.observe("hi")
 
     run_virtual(main())
     assert reasons == set(GenerateReason) and kinds == set(_KINDS)

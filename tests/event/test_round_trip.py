@@ -49,7 +49,8 @@ def test_an_event_says_where_it_comes_from_and_not_what_surrounds_it(event: Even
     assert (said["run_id"], said["agent"], tuple(said["path"])) == (event.run_id, event.agent, event.path)
     unsaid = {"source", "history", "messages", "options", "schema", "view", "count", "error"}
     assert not unsaid & set(said)
-    assert ("input" in said) == isinstance(event, kinds.PreCallEvent)
+    told_of_input = (kinds.PreCallEvent, kinds.PreObserveEvent, kinds.PostObserveEvent)
+    assert ("input" in said) == isinstance(event, told_of_input)
 
 
 @given(events)

@@ -128,6 +128,8 @@ EVENTS = {
         kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple), added=several
     ),
     kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written, input=several, history=several),
+    kinds.PreObserveEvent: _built(kinds.PreObserveEvent, input=several),
+    kinds.PostObserveEvent: _built(kinds.PostObserveEvent, input=several),
     kinds.RetryEvent: _built(
         kinds.RetryEvent,
         stage=st.sampled_from(["model", "tool"]),

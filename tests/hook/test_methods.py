@@ -237,8 +237,7 @@ def test_what_a_method_raises_fails_the_run():
         ("pre_reply", lambda self: None, r"Odd.pre_reply is called with the event alone"),
         ("on_error", lambda self, *, event: None, r"Odd.on_error is called with the event alone"),
         ("pre_call", "text", r"Odd.pre_call is the name of a hook"),
-        ("pre_observe", lambda self, event: None, r"override observe\(\)"),
-        ("post_observe", lambda self, kwargs, output: None, r"override observe\(\)"),
+        ("post_observe", lambda self, kwargs, output: None, r"Odd.post_observe is called with the event alone"),
     ],
 )
 def test_a_method_that_cannot_be_a_hook_is_an_error_at_construction(name, method, match):

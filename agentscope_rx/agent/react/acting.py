@@ -77,7 +77,7 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         defer(lambda: _run_batch(agent, run, batch)),
     ]
     if batch.edited:
-        parts.insert(0, agent.hooks.watched(MemoryEvent, edited_in_memory(run, batch)))
+        parts.insert(0, run.hooks.watched(MemoryEvent, edited_in_memory(run, batch)))
     if not run.toolkit.returns_direct:
         return concat(*parts, defer(lambda: just(_next(agent, run, batch))))
 
@@ -99,12 +99,12 @@ def _announced(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
         def announced(event: PreActingEvent) -> Flow[Event]:
             return just(event) if hooked(run, batch, entry, event.tool_use) else empty()
 
-        return agent.hooks.fired(event(entry, history), announced)
+        return run.hooks.fired(event(entry, history), announced)
 
     def announce_all(history: Sequence[Msg]) -> Flow[Event]:
         return just(*batch.runs).pipe(concat_map(lambda entry: announce(entry, history)))
 
-    if PreActingEvent in agent.hooks.seen:
+    if PreActingEvent in run.hooks.seen:
         return run.history().pipe(concat_map(announce_all))
     return just(*[event(entry) for entry in batch.runs])
 
@@ -212,11 +212,11 @@ def _lane(
         over = run.interrupted or (within is not None and within.because is not None)
         asked: Flow[ToolEvent] = empty() if over else begin()
         events: Flow[Event] = asked.pipe(expand(shown, cut_off))
-        operator = agent.hooks.chunks(ActingChunkEvent)
+        operator = run.hooks.chunks(ActingChunkEvent)
         if operator is not None:
             events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator, void=voids))
-        if RetryEvent in agent.hooks.seen:
-            events = agent.hooks.watched(RetryEvent, events)
+        if RetryEvent in run.hooks.seen:
+            events = run.hooks.watched(RetryEvent, events)
         return concat(events, defer(lambda: end(ended())))
 
     def ended() -> _Result:
@@ -297,7 +297,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
             schema=run.toolkit.schema(call.name),
             history=history,
         )
-        return agent.hooks.fired(event, remember)
+        return run.hooks.fired(event, remember)
 
     def remember(post: PostActingEvent) -> Flow[Event]:
         if asking is not None:
@@ -307,7 +307,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
             batch.stopped = post.message
         return run.remembered((post.message,), post, lambda: just(post))
 
-    return onward(run.history(), fire) if PostActingEvent in agent.hooks.seen else fire(())
+    return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
 
 
 def _next(agent: ReActAgent, run: Run, batch: Batch, direct: Msg | None = None) -> Done | Tail[Event | Done]:

@@ -105,13 +105,13 @@ def model_round(
     asked = agent.model.stream(prompt, tools, pre.options)
     traced = agent.tracer.trace_model(asked, agent=agent.name, run_id=run.id, model=agent.model.model_name)
     events: Flow[Event] = traced.pipe(stop_on(run.interrupt), expand(shown))
-    operator = agent.hooks.chunks(kind)
+    operator = run.hooks.chunks(kind)
     if operator is not None:
         events = events.pipe(through(cast("type[Event]", kind), operator, void=voids))
     if beside is not None:
         events = beside(events)
-    if RetryEvent in agent.hooks.seen:
-        events = agent.hooks.watched(RetryEvent, events)
+    if RetryEvent in run.hooks.seen:
+        events = run.hooks.watched(RetryEvent, events)
     return events, gathered
 
 

@@ -51,7 +51,7 @@ from agentscope_rx.message.frozen import thaw
 from agentscope_rx.model.chat_model import ChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
-from agentscope_rx.tool import InvalidArgumentsError, Toolkit
+from agentscope_rx.tool import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tool.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
@@ -141,7 +141,10 @@ class ReActAgent(Agent):
         self.pending_policy = pending
         self.max_iters = max_iters
         self.interrupt_grace = interrupt_grace
-        self.toolkit = _toolkit(tools, toolkit, self.hooks.all)
+        self.toolkit = _toolkit(tools, toolkit)
+        self._brought: dict[int, list[Tool]] = {}
+        self._bring(self.hooks.all, ())
+        self.hooks.bringing = self._bring
         if not isinstance(enable_meta_tool, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"enable_meta_tool must be True or False, not {enable_meta_tool!r:.60}.")
         if enable_meta_tool and META_TOOL not in self.toolkit:
@@ -333,6 +336,23 @@ class ReActAgent(Agent):
         asking = structured.asking_of(run)
         return empty() if asking is None else structured.tidied(run, asking)
 
+    def _bring(self, added: Sequence[Hook], removed: Sequence[Hook]) -> None:
+        """Register the tools that hooks bring, all or none, and take back those that removed hooks have brought."""
+        brought: dict[int, list[Tool]] = {id(hook): [] for hook in added}
+
+        def register(toolkit: Toolkit) -> list[Tool]:
+            for hook in added:
+                brought[id(hook)] += [toolkit.register(item) for item in hook.tools()]
+            return [tool for tools in brought.values() for tool in tools]
+
+        gone = {tool.name: tool for hook in removed for tool in self._brought.pop(id(hook), ())}
+        if gone:
+            for name, tool in gone.items():
+                self.toolkit.remove(name, only=tool)
+        if added:
+            self.toolkit.replace_tools({}, register)
+            self._brought.update({key: tools for key, tools in brought.items() if tools})
+
     def _traced(self, run: Run, stage: str, begin: Callable[[], Stage]) -> Stage:
         if self.tracer is NO_TRACER:
             return begin()
@@ -341,7 +361,7 @@ class ReActAgent(Agent):
         )
 
 
-def _toolkit(tools: Iterable[object] | None, toolkit: Toolkit | None, hooks: Sequence[Hook]) -> Toolkit:
+def _toolkit(tools: Iterable[object] | None, toolkit: Toolkit | None) -> Toolkit:
     if tools is not None and toolkit is not None:
         raise ConfigurationError(
             "Give ReActAgent either tools or a toolkit; add the tools with toolkit.register(tool)."
@@ -356,7 +376,4 @@ def _toolkit(tools: Iterable[object] | None, toolkit: Toolkit | None, hooks: Seq
     own = toolkit.copy() if toolkit is not None else Toolkit()
     for item in tools or ():
         own.register_all(item)
-    for hook in hooks:
-        for item in hook.tools():
-            own.register(item)
     return own

@@ -76,7 +76,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
             tools = asking.tools(tools)
             if asking.last:
                 pre = offered(agent, pre, tools)
-            beside = pieces(agent, asking)
+            beside = pieces(run, asking)
         shown, gathered = model_round(agent, run, pre, tools, ReasoningChunkEvent, beside)
 
         def answered() -> Stage:
@@ -99,7 +99,7 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
             history=history,
             options=options if asking is None else asking.options(options),
         )
-        return agent.hooks.fired(event, ask)
+        return run.hooks.fired(event, ask)
 
     return defer(lambda: onward(run.history(), fire))
 
@@ -134,7 +134,7 @@ def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gat
         options=pre.options,
         history=pre.history,
     )
-    return agent.hooks.fired(event, lambda post: _settle(agent, run, post))
+    return run.hooks.fired(event, lambda post: _settle(agent, run, post))
 
 
 def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:

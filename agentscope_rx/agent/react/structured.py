@@ -59,11 +59,11 @@ def asking_of(run: Run) -> Asking | None:
     return run.extras.get(_KEY)  # pyright: ignore[reportReturnType]
 
 
-def pieces(agent: ReActAgent, asking: Asking) -> Callable[[Flow[Event]], Flow[Event]] | None:
+def pieces(run: Run, asking: Asking) -> Callable[[Flow[Event]], Flow[Event]] | None:
     """Puts the pieces of the output beside the chunks, as hooks have left those: what is dropped brings none."""
     if asking.request.output is None:
         return None
-    operator = agent.hooks.chunks(OutputChunkEvent)
+    operator = run.hooks.chunks(OutputChunkEvent)
 
     def beside(chunks: Flow[Event]) -> Flow[Event]:
         events = cast("Flow[Event]", chunks.pipe(expand(asking.shown)))

@@ -82,7 +82,7 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None, *, again:
             hints=hints,
             options=agent.generate_options,
         )
-        return agent.hooks.fired(event, ask)
+        return run.hooks.fired(event, ask)
 
     closing = run.close_open(ToolResultKind.REJECTED, f"{over[0].upper()}{over[1:]} was reached before this call ran.")
     return concat(closing, run.history().pipe(concat_map(fire)))
@@ -123,7 +123,7 @@ def _answered(
         options=pre.options,
         history=pre.history,
     )
-    return agent.hooks.fired(event, lambda post: _settle(agent, run, post))
+    return run.hooks.fired(event, lambda post: _settle(agent, run, post))
 
 
 def _settle(agent: ReActAgent, run: Run, post: PostSummaryEvent) -> Stage:
