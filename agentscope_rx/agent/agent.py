@@ -31,7 +31,7 @@ from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.event import Event, PreCallEvent, StreamOptions
+from agentscope_rx.event import Event, EventStream, PreCallEvent, StreamOptions
 from agentscope_rx.hook import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg, ToolUseBlock
@@ -119,7 +119,7 @@ class Agent(ClassHooks, ABC):
             # a subclass says what is told of a run: the reply is the last of it
             told = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
             return told.pipe(expand(reply_in))
-        return self._cold(last_message, msgs, context, memory, limits, output)
+        return Flow(self._cold(last_message, msgs, context, memory, limits, output))
 
     def stream(
         self,
@@ -130,14 +130,17 @@ class Agent(ClassHooks, ABC):
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
         output: object = None,
-    ) -> Flow[Event]:
+    ) -> EventStream:
         """The same run, event by event; the last one is a `PostCallEvent`, or an `ErrorEvent` and the error.
+
+        Of the stream `.of_type(Kind)` are the events of one kind, typed, and `.text()` are the words of the answer.
 
         Signals: the events of one run in one order; the conversation may go on at completion.
         Cancels: as `call`.
         """
         check_input("options", options, StreamOptions)
-        return self._cold(lambda events, run: stamped(events, run, options), msgs, context, memory, limits, output)
+        connect = self._cold(lambda events, run: stamped(events, run, options), msgs, context, memory, limits, output)
+        return EventStream(connect)
 
     def _cold(
         self,
@@ -147,8 +150,8 @@ class Agent(ClassHooks, ABC):
         memory: Memory | None,
         limits: UsageLimits | None,
         output: object,
-    ) -> Flow[T]:
-        """A run at each subscription; `edge` says what is seen of its events."""
+    ) -> Callable[[Sink[T], Scope], None]:
+        """What a subscription does: a run for each; `edge` says what is seen of its events."""
         given = given_of(msgs)
         given = given._replace(messages=check_words(input_heard(given.messages, self.name)))
         check_input("context", context, RuntimeContext)
@@ -165,7 +168,7 @@ class Agent(ClassHooks, ABC):
                 self.ask(run, request)
             attach(edge(enveloped(self, run, given), run), sink, run.scope)
 
-        return Flow(connect)
+        return connect
 
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
         """Remember what others said, as it is heard (see `agent.heard`), without answering; also while a run goes on.

@@ -113,5 +113,8 @@ def print_run(events: Observable[Event], console: Console | None = None) -> Msg:
     finally:
         shown.finish()
     if not isinstance(last, PostCallEvent):
-        raise InvalidInputError("print_run takes the stream of a whole run: its last event is a PostCallEvent.")
+        raise InvalidInputError(
+            "print_run takes the stream of a whole run: its last event is a PostCallEvent, "
+            "which StreamOptions(kinds=...) has to name."
+        )
     return last.message

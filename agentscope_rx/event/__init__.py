@@ -24,6 +24,7 @@ from agentscope_rx.event.kinds import (
     SummaryChunkEvent,
 )
 from agentscope_rx.event.options import StreamOptions
+from agentscope_rx.event.stream import EventStream
 
 __all__ = [
     "ActingChunkEvent",
@@ -31,6 +32,7 @@ __all__ = [
     "ErrorEvent",
     "Event",
     "EventSource",
+    "EventStream",
     "Folded",
     "MemoryEvent",
     "OutputChunkEvent",

@@ -8,16 +8,16 @@ from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event.event import Event
-from agentscope_rx.event.kinds import ChunkEvent, ErrorEvent, PostCallEvent
+from agentscope_rx.event.kinds import ChunkEvent
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What to show of a run. The last event (PostCallEvent, ErrorEvent) is always shown.
+    """What to show of a run.
 
-    `kinds`: only events of these classes (subclasses included); None is all. `incremental=False`: chunks carry their
-    whole block so far, in `snapshot`, instead of the new piece in `delta`. `nested`: whether events of sub-agents are
-    shown, too (their last ones only if `kinds` says so); a number bounds how deep.
+    `kinds`: only events of these classes (subclasses included), and no others: name PostCallEvent for the reply. None
+    is all. `incremental=False`: chunks carry their whole block so far, in `snapshot`, instead of the new piece in
+    `delta`. `nested`: whether events of sub-agents are shown, too; a number bounds how deep.
     """
 
     kinds: Sequence[type[Event]] | type[Event] | None = None
@@ -40,7 +40,7 @@ class StreamOptions:
 
     def shown(self, event: Event) -> Event | None:
         """The event as this stream shows it, or None if it does not."""
-        if self.kinds is not None and not isinstance(event, (*self._classes(), PostCallEvent, ErrorEvent)):
+        if self.kinds is not None and not isinstance(event, self._classes()):
             return None
         if not self.incremental and isinstance(event, ChunkEvent):
             return replace(event, snapshot=event.accumulated, delta=None)
@@ -49,8 +49,6 @@ class StreamOptions:
     def shown_nested(self, event: Event, depth: int) -> Event | None:
         """The same for an event of a sub-agent, `depth` runs further inside than the one that is looked at."""
         if self.nested is not True and depth > self.nested:
-            return None
-        if self.kinds is not None and not isinstance(event, self._classes()):
             return None
         return self.shown(event)
 

@@ -13,7 +13,7 @@ import pytest
 
 from agentscope_rx import GenerateReason, Msg, ReActAgent, hook
 from agentscope_rx.errors import ModelConnectionError, ToolSuspend
-from agentscope_rx.event import Event, PostActingEvent, PostReasoningEvent, StreamOptions
+from agentscope_rx.event import Event, PostActingEvent, PostCallEvent, PostReasoningEvent, StreamOptions
 from agentscope_rx.message import MsgRole
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, assert_good, given, said, trace, use
@@ -233,9 +233,8 @@ def test_t12_the_stream_is_the_run() -> None:
 
     async def main() -> None:
         friday = agent(["I ", "ask", use("a"), use("b")], "done")
-        seen = [
-            event async for event in friday.stream("hi", StreamOptions(kinds=(PostReasoningEvent, PostActingEvent)))
-        ]
+        kinds = (PostReasoningEvent, PostActingEvent, PostCallEvent)
+        seen = [event async for event in friday.stream("hi", StreamOptions(kinds=kinds))]
         assert trace(seen) == "post_reasoning post_acting*2 post_reasoning post_call"
         assert [event.seq for event in seen] == list(range(5))
         assert seen[-1].message == remembered(friday)[-1]

@@ -97,7 +97,7 @@ def test_only_events_that_are_shown_count():
         await asyncio.sleep(10)
         assert only(friday).events == 1 and only(friday).event_age == 10
         friday.interrupt()
-        assert len(await task) == 2
+        assert len(await task) == 1
 
     run_virtual(main())
 

@@ -115,11 +115,12 @@ def test_kinds_and_depth():
         one = await events_of(build(), "go", StreamOptions(nested=1))
         assert {event.agent for event in one} == {"Top", "Researcher"}
         kinds = await events_of(build(), "go", StreamOptions(kinds=ReasoningChunkEvent, incremental=False))
-        assert [(e.agent, e.type) for e in kinds[-3:]] == [
-            ("Researcher", "reasoning_chunk"), ("Top", "reasoning_chunk"), ("Top", "post_call"),
-        ]  # fmt: skip
-        assert [e.type for e in kinds if e.depth and e.type != "reasoning_chunk"] == []
-        assert kinds[-3].snapshot.text == "mid"
+        assert [(e.agent, e.type) for e in kinds[-2:]] == [
+            ("Researcher", "reasoning_chunk"),
+            ("Top", "reasoning_chunk"),
+        ]
+        assert [e.type for e in kinds if e.type != "reasoning_chunk"] == []
+        assert kinds[-2].snapshot.text == "mid"
 
     run_virtual(main())
 
