@@ -5,6 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.signals import child
 
 SCRIPT = """
 import asyncio
@@ -31,8 +36,19 @@ print(agent.call("again").run().text)
 """
 
 
+@pytest.fixture(params=["terminal", "background"])
+def started_from(request: pytest.FixtureRequest) -> Iterator[str]:
+    """In the background SIGINT is ignored, by the tests and by what they start."""
+    before = signal.getsignal(signal.SIGINT)
+    if request.param == "background":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("started_from")
 def test_ctrl_c_in_run_leaves_memory_whole_and_the_agent_free():
-    with subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True) as script:
+    with child([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE) as script:
         assert script.stdout is not None
         assert script.stdout.readline() == "waiting\n"
         script.send_signal(signal.SIGINT)

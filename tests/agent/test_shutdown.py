@@ -21,6 +21,7 @@ from agentscope_rx.session import InMemorySession, JsonSession
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel
 from tests.agent.parts import agent, assert_whole, remembered, slow, weather
+from tests.support.signals import child
 
 done: list[str] = []
 
@@ -316,7 +317,7 @@ SERVICE = """
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_process_that_is_told_to_end_saves_and_the_next_goes_on(tmp_path, kind: str, number: signal.Signals):
     command = [sys.executable, "-c", textwrap.dedent(SERVICE), str(tmp_path), kind]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+    with child(command, stdout=subprocess.PIPE, env=os.environ) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         process.send_signal(number)
         out, _ = process.communicate(timeout=30)

@@ -53,6 +53,7 @@ from agentscope_rx.reactive import empty, just, never, timeout, timer
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.parts import events_of, types
+from tests.support.signals import child
 
 PICTURE = ImageBlock(URLSource("https://example.org/a.png"))
 
@@ -755,9 +756,9 @@ except EOFError as error:
 def _on_a_terminal(*, after: str) -> tuple[str, int]:
     """What the script says on a real terminal that gets one line, then Ctrl-C or Ctrl-D; and its status."""
     controller, terminal = pty.openpty()
-    with subprocess.Popen(
+    with child(
         [sys.executable, "-X", "faulthandler", "-c", SCRIPT],
-        stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as script:  # fmt: skip
         os.close(terminal)
         assert script.stdout is not None
@@ -765,7 +766,9 @@ def _on_a_terminal(*, after: str) -> tuple[str, int]:
         assert script.stdout.readline() == "User Input: got hello\n"
         text = ""
         while not text.endswith("User Input: "):
-            text += script.stdout.read(1)
+            more = script.stdout.read(1)
+            assert more, f"the script has ended after {text!r}"
+            text += more
         if after == "ctrl-c":
             script.send_signal(signal.SIGINT)
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import pty
-import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+
+from tests.support.signals import reset_for_children
 
 from .processes import Process, Start
 from .scripted_server import Server
@@ -83,20 +84,18 @@ def terminal(server: Server, environment: dict[str, str], tmp_path: Path) -> Ite
         named = ["--model", "openai:m", "--base-url", server.url] if model is None else model
         controller, side = pty.openpty()
         controllers.append(controller)
-        # a test run in the background ignores SIGINT, and so would its children
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            popen = subprocess.Popen(
-                [sys.executable, "-m", "agentscope_rx", *arguments, *named],
-                stdin=side,
-                stdout=side,
-                stderr=side,
-                env={**environment, "HOME": str(tmp_path)},
-                cwd=tmp_path,
-                start_new_session=True,
-            )
+            with reset_for_children():
+                popen = subprocess.Popen(
+                    [sys.executable, "-m", "agentscope_rx", *arguments, *named],
+                    stdin=side,
+                    stdout=side,
+                    stderr=side,
+                    env={**environment, "HOME": str(tmp_path)},
+                    cwd=tmp_path,
+                    start_new_session=True,
+                )
         finally:
-            signal.signal(signal.SIGINT, before)
             os.close(side)
         processes.append(popen)
         return Process(popen, controller)

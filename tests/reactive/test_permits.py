@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -331,19 +329,29 @@ def test_virtual_clocks_keep_rates_of_their_own() -> None:
 
 
 def test_a_rate_holds_for_all_loops_on_the_system_s_clock() -> None:
-    gate, times = Rate(1, per=0.05).gate(), list[float]()
+    """One that has begun on a loop keeps another loop, on another thread, waiting; nobody waits for the hour."""
+    gate, begun, left = Rate(1, per=3600).gate(), list[object](), list[float]()
 
-    async def one() -> None:
-        await admitted((gate,), lambda queued: just(1))
-        times.append(time.monotonic())
+    async def one(name: str) -> None:
+        waiting = admitted((gate,), lambda queued: just(name)).subscribe(begun.append)
+        await turns()
+        left.append(gate.wait(asyncio.get_running_loop()))
+        waiting.dispose()
 
-    threads = [threading.Thread(target=lambda: asyncio.run(one())) for _ in range(3)]
-    for thread in threads:
+    def on_a_thread(name: str) -> None:
+        thread = threading.Thread(target=lambda: asyncio.run(one(name)))
         thread.start()
-    for thread in threads:
         thread.join()
-    times.sort()
-    assert all(later - sooner > 0.045 for sooner, later in pairwise(times))
+
+    on_a_thread("first")
+    on_a_thread("second")
+    assert begun == ["first"] and all(0 < seconds <= 3600 for seconds in left)
+    # an hour later
+    loop = asyncio.new_event_loop()
+    gate._begun.of(loop)[1][0] -= 3600
+    loop.close()
+    on_a_thread("third")
+    assert begun == ["first", "third"]
 
 
 # --- blocking calls -----------------------------------------------------------------------------------------------
