@@ -13,9 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import Discriminator
 
@@ -112,10 +112,24 @@ class FileBlock:
             object.__setattr__(self, "name", encodable(self.name))
 
 
+class ToolUseFields(TypedDict, total=False):
+    """What `ToolUseBlock.replace` takes."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+    raw: str | None
+    input_error: str | None
+    metadata: Mapping[str, Any]
+    raw_input: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
     """A call that the model asks for. `input` is the one truth about its arguments.
 
+    `raw_input` is the model's own JSON text of it, where the engine would write it in another way: formatters send it
+    back as long as it says what `input` says, so that a prompt stays the same to the byte.
     In a finished message `raw` is None unless the arguments could not be read: then `input` is empty, `raw` holds
     the model's text and `input_error` says what is wrong with it. In a stream's fragment `raw` is the piece of
     argument text that has just come.
@@ -127,10 +141,13 @@ class ToolUseBlock:
     raw: str | None = None
     input_error: str | None = None
     metadata: Mapping[str, Any] = EMPTY
+    raw_input: str | None = field(default=None, compare=False, kw_only=True)
     type: Literal["tool_use"] = "tool_use"
 
     def __post_init__(self) -> None:
         _check_names(self, self.id, self.name)
+        if self.raw_input is not None and not self.raw_input.isascii():
+            object.__setattr__(self, "raw_input", encodable(self.raw_input))
         if self.raw is not None and not self.raw.isascii():
             object.__setattr__(self, "raw", encodable(self.raw))
         if self.input_error is not None and not self.input_error.isascii():
@@ -138,9 +155,15 @@ class ToolUseBlock:
         object.__setattr__(self, "input", freeze(self.input, "ToolUseBlock.input"))
         object.__setattr__(self, "metadata", freeze(self.metadata, "ToolUseBlock.metadata"))
 
+    def replace(self, **changes: Unpack[ToolUseFields]) -> ToolUseBlock:
+        """A copy with other fields. A new `input` is read and whole: `raw` and `input_error` go, unless given."""
+        if "input" in changes:
+            changes = {"raw": None, "input_error": None, "raw_input": None, **changes}
+        return replace(self, **changes)
+
     def with_input(self, input: Mapping[str, object]) -> ToolUseBlock:
         """The same call with these arguments, read and whole."""
-        return replace(self, input=freeze(input, "ToolUseBlock.input"), raw=None, input_error=None)
+        return self.replace(input=input)
 
 
 class ToolResultKind(StrEnum):
@@ -164,6 +187,16 @@ class ToolResultKind(StrEnum):
 OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock, Discriminator("type")]
 
 
+class ToolResultFields(TypedDict, total=False):
+    """What `ToolResultBlock.replace` takes."""
+
+    id: str
+    name: str
+    output: str | OutputBlock | Iterable[OutputBlock]
+    kind: ToolResultKind | None
+    metadata: Mapping[str, Any]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
     """What a call gave. `kind` is None for a success and says why otherwise. A str as `output` is a block of text."""
@@ -179,6 +212,10 @@ class ToolResultBlock:
         _check_names(self, self.id, self.name)
         object.__setattr__(self, "output", output_blocks(self.output))
         object.__setattr__(self, "metadata", freeze(self.metadata, "ToolResultBlock.metadata"))
+
+    def replace(self, **changes: Unpack[ToolResultFields]) -> ToolResultBlock:
+        """A copy with other fields; a str as `output` is a block of text."""
+        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
 
     @property
     def is_error(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Generic, NoReturn, TypeVar, cast
 
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper
+from agentscope_rx.model.wire import encode_json
 
 B = TypeVar("B", bound=ContentBlock)
 
@@ -130,7 +131,8 @@ class GrowingCall(Growing[ToolUseBlock]):
             # no arguments, or none yet: to run it would be a guess
             error = "the answer was cut off before any arguments came"
         kept = raw if error is not None else None
-        return ToolUseBlock(self.id, self._name, arguments, kept, error, self._metadata.upto(None))
+        own = None if error is not None or not raw or raw == encode_json(arguments) else raw
+        return ToolUseBlock(self.id, self._name, arguments, kept, error, self._metadata.upto(None), raw_input=own)
 
 
 class Whole(Growing[ContentBlock]):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, ProtocolError
+from agentscope_rx.message.block import ToolUseBlock
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper, encodable
 from agentscope_rx.message.source import URLSource
 from agentscope_rx.model.growing import MAX_VALUES, larger
@@ -163,3 +165,21 @@ class Pieces:
         """What is still held back when nothing follows."""
         held, self._held = self._held, ""
         return encodable(held)
+
+
+def arguments_text(call: ToolUseBlock) -> str:
+    """The arguments of a call as JSON text: the model's own, if that says what `input` says.
+
+    So what providers have cached of the prompt is found again. Never `raw`: what could not be read must not come back.
+    """
+    text = encode_json(call.input)
+    return call.raw_input if call.raw_input is not None and _canonical(call.raw_input) == text else text
+
+
+@lru_cache(1024)
+def _canonical(text: str) -> str | None:
+    """The text as the engine would write it; None if it is no JSON."""
+    try:
+        return encode_json(json.loads(text))
+    except (ValueError, RecursionError, InvalidInputError):
+        return None

@@ -16,15 +16,19 @@ A turn is one step or a list of steps, played in order by one attempt:
 | `ChatResponse`           | that chunk (usage, finish reason, ...)                      |
 | `Delay(seconds)`         | a wait of the loop's clock                                  |
 | `HANG`                   | silence until the run is stopped                            |
+| an `asyncio.Event`       | a wait until somebody sets it                               |
+| a function               | the step or steps that it makes of the `Request`; may wait  |
 | an exception             | the end of this attempt                                     |
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import Enum
+from inspect import isawaitable
 from itertools import count
 from typing import Final, cast, get_args
 
@@ -52,7 +56,9 @@ class Hang(Enum):
 HANG: Final = Hang.HANG
 """A step that never ends by itself."""
 
-Step = str | ChunkBlock | ChatResponse | Delay | Hang | Exception
+PlainStep = str | ChunkBlock | ChatResponse | Delay | Hang | Exception | asyncio.Event
+Reply = PlainStep | Sequence[PlainStep]
+Step = PlainStep | Callable[["Request"], Reply | Awaitable[Reply]]
 Turn = Step | Sequence[Step]
 
 
@@ -72,9 +78,9 @@ class Request:
 _ids = count(1)
 
 
-def call(name: str, /, **arguments: object) -> ToolUseBlock:
-    """A tool call with an id of its own."""
-    return ToolUseBlock(f"call_{next(_ids)}", name, arguments)
+def call(name: str, id: str | None = None, /, **arguments: object) -> ToolUseBlock:
+    """A tool call, with an id of its own unless given: `call("weather", "c1", city="Paris")`."""
+    return ToolUseBlock(f"call_{next(_ids)}" if id is None else id, name, arguments)
 
 
 _ONCE = ExecutionConfig(max_attempts=1)
@@ -103,6 +109,8 @@ class ScriptedModel(ChatModel):
         self.turns = tuple(_steps(turn) for turn in turns)
         self.repeat = repeat
         self.requests: list[Request] = []
+        self.closed: list[Request] = []
+        """The requests whose answers were closed before their end: by an interruption, a deadline, a disposal."""
 
     @property
     def unplayed(self) -> int:
@@ -127,7 +135,8 @@ class ScriptedModel(ChatModel):
                 options.tool_choice.check(tools)
             # a list may go on changing; the agent's own sequences are views that do not
             asked = tuple(messages) if isinstance(messages, list) else messages
-            self.requests.append(Request(asked, tuple(tools), options))
+            request = Request(asked, tuple(tools), options)
+            self.requests.append(request)
             if self.repeat and self.turns:
                 number %= len(self.turns)
             if number >= len(self.turns):
@@ -135,23 +144,33 @@ class ScriptedModel(ChatModel):
                     f"The script has {len(self.turns)} turns, and this is request {number + 1}. "
                     f"The conversation ends with: {messages[-1] if messages else None!r:.200}"
                 )
-            return _play(self.turns[number])
+            return self._played(self.turns[number], request)
 
         return from_async_iterable(begin)
+
+    async def _played(self, steps: Sequence[Step], request: Request) -> AsyncIterator[ChatResponse]:
+        try:
+            async with aclosing(_play(steps, request)) as answer:
+                async for chunk in answer:
+                    yield chunk
+        except (asyncio.CancelledError, GeneratorExit):
+            self.closed.append(request)
+            raise
 
 
 def _steps(turn: Turn) -> tuple[Step, ...]:
     # (the keys of a dict are no steps)
     several = isinstance(turn, Iterable) and not isinstance(turn, (str, dict))
     steps = tuple(cast("Iterable[Step]", turn)) if several else (cast("Step", turn),)
-    known = (str, ChatResponse, Delay, Hang, Exception, *get_args(ChunkBlock))
+    known = (str, ChatResponse, Delay, Hang, Exception, asyncio.Event, *get_args(ChunkBlock))
     for step in steps:
-        if not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]
+        made = callable(step) and not isinstance(step, type)
+        if not made and not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"{step!r:.80} is not a step of a script.")
     return steps
 
 
-async def _play(steps: Sequence[Step]) -> AsyncIterator[ChatResponse]:
+async def _play(steps: Sequence[Step], request: Request) -> AsyncGenerator[ChatResponse]:
     for step in steps:
         if isinstance(step, str):
             yield ChatResponse((TextBlock(step),))
@@ -163,5 +182,13 @@ async def _play(steps: Sequence[Step]) -> AsyncIterator[ChatResponse]:
             await asyncio.get_running_loop().create_future()
         elif isinstance(step, Exception):
             raise step
+        elif isinstance(step, asyncio.Event):
+            await step.wait()
+        elif callable(step):
+            made = step(request)
+            several = _steps(cast("Turn", await made if isawaitable(made) else made))
+            async with aclosing(_play(several, request)) as answer:
+                async for chunk in answer:
+                    yield chunk
         else:
             yield ChatResponse((step,))

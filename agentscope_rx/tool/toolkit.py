@@ -50,7 +50,8 @@ class Toolkit(Registering, ToolServers):
     `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; `on_failure`
     says whether a failed call ends the others of its batch. What the tools say of their own limits: see `tool.limits`.
     Results are kept within `max_result` (None: as they are) by cutting them, or by handing them over (see `tool.size`).
-    Tools find objects in `context_store` that the call's context does not have.
+    Tools find objects in `context_store` that the call's context does not have. With `allow_deletion=False` no tool is
+    taken out by hand: `remove` and `remove_tool_groups` are errors.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Toolkit(Registering, ToolServers):
         on_failure: OnFailure = "collect",
         max_result: int | ResultLimit | None = DEFAULT_LIMIT,
         context_store: ContextStore | None = None,
+        allow_deletion: bool = True,
     ) -> None:
         if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
@@ -79,7 +81,10 @@ class Toolkit(Registering, ToolServers):
             raise ConfigurationError(f"executor must be an Executor of concurrent.futures, not {executor!r:.60}.")
         if not isinstance(parallel, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"parallel must be True or False, not {parallel!r:.60}.")
+        if not isinstance(allow_deletion, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"allow_deletion must be True or False, not {allow_deletion!r:.60}.")
         self.parallel = parallel
+        self.allow_deletion = allow_deletion
         self.max_concurrency = max_concurrency
         self.executor = executor
         self.approval = check_policy(approval)
@@ -109,6 +114,7 @@ class Toolkit(Registering, ToolServers):
     def remove_tool_groups(self, names: Iterable[str]) -> tuple[Tool, ...]:
         """Take out these groups and the tools that are in no other; returns the tools."""
         gone = set(self.check_groups(names))
+        self._check_deletion("groups")
         if self._base is not None:
             raise ConfigurationError("Groups belong to the toolkit beneath this overlay: remove them there.")
         left = {tool: tuple(each for each in groups if each not in gone) for tool, groups in self._members.items()}
@@ -140,6 +146,10 @@ class Toolkit(Registering, ToolServers):
         With `only`, it is taken out if it is that very tool, or made of it; otherwise nothing happens, and None is
         returned.
         """
+        self._check_deletion(f"tool {name!r}")
+        return self._take_out(name, only)
+
+    def _take_out(self, name: str, only: Tool | None) -> Tool | None:
         entry = self._entries.get(name)
         if only is not None and (entry is None or not wraps(entry.tool, only)):
             return None
@@ -151,12 +161,17 @@ class Toolkit(Registering, ToolServers):
         self._changes += 1
         return entry.tool
 
+    def _check_deletion(self, what: str) -> None:
+        if not self.allow_deletion:
+            raise ConfigurationError(f"This toolkit has allow_deletion=False: {what} cannot be taken out.")
+
     def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Toolkit], Sequence[Tool]]) -> tuple[Tool, ...]:
         """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
         other = self.copy()
         before = [name for name in self._entries if name in old]
         for name, tool in old.items():
-            other.remove(name, only=tool)
+            # (a server's list of tools is the server's to change)
+            other._take_out(name, tool)
         left = list(other._entries)
         added = tuple(register(other))
         names = list(self._entries)

@@ -27,12 +27,12 @@ from agentscope_rx.message import (
 )
 from agentscope_rx.model.media import has_files, read_files
 from agentscope_rx.model.openai.choice import format_tool
-from agentscope_rx.model.openai.formatter import encode_json, format_messages
+from agentscope_rx.model.openai.formatter import format_messages
 from agentscope_rx.model.openai.profile import Profile
 from agentscope_rx.model.openai.profiles import GENERIC, OPENAI
 from agentscope_rx.model.openai.request import format_request
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.model.wire import NO_RESULT
+from agentscope_rx.model.wire import NO_RESULT, encode_json
 
 PNG = Base64Source("image/png", "AA==")
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}

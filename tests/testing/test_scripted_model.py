@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agentscope_rx import GenerateOptions, Msg
+from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError
 from agentscope_rx.message import ChatUsage, History, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
 from agentscope_rx.model import ChatResponse, ExecutionConfig, FinishReason, ToolSchema, ToolUseDelta
@@ -164,3 +164,41 @@ def test_it_drives_an_agent():
     assert events[-1].message.text == "It is sunny."
     assert [request.messages[-1].role.value for request in model.requests] == ["user", "tool"]
     model.assert_complete()
+
+
+def test_a_turn_may_be_a_function_of_the_request():
+    async def later(request: Request):
+        await asyncio.sleep(5)
+        return [f"{len(request.tools)} tools, ", "later"]
+
+    model = ScriptedModel(lambda request: request.messages[-1].text.upper(), ["So: ", later])
+    friday = ReActAgent("Friday", model)
+    assert run_virtual(friday.call("hi")).text == "HI"
+    assert run_virtual(friday.call("more")).text == "So: 0 tools, later"
+    with pytest.raises(ConfigurationError, match="not a step"):
+        run_virtual(ReActAgent("Friday", ScriptedModel(lambda request: 5)).call("x"))  # pyright: ignore
+    with pytest.raises(ConfigurationError, match="not a step"):
+        ScriptedModel(ValueError)  # pyright: ignore
+
+
+def test_a_turn_may_wait_for_an_event_and_a_closed_answer_is_recorded():
+    async def main() -> tuple[str, int]:
+        go = asyncio.Event()
+        model = ScriptedModel([go, "gone"], [asyncio.Event()], "end")
+        friday = ReActAgent("Friday", model)
+        asyncio.get_running_loop().call_later(3, go.set)
+        text = (await friday.call("x")).text
+        assert model.closed == []
+        asyncio.get_running_loop().call_later(3, friday.interrupt)
+        await friday.call("y")
+        assert (await friday.call("z")).text == "end"
+        assert model.closed == [model.requests[1]]
+        return text, len(model.requests)
+
+    assert run_virtual(main()) == ("gone", 3)
+
+
+def test_a_call_takes_an_id():
+    assert call("f", "c1", id="x").id == "c1"
+    assert call("f", "c1", id="x").input == {"id": "x"}
+    assert call("f").id != call("f").id

@@ -324,3 +324,20 @@ def test_a_toolkit_serves_several_loops():
         block = asyncio.run(main())
         assert isinstance(block, ToolResultBlock)
         assert block.text == "1"
+
+
+def test_deletion_may_be_forbidden():
+    """Cases 89, 90."""
+    toolkit = Toolkit([Echo()], allow_deletion=False)
+    toolkit.create_tool_group("g", "Group")
+    for copy in (toolkit, toolkit.copy()):
+        with pytest.raises(ConfigurationError, match="allow_deletion=False"):
+            copy.remove("echo")
+        with pytest.raises(ConfigurationError, match="allow_deletion=False"):
+            copy.remove("echo", only=Echo())
+        with pytest.raises(ConfigurationError, match="allow_deletion=False"):
+            copy.remove_tool_groups(["g"])
+    toolkit.register(Echo(), on_conflict="override")
+    assert toolkit.names == ("echo",)
+    with pytest.raises(ConfigurationError, match="allow_deletion must be"):
+        Toolkit(allow_deletion=1)  # pyright: ignore

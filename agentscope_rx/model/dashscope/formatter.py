@@ -41,7 +41,7 @@ from agentscope_rx.message import (
 from agentscope_rx.model.dashscope.endpoint import Kind
 from agentscope_rx.model.media import MediaBlock, address_of, sources_of
 from agentscope_rx.model.turns import Said, Turn
-from agentscope_rx.model.wire import encode_json
+from agentscope_rx.model.wire import arguments_text
 
 WireMessage = dict[str, object]
 WirePart = dict[str, object]
@@ -132,7 +132,7 @@ def _address(source: Source) -> str:
 
 def _call(block: ToolUseBlock) -> WireMessage:
     # never `raw`: what the model could not write as JSON must not come back to it as its own words
-    function = {"name": block.name, "arguments": encode_json(block.input)}
+    function = {"name": block.name, "arguments": arguments_text(block)}
     return {"id": block.id, "type": "function", "function": function}
 
 

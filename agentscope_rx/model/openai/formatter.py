@@ -37,7 +37,7 @@ from agentscope_rx.model.openai.profiles import OPENAI
 from agentscope_rx.model.openai.quirks import id_of_nine, with_quirks
 from agentscope_rx.model.openai.reasoning import DETAILS
 from agentscope_rx.model.pairing import paired
-from agentscope_rx.model.wire import encode_json
+from agentscope_rx.model.wire import arguments_text
 
 WireMessage = dict[str, object]
 
@@ -146,7 +146,7 @@ class _Conversation:
 
     def _call(self, block: ToolUseBlock) -> WireMessage:
         # never `raw`: what the model could not write as JSON must not come back to it as its own words
-        function = {"name": block.name, "arguments": encode_json(block.input)}
+        function = {"name": block.name, "arguments": arguments_text(block)}
         call: WireMessage = {"id": block.id, "type": "function", "function": function}
         extra = block.metadata.get("extra_content")
         if extra and self._profile.extras:

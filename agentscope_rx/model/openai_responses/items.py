@@ -35,7 +35,7 @@ from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
 from agentscope_rx.model.openai.parts import data_of, url_of
 from agentscope_rx.model.pairing import paired
-from agentscope_rx.model.wire import encode_json
+from agentscope_rx.model.wire import arguments_text
 
 Item = dict[str, object]
 
@@ -138,7 +138,7 @@ def _said(block: ContentBlock, spoken: str) -> Item:
         return {"role": "assistant", "content": spoken + block.text}
     if isinstance(block, ToolUseBlock):
         # never `raw`: what the model could not write as JSON must not come back to it as its own words
-        arguments = encode_json(block.input)
+        arguments = arguments_text(block)
         return {"type": "function_call", "call_id": block.id, "name": block.name, "arguments": arguments}
     raise InvalidInputError(f"An assistant message cannot hold a {block.type} block.")
 

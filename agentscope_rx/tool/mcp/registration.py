@@ -132,7 +132,7 @@ class Registration:
         toolkit = self._toolkit()
         if toolkit is not None:
             for name, tool in self._tools.items():
-                toolkit.remove(name, only=tool)
+                toolkit._take_out(name, tool)
         self._toolkit = _nobody
 
     def refresh_soon(self) -> None:
