@@ -111,6 +111,14 @@ def test_an_answer_with_everything() -> None:
     assert counts == (13, 27, 4, 7)
 
 
+@pytest.mark.parametrize("after", ["", "It is 2."])
+def test_parts_of_the_server_s_tools_stay_whatever_text_follows(after: str) -> None:
+    answer = [response(thought("Hm.")), response(CODE), response(RAN), response(CODE), response(text(after))]
+    more = [response(RAN), response(text("", "S9"), reason="STOP")]
+    words = [text(after)] if after else []
+    assert sent_back(read(*answer, *more)) == [CODE, RAN, CODE, *words, RAN, text("", "S9")]
+
+
 def test_it_goes_back_as_it_came() -> None:
     assert sent_back(read(*ANSWER)) == [
         CODE,
