@@ -3,9 +3,11 @@
     python -m benchmarks.local_questions               the half that may be tuned on
     python -m benchmarks.local_questions --held-out    the half that may not
     python -m benchmarks.local_questions --all         both
+    python -m benchmarks.local_questions --rules       the rules alone, quickly: no model is asked
 
 A question is answered if the agent called its tool and no other, the call and its result are right, the fact is in the
-answer, and the answer says no number that neither the question nor a result holds.
+answer, and the answer says no number that neither the question nor a result holds. Beside the score stands that of the
+hand-written rules with no model in them (`without_model`): what they have chosen and quoted is not the model's merit.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from agentscope_rx.model import ChatModel
 from agentscope_rx.model.local import MODEL_NAME, LocalChatModel
 from agentscope_rx.model.local.grounded import ungrounded
 from benchmarks.local_table import HELD_OUT, TUNED, Question
+from benchmarks.without_model import RulesAlone
 
 FOLDER = Path(__file__).with_name("harbour")
 _SHOWN = 90
@@ -89,19 +92,28 @@ def score(title: str, questions: Sequence[Question], model: ChatModel) -> int:
     return answered
 
 
+def rules_alone(questions: Sequence[Question]) -> int:
+    """How many the rules answer with no model in them."""
+    return sum(not faults(question, ask(question, RulesAlone())) for question in questions)
+
+
 def main() -> None:
     """Ask and print."""
     flags = argparse.ArgumentParser(description="The embedded model's score on one-tool questions.")
     which = flags.add_mutually_exclusive_group()
     which.add_argument("--held-out", action="store_true", help="the half that may not be tuned on")
     which.add_argument("--all", action="store_true", help="both halves")
+    flags.add_argument("--rules", action="store_true", help="the rules alone")
     given = flags.parse_args()
     halves = [("held out", HELD_OUT)] if given.held_out else [("tuned", TUNED)]
     if given.all:
         halves = [("tuned", TUNED), ("held out", HELD_OUT)]
-    model = LocalChatModel()
-    answered = sum(score(title, questions, model) for title, questions in halves)
-    print(f"{MODEL_NAME}: {answered} of {sum(len(questions) for _, questions in halves)}")
+    model = None if given.rules else LocalChatModel()
+    table = [f"| questions | {MODEL_NAME}, guided by rules | the rules, no model |", "|---|---|---|"]
+    for title, questions in halves:
+        answered = "-" if model is None else f"{score(title, questions, model)}"
+        table.append(f"| {len(questions)} {title} | {answered} | {rules_alone(questions)} |")
+    print("\n".join(table))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from agentscope_rx.cli.arguments import EPILOG
 from agentscope_rx.cli.tools import builtin_tools
 from agentscope_rx.model import ChatModel
 from agentscope_rx.testing import ScriptedModel, call
-from benchmarks.local_questions import FOLDER, ask, faults
+from benchmarks.local_questions import FOLDER, ask, faults, rules_alone
 from benchmarks.local_table import HELD_OUT, READ, SEARCH, TUNED, Question
 
 PORT = next(question for question in TUNED if "port" in question.text)
@@ -44,3 +46,12 @@ def test_the_file_holds_the_fact(question: Question) -> None:
 )
 def test_the_checks(model: ChatModel, wrong: list[str]) -> None:
     assert faults(PORT, ask(PORT, model)) == wrong
+
+
+def test_what_the_docs_say_of_the_rules_alone() -> None:
+    assert (rules_alone(TUNED), rules_alone(HELD_OUT)) == (15, 13)
+    root = Path(__file__).parent.parent
+    assert "| 20 held out | 16 | 13 |" in (root / "docs" / "models.md").read_text()
+    assert "| 20 that were tuned on | 20 | 15 |" in (root / "docs" / "models.md").read_text()
+    assert "answers 16, the rules with no model in\nthem 13" in (root / "README.md").read_text()
+    assert "it answers 16, the rules without any model 13" in EPILOG
