@@ -37,7 +37,20 @@ from agentscope_rx.memory import Memory
 from agentscope_rx.message import Msg, ToolUseBlock
 from agentscope_rx.message.frozen import check_encodable
 from agentscope_rx.message.local_file import checked_root
-from agentscope_rx.reactive import Flow, Scope, Tail, and_then, concat, defer, empty, expand, just, map_flow
+from agentscope_rx.reactive import (
+    Flow,
+    Scope,
+    Tail,
+    and_then,
+    concat,
+    defer,
+    empty,
+    expand,
+    fail,
+    just,
+    map_flow,
+    next_turn,
+)
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.session import Session
 
@@ -160,12 +173,17 @@ class Agent(ClassHooks, ABC):
         request = self.requested(output)
 
         def connect(sink: Sink[T], scope: Scope) -> None:
-            run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
-            if run.conversation.bond is not None:
-                run.conversation.bond.tie(run)
-            if request is not None:
-                run.asked = request
-                self.ask(run, request)
+            try:
+                run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
+                if run.conversation.bond is not None:
+                    run.conversation.bond.tie(run)
+                if request is not None:
+                    run.asked = request
+                    self.ask(run, request)
+            except Exception as error:
+                failed: Flow[T] = fail(error)
+                attach(next_turn(failed), sink, scope)
+                return
             attach(edge(enveloped(self, run, given), run), sink, run.scope)
 
         return connect

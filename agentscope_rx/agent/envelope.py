@@ -1,6 +1,6 @@
 """The envelope of a run: everything around its stages, the same for every kind of agent.
 
-using(acquire the gate,
+using(acquire the gate, and on the loop's next turn:
       memory of lost runs repaired -> PreCall |> hooks -> admit -> remember the input -> recurse(route)
           -> PostCall |> hooks
       |> deadline   |> errors: close open calls, ErrorEvent
@@ -34,6 +34,7 @@ from agentscope_rx.reactive import (
     fail,
     just,
     map_flow,
+    next_turn,
     recurse,
     shielded,
     tallied,
@@ -62,14 +63,26 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     def acquire() -> Flow[Run]:
         # (a sub-agent's run is part of one that may still finish)
         if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
-            return fail(AgentShuttingDownError(agent.name))
+            return next_turn(fail(AgentShuttingDownError(agent.name)))
         conversation.gates.add(gate)
         entered = gate.acquire(run)
         deadline = None if run.limits is None else run.limits.deadline
         return entered if deadline is None else entered.pipe(_until(run, deadline, deadline))
 
+    begun = False
+
     def begin() -> Flow[Event]:
-        return _whole(agent, conversation, gate, lambda: _events(agent, run, given))
+        nonlocal begun
+        begun = True
+        events = _whole(agent, conversation, gate, lambda: _events(agent, run, given))
+        return tallied(agent.tracer.trace_call(events, agent=agent.name, run_id=run.id), run.left_behind)
+
+    def release(run: Run, ending: Ending) -> Flow[object] | None:
+        if not begun:
+            # disposed of on the very turn of its subscription: nothing was done that could be repaired or saved
+            free()
+            return None
+        return _released(agent, run, ending, free)
 
     def free() -> None:
         run.over()
@@ -80,8 +93,8 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
 
     return using(
         acquire,
-        lambda _: tallied(agent.tracer.trace_call(begin(), agent=agent.name, run_id=run.id), run.left_behind),
-        lambda run, ending: _released(agent, run, ending, free),
+        lambda _: next_turn(defer(begin)),
+        release,
         leaving=gate.leave,
     )
 

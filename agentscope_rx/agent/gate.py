@@ -10,6 +10,7 @@ run takes the gate from it, and repairs memory in its place. In a forked child t
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 
@@ -103,7 +104,7 @@ class Gate:
                 waiter.wait()
             else:
                 assert holder is not None
-                sink.on_error(AgentBusyError(self._name, holder.id))
+                waiter.refuse(AgentBusyError(self._name, holder.id))
 
         return Flow(connect)
 
@@ -202,7 +203,7 @@ class _Waiter:
     def __init__(self, gate: Gate, run: Run, sink: Sink[Run], scope: Scope) -> None:
         self._gate = gate
         self._sink = sink
-        self._timer = None
+        self._timer: asyncio.Handle | None = None
         self._left = False
         self.run = run
         self.scope = scope
@@ -210,6 +211,14 @@ class _Waiter:
 
     def wait(self) -> None:
         self._timer = self.scope.call_later(WAIT_SECONDS, self._give_up)
+
+    def refuse(self, error: Exception) -> None:
+        """The gate is another run's: said when the subscriber holds its subscription (see `next_turn`)."""
+        self.done = True
+        if self.scope.work.outermost().subscribing:
+            self._timer = self.scope.call_soon(lambda: self._sink.on_error(error))
+        else:
+            self._sink.on_error(error)
 
     def enter(self) -> None:
         """The gate is this run's now."""

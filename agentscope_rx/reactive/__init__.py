@@ -16,6 +16,7 @@ from agentscope_rx.reactive.hedge import hedge
 from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.map_flow import map_flow
 from agentscope_rx.reactive.merge_ordered import merge_ordered
+from agentscope_rx.reactive.next_turn import next_turn
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker, tallied
 from agentscope_rx.reactive.paced import paced
 from agentscope_rx.reactive.permits import Permits, PermitStatistics, Rate, admitted
@@ -88,6 +89,7 @@ __all__ = [
     "map_flow",
     "merge_ordered",
     "never",
+    "next_turn",
     "on_dropped",
     "on_worker",
     "onward",

@@ -59,12 +59,12 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
         if not self.scope.is_here():
             self.scope.call_from_thread(self._attach, source)
         elif STARTS.waiting is not None:
-            STARTS.waiting.append(lambda: self._attach(source))
+            STARTS.waiting.append(lambda: self._attach_here(source))
         elif CurrentThreadScheduler.singleton().schedule_required():
-            self._attach(source)
+            self._attach_here(source)
         else:
             # below stock operators alone: like stock sources, we begin when they hold our disposable
-            CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach(source))
+            CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach_here(source))
 
     def cut_off(self, error: Exception) -> Work:
         """End the run from below, as its loop does that shuts down: stop what is upstream, then tell the subscriber."""
@@ -75,6 +75,19 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
     def _cut_off(self, error: Exception) -> None:
         self._stop_upstream()
         self.on_error(error)
+
+    def _attach_here(self, source: abc.ObservableBase[T]) -> None:
+        """Attach while the subscriber waits for this subscription: see `next_turn`."""
+        work = self.scope.work.outermost()
+        # beneath stock operators the outermost subscription is another one, whose scope this is, too
+        outermost = work.on_abort is None
+        if outermost:
+            work.subscribing = True
+        try:
+            self._attach(source)
+        finally:
+            if outermost:
+                work.subscribing = False
 
     def _attach(self, source: abc.ObservableBase[T]) -> None:
         if self.disposed:

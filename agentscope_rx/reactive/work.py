@@ -25,7 +25,7 @@ class CleanUpTimeoutError(AgentScopeError):
 class Work:
     """Counts what is under way in a scope and tells when nothing is."""
 
-    __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort", "tally")
+    __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort", "subscribing", "tally")
 
     def __init__(self, parent: Work | None = None) -> None:
         self._parent = parent
@@ -35,6 +35,8 @@ class Work:
         self.tally: Tally | None = None if parent is None else parent.tally
         """Where those of them are counted that nobody waits for any more."""
         self._waiting: list[Callable[[], object]] = []
+        self.subscribing = False
+        """Set on the outermost count while the subscription is being made: its subscriber does not hold it yet."""
         self.on_abort: Callable[[BaseException], object] | None = None
         """Set on the outermost count by the subscription, while it is subscribed: ends the run (see `Scope.abort`)."""
 
