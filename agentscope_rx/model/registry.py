@@ -33,8 +33,8 @@ GROUP = "agentscope_rx.models"
 LOCAL_MODEL = "smollm2"
 
 PROFILES = (
-    *("azure", "deepseek", "glm", "groq", "llama.cpp", "mistral"),
-    *("moonshot", "openrouter", "qwen", "vllm", "xai"),
+    *("azure", "deepseek", "glm", "groq", "llama.cpp", "minimax", "mistral"),
+    *("moonshot", "ollama-compatible", "openrouter", "qwen", "vllm", "volcengine", "xai"),
 )
 """The servers of OpenAI's protocol that go by a name of their own (see `model.openai.profiles`)."""
 

@@ -29,6 +29,7 @@ from agentscope_rx.message.frozen import EMPTY
 from agentscope_rx.model.media import MediaBlock
 from agentscope_rx.model.names import Names
 from agentscope_rx.model.pairing import paired
+from agentscope_rx.model.wire import NOTHING
 
 Said = TextBlock | MediaBlock
 
@@ -68,6 +69,14 @@ def turns_of(messages: Sequence[Msg]) -> list[Turn]:
         conversation.add(message)
     conversation.promote()
     return conversation.turns
+
+
+def sendable_turns(messages: Sequence[Msg]) -> list[Turn]:
+    """The turns of a conversation in which something is said; `InvalidInputError` if nothing is."""
+    turns = turns_of(messages)
+    if not turns:
+        raise InvalidInputError(NOTHING)
+    return turns
 
 
 class _Conversation:

@@ -23,11 +23,23 @@ from agentscope_rx.message import (
     URLSource,
     VideoBlock,
 )
-from agentscope_rx.model import GenerateOptions, OpenAIChatModel, ToolChoice, ToolSchema
+from agentscope_rx.model import (
+    AnthropicChatModel,
+    DashScopeChatModel,
+    GeminiChatModel,
+    GenerateOptions,
+    OllamaChatModel,
+    OpenAIChatModel,
+    OpenAIResponsesModel,
+    ToolChoice,
+    ToolSchema,
+)
+from agentscope_rx.model.http_model import HttpChatModel
 from agentscope_rx.model.media import MediaBlock
+from agentscope_rx.model.openai.endpoint import Endpoint
 from agentscope_rx.model.openai.formatter import format_messages
 from agentscope_rx.model.openai.profile import Profile
-from agentscope_rx.model.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES
+from agentscope_rx.model.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES, profile_named, profile_of
 from agentscope_rx.model.openai.quirks import ANSWERED, id_of_nine
 from agentscope_rx.model.openai.request import format_request
 from agentscope_rx.model.wire import NO_RESULT
@@ -368,3 +380,46 @@ def test_the_page_has_the_profiles_as_they_are() -> None:
     page = (Path(__file__).parents[2] / "docs" / "openai.md").read_text()
     for profile in KNOWN:
         assert row(profile) in page
+
+
+@pytest.mark.parametrize(("base_url", "strict"), [(None, False), ("https://api.deepseek.com/beta", True)])
+def test_deepseek_takes_strict_under_beta_only(base_url: str | None, strict: bool) -> None:
+    assert Endpoint.of(base_url, "k", profile="deepseek").profile.strict is strict
+
+
+def test_ollama_reads_earlier_thinking_from_a_field_of_its_own() -> None:
+    (wire,) = format_messages([Msg.assistant([ThinkingBlock("hm"), TextBlock("a")])], profile_named("ollama"))
+    assert wire == {"role": "assistant", "content": "a", "reasoning": "hm"}
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [("api.minimaxi.com", "minimax"), ("api.minimax.io", "minimax"), ("ark.cn-beijing.volces.com", "volcengine")],
+)
+def test_minimax_and_volcengine_are_known_by_their_hosts(host: str, name: str) -> None:
+    assert profile_of(host).name == name
+
+
+def test_minimax_is_asked_for_its_thinking_apart() -> None:
+    body = format_request("m", [Msg.user("hi")], (), GenerateOptions(), stream=False, profile=profile_named("minimax"))
+    assert body["reasoning_split"] is True
+    options = GenerateOptions(additional_body_params={"reasoning_split": False})
+    body = format_request("m", [Msg.user("hi")], (), options, stream=False, profile=profile_named("minimax"))
+    assert body["reasoning_split"] is False
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        OpenAIChatModel("m", api_key="k"),
+        OpenAIResponsesModel("m", api_key="k"),
+        DashScopeChatModel("m", api_key="k"),
+        OllamaChatModel("m"),
+        GeminiChatModel("m", api_key="k"),
+        AnthropicChatModel("m", api_key="k"),
+    ],
+    ids=lambda model: model.provider,
+)
+def test_where_nothing_is_said_nothing_is_sent(model: HttpChatModel) -> None:
+    with pytest.raises(InvalidInputError, match="There is nothing to send"):
+        model.exchange([Msg.user("")], (), GenerateOptions())

@@ -16,7 +16,7 @@ from agentscope_rx.model.dashscope.request import Settings, check_options, forma
 from agentscope_rx.model.http_model import Exchange, HttpChatModel
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.transport import HttpRequest, Transport
-from agentscope_rx.model.turns import turns_of
+from agentscope_rx.model.turns import sendable_turns
 from agentscope_rx.model.wire import encode_json
 
 
@@ -81,7 +81,7 @@ class DashScopeChatModel(HttpChatModel):
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         stream = self.wants_stream(options)
-        turns = turns_of(messages)
+        turns = sendable_turns(messages)
         kind = kind_of(self.model_name, media=has_media(turns)) if self._kind == "auto" else self._kind
         parameters = format_parameters(tools, options, self._settings, stream=stream)
         wire = format_turns(turns, kind, reasoning=self._settings.reasoning)

@@ -14,7 +14,7 @@ from agentscope_rx.model.ollama.parser import OllamaParser
 from agentscope_rx.model.ollama.request import Settings, Think, check_options, format_request
 from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.model.transport import HttpRequest, Transport
-from agentscope_rx.model.turns import turns_of
+from agentscope_rx.model.turns import sendable_turns
 from agentscope_rx.model.wire import encode_json
 
 
@@ -68,7 +68,7 @@ class OllamaChatModel(HttpChatModel):
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         wanted = self.wants_stream(options)
-        wire = format_turns(turns_of(messages))
+        wire = format_turns(sendable_turns(messages))
         body = format_request(self.model_name, wire, tools, options, self._settings, stream=wanted)
         request = HttpRequest(
             self.endpoint.url(options.additional_query_params),

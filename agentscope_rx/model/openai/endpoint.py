@@ -68,6 +68,8 @@ class Endpoint:
                 f"No API key for {known.title}. Pass api_key=..., or set the environment variable {known.key}. "
                 "(For another server pass base_url=... or set OPENAI_BASE_URL; then no key is needed.)"
             )
+        if known.name == "deepseek" and parts.path.startswith("/beta"):
+            known = known.but(strict=True)
         if known.name == "azure":
             parts = azure(parts, model if path == CHAT else None)
         return cls(known, parts._replace(path=parts.path.removesuffix(path) + path), key)

@@ -169,9 +169,10 @@ class _Conversation:
         wanted = self._profile.reasoning
         if wanted == "never" or (wanted == "calls" and not calls):
             return {}
-        fields = _reasoning(thoughts)
+        field = self._profile.reasoning_field
+        fields = _reasoning(thoughts, field)
         # where calls without their thinking are refused, one that had none (another model's) has an empty one
-        return fields or ({"reasoning_content": ""} if wanted == "calls" else {})
+        return fields or ({field: ""} if wanted == "calls" else {})
 
 
 def _mark(wire: WireMessage, asked: object) -> None:
@@ -190,7 +191,7 @@ def _result_text(result: ToolResultBlock) -> str:
     return result.text
 
 
-def _reasoning(thoughts: Sequence[ThinkingBlock]) -> WireMessage:
+def _reasoning(thoughts: Sequence[ThinkingBlock], field: str) -> WireMessage:
     details = [
         item
         for block in thoughts
@@ -200,4 +201,4 @@ def _reasoning(thoughts: Sequence[ThinkingBlock]) -> WireMessage:
     if details:
         return {DETAILS: details}
     text = "".join(block.thinking for block in thoughts)
-    return {"reasoning_content": text} if text else {}
+    return {field: text} if text else {}

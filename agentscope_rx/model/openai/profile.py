@@ -40,12 +40,14 @@ class Profile:
     | files                | "data": `file` with data; "any": or an address; "document": `document_url`; None: none    |
     | names                | whether messages may have a `name`; else it is said in words (see `model.names`)          |
     | reasoning            | earlier thinking goes back: "never", "calls" (with messages that have calls), "always"    |
+    | reasoning_field      | the field of a message that it reads earlier thinking from                                |
     | thinking             | the switch that `thinking_budget` turns (see `model.openai.thinking`); None: it has none  |
     | top_k, parallel      | whether it takes `top_k`, `parallel_tool_calls`                                           |
     | tool_choice          | the modes that it takes                                                                   |
     | native_output        | whether `response_format` of type json_schema holds answers to the schema, tools or not   |
     | strict               | whether it takes `strict` of a tool; others are not told                                  |
     | cache_marks          | whether parts of a message may be marked for its cache                                    |
+    | fields               | what every request's body has, unless the options say otherwise                           |
     | extras               | whether it gets back what is not in OpenAI's schema, such as a gateway's `extra_content`  |
     """
 
@@ -65,6 +67,7 @@ class Profile:
     files: Literal["data", "any", "document"] | None = None
     names: bool = True
     reasoning: Literal["never", "calls", "always"] = "never"
+    reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
     thinking: ThinkingSwitch | None = None
     top_k: bool = False
     parallel: bool = True
@@ -72,6 +75,7 @@ class Profile:
     native_output: bool = False
     strict: bool = True
     cache_marks: bool = False
+    fields: tuple[tuple[str, object], ...] = ()
     extras: bool = False
     quirks: frozenset[Quirk] = frozenset()
 

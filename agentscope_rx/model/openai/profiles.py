@@ -42,7 +42,8 @@ GENERIC = Profile(
     extras=True,
 )
 DEEPSEEK = Profile(
-    # its thinking mode demands the thinking of every message with calls, and takes no forced choice
+    # its thinking mode demands the thinking of every message with calls, and takes no forced choice; `strict` of tools
+    # is taken under /beta only: see `Endpoint.of`
     name="deepseek",
     title="DeepSeek",
     base_url="https://api.deepseek.com",
@@ -148,6 +149,50 @@ XAI = Profile(
     native_output=True,
     strict=False,
 )
+MINIMAX = Profile(
+    # a choice of tools is documented nowhere; thinking comes apart from the words on demand, and is to go back whole
+    name="minimax",
+    title="MiniMax",
+    base_url="https://api.minimax.io/v1",
+    hosts=("minimax.io", "minimaxi.com", "minimax.chat"),
+    key="MINIMAX_API_KEY",
+    token_limit="max_completion_tokens",
+    names=False,
+    reasoning="always",
+    thinking="type",
+    parallel=False,
+    tool_choice=frozenset(("auto",)),
+    strict=False,
+    fields=(("reasoning_split", True),),
+)
+VOLCENGINE = Profile(
+    name="volcengine",
+    title="Volcengine Ark (Doubao)",
+    base_url="https://ark.cn-beijing.volces.com/api/v3",
+    hosts=("volces.com", "bytepluses.com"),
+    key="ARK_API_KEY",
+    video=True,
+    names=False,
+    reasoning="calls",
+    thinking="type",
+    strict=False,
+)
+OLLAMA = Profile(
+    # its compatible endpoint; `OllamaChatModel` speaks its own
+    name="ollama-compatible",
+    title="Ollama (compatible endpoint)",
+    base_url="http://localhost:11434/v1",
+    hosts=("ollama.com",),
+    key="OLLAMA_API_KEY",
+    needs_key=False,
+    names=False,
+    images="data",
+    reasoning="always",
+    reasoning_field="reasoning",
+    tool_choice=frozenset(("auto",)),
+    parallel=False,
+    strict=False,
+)
 VLLM = Profile(
     name="vllm",
     title="vLLM",
@@ -177,13 +222,24 @@ LLAMA_CPP = Profile(
 )
 
 KNOWN = (
-    *(OPENAI, AZURE, DEEPSEEK, GLM, QWEN, MOONSHOT, MISTRAL, GROQ, OPENROUTER, XAI, VLLM, LLAMA_CPP),
+    *(OPENAI, AZURE, DEEPSEEK, GLM, QWEN, MOONSHOT, MISTRAL, GROQ, OPENROUTER, XAI, MINIMAX, VOLCENGINE, OLLAMA),
+    *(VLLM, LLAMA_CPP),
     GENERIC,
 )
 PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in KNOWN})
 """By name."""
 
-_ALSO = {"zhipu": GLM, "zai": GLM, "dashscope": QWEN, "kimi": MOONSHOT, "llamacpp": LLAMA_CPP, "grok": XAI}
+_ALSO = {
+    "zhipu": GLM,
+    "zai": GLM,
+    "dashscope": QWEN,
+    "kimi": MOONSHOT,
+    "llamacpp": LLAMA_CPP,
+    "grok": XAI,
+    "ollama": OLLAMA,
+    "doubao": VOLCENGINE,
+    "ark": VOLCENGINE,
+}
 
 
 def profile_named(name: str) -> Profile:

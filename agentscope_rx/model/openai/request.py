@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentscope_rx.errors import UnsupportedOptionError
+from agentscope_rx.errors import InvalidInputError, UnsupportedOptionError
 from agentscope_rx.message import Msg
 from agentscope_rx.model.openai.choice import tool_fields
 from agentscope_rx.model.openai.formatter import format_messages
@@ -25,6 +25,7 @@ from agentscope_rx.model.openai.profiles import OPENAI
 from agentscope_rx.model.openai.strict import format_shape
 from agentscope_rx.model.openai.thinking import thinking_fields
 from agentscope_rx.model.options import GenerateOptions, ToolSchema
+from agentscope_rx.model.wire import NOTHING
 
 _AS_THEY_ARE = (
     "temperature",
@@ -45,7 +46,10 @@ def format_request(
     profile: Profile = OPENAI,
 ) -> dict[str, object]:
     """The body of one request."""
-    body: dict[str, object] = {"model": model, "messages": format_messages(messages, profile), "stream": stream}
+    wire = format_messages(messages, profile)
+    if not wire:
+        raise InvalidInputError(NOTHING)
+    body: dict[str, object] = {"model": model, "messages": wire, "stream": stream, **dict(profile.fields)}
     if stream and profile.stream_usage:
         body["stream_options"] = {"include_usage": True}
     for name in _AS_THEY_ARE:

@@ -2,7 +2,7 @@
 
 | switch      | who                 | 0                                  | n tokens                                    |
 |-------------|---------------------|------------------------------------|---------------------------------------------|
-| `type`      | DeepSeek, GLM, Kimi | `thinking: {type: disabled}`       | `UnsupportedOptionError`                    |
+| `type`      | DeepSeek and others | `thinking: {type: disabled}`       | `UnsupportedOptionError`                    |
 | `enable`    | Qwen                | `enable_thinking: false`           | `enable_thinking: true, thinking_budget: n` |
 | `reasoning` | OpenRouter          | `reasoning: {enabled: false}`      | `reasoning: {max_tokens: n}`                |
 | `template`  | vLLM, llama.cpp     | the same in `chat_template_kwargs` | `UnsupportedOptionError`                    |

@@ -22,11 +22,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from agentscope_rx.errors import UnsupportedOptionError
+from agentscope_rx.errors import InvalidInputError, UnsupportedOptionError
 from agentscope_rx.message import Msg
 from agentscope_rx.model.openai.strict import format_shape
 from agentscope_rx.model.openai_responses.items import input_of
 from agentscope_rx.model.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.model.wire import NOTHING
 
 Summary = Literal["auto", "concise", "detailed"]
 
@@ -85,6 +86,9 @@ def format_request(
         **_tools(tools, options),
     }
     extra = options.additional_body_params
+    if not items and not extra:
+        # (one may go on from a conversation or a prompt that the server keeps)
+        raise InvalidInputError(NOTHING)
     merged = {name: _merged(body[name], extra[name]) for name in _MERGED if name in extra}
     return {name: value for name, value in {**body, **extra, **merged}.items() if value is not None}
 
