@@ -17,16 +17,13 @@ from typing import Generic, NoReturn, TypeVar, cast
 
 from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper
+from agentscope_rx.model.json_size import MAX_ARGUMENT_VALUES, larger
 from agentscope_rx.model.wire import encode_json
 
 B = TypeVar("B", bound=ContentBlock)
 
 MAX_BLOCKS = 16_384
 """How many blocks (texts, thoughts, tool calls, pictures) one answer may have."""
-
-MAX_VALUES = 20_000
-"""How many values arguments may hold, all levels together: each is copied and checked some times, on the loop. Text is
-one value, however long."""
 
 
 class Growing(ABC, Generic[B]):
@@ -196,25 +193,11 @@ def parse_arguments(raw: str) -> tuple[dict[str, object], str | None]:
         return {}, None
     if raw.count("{") + raw.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
         return {}, f"nested more than {MAX_DEPTH} levels deep"
-    if raw.count(",") + raw.count("{") + raw.count("[") > MAX_VALUES and larger(value, MAX_VALUES):
-        return {}, f"they hold more than {MAX_VALUES:,} values"
+    if raw.count(",") + raw.count("{") + raw.count("[") > MAX_ARGUMENT_VALUES and larger(value, MAX_ARGUMENT_VALUES):
+        return {}, f"they hold more than {MAX_ARGUMENT_VALUES:,} values"
     if not isinstance(value, dict):
         return {}, f"a JSON object was expected, not {type(value).__name__}"
     return cast("dict[str, object]", value), None
-
-
-def larger(value: object, count: int) -> bool:
-    """Whether containers hold more than so many values, all levels together; looks no further than that."""
-    waiting = [value]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, (dict, list)):
-            inner = cast("dict[str, object]", here).values() if isinstance(here, dict) else cast("list[object]", here)
-            count -= len(inner)
-            if count < 0:
-                return True
-            waiting += inner
-    return False
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import cast
 
 from agentscope_rx.message.frozen import MAX_DEPTH
 
@@ -18,6 +19,11 @@ TEXT_PER_VALUE = 16
 
 WIRE_DEPTH = 2 * MAX_DEPTH
 """How deep one piece of the wire may be nested: arguments as deep as they may be, and what is around them."""
+
+
+MAX_ARGUMENT_VALUES = 20_000
+"""How many values arguments may hold, all levels together: each is copied and checked some times, on the loop. Text is
+one value, however long."""
 
 
 def load_json(text: str) -> object:
@@ -35,6 +41,20 @@ def load_json(text: str) -> object:
     if len(text) > 2 * WIRE_DEPTH and text.count("{") + text.count("[") > WIRE_DEPTH:
         text = _cut_at(WIRE_DEPTH, text)
     return json.loads(text)
+
+
+def larger(value: object, count: int) -> bool:
+    """Whether containers hold more than so many values, all levels together; looks no further than that."""
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, (dict, list)):
+            inner = cast("dict[str, object]", here).values() if isinstance(here, dict) else cast("list[object]", here)
+            count -= len(inner)
+            if count < 0:
+                return True
+            waiting += inner
+    return False
 
 
 def shown_json(value: object) -> str:

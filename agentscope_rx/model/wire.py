@@ -11,8 +11,7 @@ from agentscope_rx.errors import InvalidInputError, ProtocolError
 from agentscope_rx.message.block import ToolUseBlock
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper, encodable
 from agentscope_rx.message.source import URLSource
-from agentscope_rx.model.growing import MAX_VALUES, larger
-from agentscope_rx.model.json_size import load_json, shown_json
+from agentscope_rx.model.json_size import MAX_ARGUMENT_VALUES, larger, load_json, shown_json
 
 JsonObject = Mapping[str, object]
 
@@ -114,8 +113,8 @@ def writable(value: object) -> object:
         raise malformed(f"a part cannot be kept ({error})", str(type(value))) from error
     if text.count("{") + text.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
         raise malformed(f"a part is nested more than {MAX_DEPTH} levels deep", text)
-    if text.count(",") + text.count("{") + text.count("[") > MAX_VALUES and larger(value, MAX_VALUES):
-        raise malformed(f"a part holds more than {MAX_VALUES:,} values", text)
+    if text.count(",") + text.count("{") + text.count("[") > MAX_ARGUMENT_VALUES and larger(value, MAX_ARGUMENT_VALUES):
+        raise malformed(f"a part holds more than {MAX_ARGUMENT_VALUES:,} values", text)
     whole = encodable(text)
     return value if whole is text else json.loads(whole)
 

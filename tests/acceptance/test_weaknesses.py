@@ -383,9 +383,15 @@ def test_w40_every_reason_and_every_kind_of_event_is_produced():
         """Suspends."""
         raise ToolSuspend
 
+    @tool(return_direct=True)
+    async def direct() -> str:
+        """Is the reply."""
+        return "x"
+
     async def main():
         stop = [hook(PostReasoningEvent)(lambda e: e.stop())], [hook(PostActingEvent)(lambda e: e.stop())]
-        tools = [weather, risky, outside]
+        tools = [weather, risky, outside, direct]
+        await see(agent(use("a", "direct"), tools=tools), "hi")
         await see(agent(use("a"), "x", tools=tools, max_iters=1), "hi")
         await see(agent("x"), "hi")
         await see(agent("x", hooks=stop[0]), "hi")
