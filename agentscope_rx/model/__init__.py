@@ -17,7 +17,7 @@ from agentscope_rx.model.options import (
     ToolChoice,
     ToolSchema,
 )
-from agentscope_rx.model.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta
+from agentscope_rx.model.response import AudioDelta, ChatResponse, FinishReason, RetryNotice, ToolUseDelta
 
 if TYPE_CHECKING:
     from agentscope_rx.model.anthropic.model import AnthropicChatModel
@@ -54,6 +54,7 @@ __all__ = [
     "UNSET",
     "AnthropicChatModel",
     "AroundModel",
+    "AudioDelta",
     "Capabilities",
     "ChatModel",
     "ChatResponse",

@@ -16,19 +16,21 @@ from typing import NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.errors import ProtocolError
-from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message.block import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.message.frozen import encodable
+from agentscope_rx.message.source import Base64Source
 from agentscope_rx.message.usage import ChatUsage
 from agentscope_rx.model.growing import (
     MAX_BLOCKS,
     Growing,
+    GrowingAudio,
     GrowingCall,
     GrowingText,
     GrowingThinking,
     Whole,
     parse_arguments,
 )
-from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
+from agentscope_rx.model.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
 
 __all__ = ["Gather", "Piece", "parse_arguments"]
 
@@ -50,6 +52,7 @@ class Gather:
     """
 
     __slots__ = (
+        "_audio",
         "_calls",
         "_claim",
         "_growing",
@@ -96,6 +99,7 @@ class Gather:
         self._growing: dict[tuple[type[ContentBlock], int | None], GrowingText | GrowingThinking] = {}
         self._last: tuple[GrowingText, int | None] | None = None
         self._calls: dict[int, GrowingCall] = {}
+        self._audio: GrowingAudio | None = None
         self._ids: set[str] = set()
         self.finish_reason: FinishReason | None = None
         self.raw_finish_reason: str | None = None
@@ -144,6 +148,8 @@ class Gather:
             return self._thinking(block, number) if block.thinking or block.signature or block.metadata else None
         if type(block) is ToolUseDelta:
             return self._call(block)
+        if type(block) is AudioDelta:
+            return self._sound(block)
         return self._whole(cast("ContentBlock", block))
 
     def _text(self, block: TextBlock, number: int | None) -> Piece:
@@ -170,6 +176,12 @@ class Gather:
         # (the name of an answer is the server's text; a block refuses what cannot be encoded)
         name = call.name or encodable(delta.name or "")
         return self._put(ToolUseBlock(call.id, name, raw=delta.arguments, metadata=delta.metadata), call)
+
+    def _sound(self, delta: AudioDelta) -> Piece:
+        # what is heard is what is read beside it: it ends no text
+        if self._audio is None:
+            self._audio = self._begun(GrowingAudio(delta.media_type))
+        return self._put(AudioBlock(Base64Source(delta.media_type, delta.data)), self._audio)
 
     def _whole(self, block: ContentBlock) -> Piece:
         if isinstance(block, ToolUseBlock):

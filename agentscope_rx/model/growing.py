@@ -12,11 +12,13 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Generic, NoReturn, TypeVar, cast
 
-from agentscope_rx.message.block import ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.message.block import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.message.frozen import MAX_DEPTH, deeper
+from agentscope_rx.message.source import Base64Source
 from agentscope_rx.model.json_size import MAX_ARGUMENT_VALUES, larger
 from agentscope_rx.model.wire import encode_json
 
@@ -130,6 +132,25 @@ class GrowingCall(Growing[ToolUseBlock]):
         kept = raw if error is not None else None
         own = None if error is not None or not raw or raw == encode_json(arguments) else raw
         return ToolUseBlock(self.id, self._name, arguments, kept, error, self._metadata.upto(None), raw_input=own)
+
+
+class GrowingAudio(Growing[AudioBlock]):
+    """Sound, as bytes in base64; a piece is some bytes of it."""
+
+    __slots__ = ("_media_type", "_pieces")
+
+    def __init__(self, media_type: str) -> None:
+        self._media_type = media_type
+        self._pieces: list[str] = []
+
+    def add(self, piece: AudioBlock) -> int:
+        self._pieces.append(cast("Base64Source", piece.source).data)
+        return len(self._pieces)
+
+    def upto(self, count: int | None) -> AudioBlock:
+        # each piece may end in padding
+        data = b"".join(b64decode(piece) for piece in self._pieces[:count])
+        return AudioBlock(Base64Source(self._media_type, b64encode(data).decode()))
 
 
 class Whole(Growing[ContentBlock]):

@@ -37,9 +37,17 @@ class ToolUseDelta:
     metadata: Mapping[str, object] = EMPTY
 
 
-ChunkBlock = TextBlock | ThinkingBlock | ToolUseDelta | ToolUseBlock | ImageBlock | AudioBlock | VideoBlock
-"""A text or thinking block is the next piece of a block of its kind (see `ChatResponse.block`); the others but
-`ToolUseDelta` are whole."""
+@dataclass(frozen=True, slots=True)
+class AudioDelta:
+    """A piece of the sound of an answer: base64 of whole bytes. All pieces of an answer are one `AudioBlock`."""
+
+    data: str
+    media_type: str = "audio/pcm"
+
+
+ChunkBlock = TextBlock | ThinkingBlock | ToolUseDelta | AudioDelta | ToolUseBlock | ImageBlock | AudioBlock | VideoBlock
+"""A text or thinking block is the next piece of a block of its kind (see `ChatResponse.block`); the others but the
+deltas are whole."""
 
 
 Numbered = tuple[int, ChunkBlock]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -22,7 +23,18 @@ from agentscope_rx.errors import (
     RateLimitError,
     ServerError,
 )
-from agentscope_rx.message import ChatUsage, ImageBlock, TextBlock, ThinkingBlock, URLSource
+from agentscope_rx.message import (
+    AudioBlock,
+    Base64Source,
+    ChatUsage,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    URLSource,
+)
+from agentscope_rx.model.gather import Gather
+from agentscope_rx.model.openai.formatter import format_messages
 from agentscope_rx.model.openai.parser import ChunkParser
 from agentscope_rx.model.openai.reader import AnswerReader
 from agentscope_rx.model.response import ChatResponse, FinishReason, ToolUseDelta
@@ -558,3 +570,47 @@ def test_half_an_event_after_the_end_is_let_go() -> None:
     reader.read(ServerEvent(json.dumps(delta("stop", content="a"))))
     assert reader.read(ServerEvent('{"choices": [', cut=True)) == ()
     assert list(reader.end()) == []
+
+
+# --- sound -----------------------------------------------------------------------------------------------------------
+
+
+def sound(data: bytes = b"", **fields: object) -> dict[str, object]:
+    return delta(audio={**fields, **({"data": b64encode(data).decode()} if data else {})})
+
+
+def test_sound_and_its_transcript_are_chunks_and_blocks() -> None:
+    chunks = [
+        sound(id="audio_1", transcript="It is "),
+        sound(b"abcd"),
+        sound(transcript="sunny"),
+        sound(b"e"),
+        sound(transcript="."),
+        sound(expires_at=9),
+        delta("stop"),
+    ]
+    gather = Gather()
+    shown = [piece.delta for increment in parse(chunks) for piece in gather.feed(increment)]
+    assert [block.type for block in shown] == ["text", "audio", "text", "audio", "text"]
+    message = Msg.assistant(gather.blocks())
+    assert message.content == (
+        text("It is sunny."),
+        AudioBlock(Base64Source("audio/pcm", b64encode(b"abcde").decode())),
+    )
+    # (no server takes bare samples)
+    assert format_messages([message]) == [{"role": "assistant", "content": "It is sunny."}]
+
+
+def test_sound_in_one_piece_has_the_format_that_was_asked_for() -> None:
+    parser = ChunkParser(lambda: 0.0, "mp3")
+    audio = {"id": "audio_1", "data": "AAEC", "transcript": "Hi."}
+    choice = {"index": 0, "message": {"content": None, "audio": audio}, "finish_reason": "stop"}
+    gather = Gather()
+    for increment in parser.feed_whole({"choices": [choice]}):
+        gather.feed(increment)
+    assert gather.blocks() == (text("Hi."), AudioBlock(Base64Source("audio/mpeg", "AAEC")))
+
+
+def test_sound_that_is_no_base64_is_a_protocol_error() -> None:
+    with pytest.raises(ProtocolError, match="base64"):
+        parse([delta(audio={"data": "%%%"})])

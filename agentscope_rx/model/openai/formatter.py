@@ -21,6 +21,7 @@ from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.message import (
+    AudioBlock,
     ContentBlock,
     Msg,
     MsgRole,
@@ -120,7 +121,10 @@ class _Conversation:
         if len(wire) > 2 or text:
             self.promote()
             self._append(message, wire)
-        self._put_off([block for block in said if isinstance(block, MediaBlock)], "Media of the assistant's message:")
+        # what the model has said aloud stands beside it in words
+        heard = bool(text)
+        media = [b for b in said if isinstance(b, MediaBlock) and not (heard and isinstance(b, AudioBlock))]
+        self._put_off(media, "Media of the assistant's message:")
 
     def _results(self, results: Iterable[ToolResultBlock]) -> None:
         for result in results:

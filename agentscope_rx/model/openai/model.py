@@ -5,7 +5,9 @@ messages, tools, options -- format_request --> Transport -- AnswerReader --> inc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import cast
 
 from agentscope_rx.errors import ModelError
 from agentscope_rx.message.msg import Msg
@@ -66,10 +68,18 @@ class OpenAIChatModel(HttpChatModel):
             encode_json(body).encode("utf-8", "replace"),
             self.endpoint.headers_with(options.additional_headers),
         )
-        return Exchange(request, AnswerReader, streams=bool(body.get("stream")), until=DONE)
+        parser = partial(AnswerReader, audio=_audio_format(body)) if "audio" in body else AnswerReader
+        return Exchange(request, parser, streams=bool(body.get("stream")), until=DONE)
 
     def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
         return refused_call(error, messages, tools)
+
+
+def _audio_format(body: Mapping[str, object]) -> str | None:
+    """The format of the sound that is asked for."""
+    asked = body.get("audio")
+    form = cast("Mapping[str, object]", asked).get("format") if isinstance(asked, Mapping) else None
+    return form if isinstance(form, str) else None
 
 
 def overruled(profile: Profile, send_reasoning: bool | None, native_output: bool | None) -> Profile:

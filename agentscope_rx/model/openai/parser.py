@@ -15,7 +15,8 @@ of a wrong type are a `ProtocolError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, OverloadedError, ServerError
@@ -24,7 +25,7 @@ from agentscope_rx.message.frozen import EMPTY, freeze
 from agentscope_rx.model.openai.calls import Calls
 from agentscope_rx.model.openai.plain import plain_text
 from agentscope_rx.model.openai.reasoning import Reasoning
-from agentscope_rx.model.response import ChatResponse, ChunkBlock, FinishReason
+from agentscope_rx.model.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.model.transport.status import answered_error
 from agentscope_rx.model.wire import (
     JsonObject,
@@ -65,15 +66,21 @@ _FAILURES = {
 }
 
 
+_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "opus": "audio/opus", "aac": "audio/aac"}
+"""Media types of the formats; anything else is bare samples."""
 _REFUSED = freeze({"refusal": True})
 
 
 class ChunkParser:
-    """Reads the chunks of one answer. `clock` gives seconds; the usage's time counts from the making of the parser."""
+    """Reads the chunks of one answer. `clock` gives seconds; the usage's time counts from the making of the parser.
+
+    `audio` is the format of the sound that was asked for.
+    """
 
     __slots__ = (
         "_account",
         "_at_rest",
+        "_audio",
         "_calls",
         "_clock",
         "_content",
@@ -85,8 +92,9 @@ class ChunkParser:
         "_whole",
     )
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], audio: str | None = None) -> None:
         self._clock = clock
+        self._audio = _SOUNDS.get(audio or "", "audio/pcm")
         self._started = clock()
         self._text = Pieces()
         self._reasoning = Reasoning()
@@ -171,10 +179,22 @@ class ChunkParser:
             if not url:
                 raise malformed("an image must have an image_url with a url", image)
             rest.append(ImageBlock(address(url, image)))
+        rest += self._sound(object_in(delta, "audio") or {})
         rest += self._calls.feed(delta)
         if rest:
             blocks += self._reasoning.close()
         return (*blocks, *rest), _REFUSED if refusal else EMPTY
+
+    def _sound(self, audio: JsonObject) -> Iterator[ChunkBlock]:
+        """What is heard, and the same in words."""
+        yield from _text_block(self._text.take(text_in(audio, "transcript") or ""))
+        data = text_in(audio, "data")
+        if data:
+            try:
+                b64decode(data, validate=True)
+            except ValueError:
+                raise malformed("audio must be base64", audio) from None
+            yield AudioDelta(data, self._audio)
 
     def _contents(self, content: object, blocks: list[ChunkBlock]) -> list[str]:
         """The texts of a content: a string or, with some servers, parts. Thinking among them goes to `blocks`."""

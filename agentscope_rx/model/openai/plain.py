@@ -9,7 +9,7 @@ from __future__ import annotations
 _BESIDE = frozenset(
     (
         *("reasoning_content", "reasoning", "reasoning_details", "refusal", "images", "tool_calls", "function_call"),
-        "error",
+        *("audio", "error"),
     )
 )
 """Fields of a delta that the general way reads."""

@@ -22,8 +22,8 @@ class AnswerReader:
 
     __slots__ = ("_parser", "end", "read_whole")
 
-    def __init__(self, clock: Clock) -> None:
-        self._parser = ChunkParser(clock)
+    def __init__(self, clock: Clock, audio: str | None = None) -> None:
+        self._parser = ChunkParser(clock, audio)
         self.read_whole = self._parser.feed_whole
         self.end = self._parser.end
 
