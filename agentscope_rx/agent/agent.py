@@ -9,6 +9,7 @@ free afterwards: for completion and failure before the terminal signal, after a 
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -52,6 +53,7 @@ from agentscope_rx.reactive import (
     next_turn,
 )
 from agentscope_rx.reactive.observer import Sink, attach
+from agentscope_rx.reactive.unbegun import Unbegun
 from agentscope_rx.session import Session
 
 if TYPE_CHECKING:
@@ -132,7 +134,8 @@ class Agent(ClassHooks, ABC):
             # a subclass says what is told of a run: the reply is the last of it
             told = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
             return told.pipe(expand(reply_in))
-        return Flow(self._cold(last_message, msgs, context, memory, limits, output))
+        called: Flow[Msg] = Flow(self._cold(last_message, msgs, context, memory, limits, output))
+        return called.warning(Unbegun("A call of agent", self.name, sys._getframe(1)))
 
     def stream(
         self,
@@ -151,9 +154,33 @@ class Agent(ClassHooks, ABC):
         Signals: the events of one run in one order; the conversation may go on at completion.
         Cancels: as `call`.
         """
+        told = self._told(msgs, options, context=context, memory=memory, limits=limits, output=output)
+        return told.warning(Unbegun("A stream of agent", self.name, sys._getframe(1)))
+
+    def _told(
+        self,
+        msgs: CallInput = None,
+        options: StreamOptions | None = None,
+        *,
+        context: RuntimeContext | None = None,
+        memory: Memory | None = None,
+        limits: UsageLimits | None = None,
+        output: object = None,
+    ) -> EventStream:
+        """`stream`, also for the engine itself, which forgets none."""
+
+        def edge(events: Flow[Event], run: Run) -> Flow[Event]:
+            return stamped(events, run, options)
+
         check_input("options", options, StreamOptions)
-        connect = self._cold(lambda events, run: stamped(events, run, options), msgs, context, memory, limits, output)
-        return EventStream(connect)
+        return EventStream(self._cold(edge, msgs, context, memory, limits, output))
+
+    def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]:
+        """The `stream` of a run inside of another one, which is begun at once: there is no line to be kept."""
+        if type(self).stream is not Agent.stream:
+            # an agent that tells of its runs in its own way
+            return self.stream(msgs, context=context, memory=memory)
+        return self._told(msgs, context=context, memory=memory)
 
     def _cold(
         self,

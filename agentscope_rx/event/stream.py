@@ -30,6 +30,8 @@ class EventStream(Flow[Event]):
         """
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                # this error is the one to read: none beside it that the stream was never begun
+                self.take_over()
                 raise ConfigurationError(f"of_type takes classes of events, not {kind!r:.60}.")
 
         def chosen(event: Event) -> Iterator[E]:

@@ -177,6 +177,8 @@ async def last_value(source: Flow[T]) -> T:
 def run_flow(source: Flow[T]) -> T:
     """The last value of one run on the library's loop; blocks the calling thread."""
     if running_loop() is not None:
+        # (who is told so needs no warning)
+        source.take_over()
         raise RunInsideLoopError
     future: Future[T] = Future()
     last = _Last(future)

@@ -21,7 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Self, TypeVar, cast, overload
 
 from reactivex import ConnectableObservable, Observable, abc
 
@@ -30,6 +30,7 @@ from agentscope_rx.reactive.forking import new_rlock
 from agentscope_rx.reactive.observer import Sink, attach
 from agentscope_rx.reactive.scope import Scope
 from agentscope_rx.reactive.subscription import Subscription
+from agentscope_rx.reactive.unbegun import Unbegun
 
 if TYPE_CHECKING:
     from agentscope_rx.reactive.bridge import FlowIterator
@@ -55,6 +56,8 @@ class Flow(Observable[T]):
         # Observable.__init__ would make a lock for every stage of every turn; see `lock`.
         self._attach = attach
 
+    _unbegun: Unbegun | None = None
+
     # Observable has slices, by which a plain `for` would go on for ever: flow[0], flow[1], ...
     __iter__ = None
 
@@ -69,6 +72,24 @@ class Flow(Observable[T]):
             if not name.startswith("_"):
                 message += f". It has not begun: for {name!r} of its result await it, or run() it"
             raise AttributeError(message, name=name, obj=self)
+
+    def warning(self, unbegun: Unbegun) -> Self:
+        """This flow, which warns by that if it goes away and nothing has ever subscribed to it or to what it is in."""
+        connect = self._attach
+
+        def begin(sink: Sink[T], scope: Scope) -> None:
+            unbegun.begun = True
+            connect(sink, scope)
+
+        self._attach = begin
+        self._unbegun = unbegun
+        return self
+
+    def take_over(self) -> Self:
+        """This flow, for a holder that decides by itself whether it is ever begun: it no longer warns."""
+        if self._unbegun is not None:
+            self._unbegun.begun = True
+        return self
 
     @property
     def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -151,7 +172,8 @@ class Flow(Observable[T]):
         """An asyncio task for the last value, on the running loop; cancelling it disposes the run."""
         from agentscope_rx.reactive.bridge import last_value
 
-        return asyncio.get_running_loop().create_task(last_value(self), name=name)
+        # (a task may be cancelled before it has begun)
+        return asyncio.get_running_loop().create_task(last_value(self.take_over()), name=name)
 
     def __aiter__(self) -> FlowIterator[T]:
         from agentscope_rx.reactive.bridge import FlowIterator

@@ -28,7 +28,7 @@ from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.event import Event
 from agentscope_rx.message import Msg
-from agentscope_rx.reactive import Signal, map_flow
+from agentscope_rx.reactive import Signal, flow, map_flow
 from agentscope_rx.reactive.replay_log import LogReader, LogStatistics, ReplayLog
 from agentscope_rx.service.failure import EventsGoneError, RunStoppedError
 from agentscope_rx.service.frame import Frame, frames, last_frame
@@ -91,7 +91,7 @@ class LiveRun:
         self.agent = agent
         self._capacity = capacity or (FOLLOWED if self.on_disconnect is OnDisconnect.STOP else KEPT)
         self._max_bytes = max_bytes
-        self._events = events
+        self._events = flow(events).take_over()
         self._admit = admit
         self._log: ReplayLog[Frame] | None = None
         self._first: Frame | None = None

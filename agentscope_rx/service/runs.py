@@ -19,6 +19,7 @@ from reactivex import Observable
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event import Event
+from agentscope_rx.reactive import flow
 from agentscope_rx.service.failure import ServiceStoppingError, TooManyRunsError, UnknownRunError
 from agentscope_rx.service.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice
 
@@ -75,6 +76,7 @@ class Runs:
         this is closed. Whether it may begin is decided when it is first followed: `TooManyRunsError`.
         """
         if self._closed:
+            flow(events).take_over()
             raise ServiceStoppingError
         run = LiveRun(
             events,

@@ -118,7 +118,6 @@ def test_ended_by_the_clock(way: str, mode: str):
     async def main(moment: float) -> None:
         nonlocal whole
         friday = agent(scripts(mode), hooks=[Sleepy()])
-        flow = friday.stream("go", output=Weather)
         seen: list[Event] = []
         if way == "interrupt":
             timer = asyncio.get_running_loop().call_later(moment, friday.interrupt)
@@ -135,14 +134,14 @@ def test_ended_by_the_clock(way: str, mode: str):
             whole += not isinstance((await asyncio.gather(task, return_exceptions=True))[0], BaseException)
         elif way == "leave":
             start = asyncio.get_running_loop().time()
-            async with flow as events:
+            async with friday.stream("go", output=Weather) as events:
                 async for event in events:
                     seen.append(event)
                     if asyncio.get_running_loop().time() - start >= moment:
                         break
             whole += isinstance(seen[-1], PostCallEvent)
         else:
-            left = flow.subscribe(seen.append)
+            left = friday.stream("go", output=Weather).subscribe(seen.append)
             await asyncio.sleep(moment)
             left.dispose()
             whole += isinstance(seen[-1], PostCallEvent) if seen else 0

@@ -74,7 +74,7 @@ def running(
 
     def begin() -> Flow[object]:
         conversation.bond = bond
-        events = agent.stream(_given(child, message), context=context.runtime, memory=memory)
+        events = agent.nested(_given(child, message), context.runtime, memory)
 
         def connect(sink: Sink[object], scope: Scope) -> None:
             told = _Telling(sink, scope, agent.name, child, context, bond, options)

@@ -1,0 +1,42 @@
+"""`Unbegun`: a flow that is forgotten warns, as a coroutine that was never awaited does.
+
+    agent.call("hi")                    RuntimeWarning: A call of agent 'Friday' was never begun: await it, ...
+    stored = agent.call("hi")           nothing, for as long as it may still be begun; also behind `pipe`
+
+It is held by what a subscription to the flow calls, and goes when the flow goes. Only a code object and an offset into
+it are kept of the line that made the flow: a frame would keep what its variables hold, and a traceback costs far more.
+"""
+
+from __future__ import annotations
+
+import warnings
+from types import FrameType
+
+
+class Unbegun:
+    """Warns when it goes away, unless `begun` has been set. `what` and `name` say what was forgotten."""
+
+    __slots__ = ("_code", "_name", "_offset", "_what", "begun")
+
+    def __init__(self, what: str, name: str, frame: FrameType) -> None:
+        self.begun = False
+        self._what = what
+        self._name = name
+        self._code = frame.f_code
+        self._offset = frame.f_lasti
+
+    def __del__(self) -> None:
+        if not self.begun:
+            warnings.warn_explicit(
+                f"{self._what} {self._name!r} was never begun: await it, run() it or subscribe to it.",
+                RuntimeWarning,
+                self._code.co_filename,
+                self._line(),
+                registry={},
+            )
+
+    def _line(self) -> int:
+        for start, end, line in self._code.co_lines():
+            if start <= self._offset < end and line is not None:
+                return line
+        return self._code.co_firstlineno
