@@ -29,6 +29,7 @@ from agentscope_rx.agent.output.request import OutputRequest
 from agentscope_rx.agent.run import Done, InterruptSource, Run
 from agentscope_rx.agent.saved import Binding, StatePersistence, load, save
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
@@ -73,7 +74,7 @@ class Agent(ClassHooks, ABC):
         name: str,
         memory: Memory,
         *,
-        sys_prompt: str | None = None,
+        sys_prompt: SystemPrompt | None = None,
         hooks: Iterable[Hook] = (),
         check_running: bool = True,
         tracer: Tracer | None = None,
@@ -86,8 +87,7 @@ class Agent(ClassHooks, ABC):
         check_encodable(name, "The name of an agent")
         if not isinstance(memory, Memory):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"memory must be a Memory, such as InMemoryMemory(), not {memory!r:.60}.")
-        if sys_prompt is not None and not isinstance(sys_prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"sys_prompt must be a str, not {sys_prompt!r:.60}.")
+        check_system_prompt(sys_prompt)
         if tracer is not None and not isinstance(tracer, Tracer):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"tracer must be a Tracer, not {tracer!r:.60}.")
         self.name = name

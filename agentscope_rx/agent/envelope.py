@@ -19,6 +19,7 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.repair import repaired, reported
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
 from agentscope_rx.agent.sub_agent.children import without_results
+from agentscope_rx.agent.system_prompt import system_message
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
 from agentscope_rx.event import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.message import Msg, ToolResultKind, ToolUseBlock
@@ -205,9 +206,6 @@ def _until(run: Run, deadline: float, left: float) -> Callable[[Observable[T]], 
 
 
 def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
-    prompt = agent.sys_prompt
-    system = Msg.system(prompt) if prompt and prompt.strip() else None
-
     def begin(event: PreCallEvent) -> Flow[Event]:
         check_words(event.input)
         run.system_message = event.system_message
@@ -235,7 +233,10 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
 
         return run.history().pipe(concat_map(settle))
 
-    def fire(history: Sequence[Msg]) -> Flow[PreCallEvent]:
+    def ask(system: Msg | None) -> Flow[PreCallEvent]:
+        return run.history().pipe(concat_map(lambda history: fire(history, system)))
+
+    def fire(history: Sequence[Msg], system: Msg | None) -> Flow[PreCallEvent]:
         conversation = run.conversation
         # what a shutdown has cut off goes on if it is asked for again, or if nothing else is asked for
         resumed = conversation.resumed(given.messages)
@@ -253,7 +254,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
             )
         )
 
-    return run.history().pipe(concat_map(fire), concat_map(begin))
+    return system_message(agent.sys_prompt, run).pipe(concat_map(ask), concat_map(begin))
 
 
 def _admitted(

@@ -1,10 +1,13 @@
 """Hooks: what observes and changes the events of a run on their way.
 
-Three forms, one mechanism:
+Four forms, one mechanism:
 
     class Audit(Hook):                      # one object for all kinds of events, or those in `kinds`
         priority = 900
         def on_event(self, event): ...
+
+    class Careful(Hook):                    # the same, with a method for each kind
+        def on_pre_acting(self, event): ...
 
     @hook(PreReasoningEvent, priority=10)   # one function for one kind
     def remind(event): return event.with_hint("Answer briefly.")
@@ -21,6 +24,7 @@ raises is reported while the run goes on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
 from enum import Enum
 from types import MethodType
 from typing import TYPE_CHECKING, Final, Generic, Literal, Never, Protocol, TypeVar, cast, overload
@@ -29,6 +33,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.event import ChunkEvent, Event
+from agentscope_rx.event.event import kinds_of_events
 from agentscope_rx.event.kinds import ActingChunkEvent
 
 if TYPE_CHECKING:
@@ -65,9 +70,20 @@ class Hook:
     kinds: tuple[type[Event], ...] | None = None
     observe_only: bool = False
 
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        # a class with methods for some kinds looks at no others, unless it says so itself
+        if "kinds" not in vars(cls) and cls.on_event is Hook.on_event and (named := _kinds_with_methods(cls)):
+            cls.kinds = named
+
     def on_event(self, event: Event) -> Answer:
-        """Answer with the event, a changed copy, None (unchanged), or an awaitable or Observable of it."""
-        return None
+        """Answer with the event, a changed copy, None (unchanged), or an awaitable or Observable of it.
+
+        In its place a class may have a method for each kind, named by the event's type: `on_pre_acting(self, event)`,
+        `on_reasoning_chunk`, `on_error`. An `on_event` of its own calls them by `super().on_event(event)`.
+        """
+        method = cast("Callable[[Event], Answer] | None", getattr(self, _METHOD + event.type, None))
+        return None if method is None else method(event)
 
     def tools(self) -> tuple[Tool, ...]:
         """Tools that this hook brings to the agent it is given to."""
@@ -81,6 +97,20 @@ class Hook:
     def __repr__(self) -> str:
         kinds = " and ".join(kind.__name__ for kind in self.kinds) if self.kinds is not None else "every event"
         return f"<{'observer' if self.observe_only else 'hook'} {self.name} on {kinds}, priority {self.priority}>"
+
+
+_METHOD = "on_"
+
+
+def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
+    """The kinds that the class has methods for; a name that is nearly one of these is a `ConfigurationError`."""
+    names = {_METHOD + kind.type: kind for kind in kinds_of_events()}
+    for name in vars(cls):
+        if name.startswith(_METHOD) and name not in names and name != "on_event":
+            meant = get_close_matches(name, names, 1, 0.8)
+            if meant:
+                raise ConfigurationError(f"{cls.__name__}.{name} is called for no event. Did you mean {meant[0]}?")
+    return tuple(kind for name, kind in names.items() if callable(getattr(cls, name, None)))
 
 
 class FunctionHook(Hook, Generic[E]):

@@ -33,6 +33,7 @@ from agentscope_rx.agent.run import Cut, Run
 from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
+from agentscope_rx.agent.system_prompt import SystemPrompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore, check_store, view_of
@@ -61,7 +62,8 @@ NOT_RUN = "The conversation went on before this call was run; it had no effect."
 class ReActAgent(Agent):
     """An agent that answers by reasoning with a model and acting with tools.
 
-    `model` is a `ChatModel`, or names one: "openai:gpt-5-mini" (see `model.registry`).
+    `model` is a `ChatModel`, or names one: "openai:gpt-5-mini" (see `model.registry`). `sys_prompt` is a text, or a
+    function of the `Run` that gives one: plain, async, or with an Observable.
     `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods; or hand over a whole
     `toolkit` (copied). `max_iters` bounds the rounds of one call. `generate_options` are asked of the model in
     each; `model_execution_config` and `tool_execution_config` bound and repeat the single attempts; `limits` bound
@@ -80,7 +82,7 @@ class ReActAgent(Agent):
         self,
         name: str,
         model: ChatModel | str,
-        sys_prompt: str | None = None,
+        sys_prompt: SystemPrompt | None = None,
         *,
         tools: Iterable[object] | None = None,
         toolkit: Toolkit | None = None,

@@ -1,0 +1,71 @@
+"""The system prompt of a run: a text, or a function of the run that gives one.
+
+| `sys_prompt`                                   | is                                                     |
+|------------------------------------------------|--------------------------------------------------------|
+| a str, None                                    | the same for each run                                  |
+| a function of the `Run`, plain or async        | asked once for each run, before its PreCall hooks      |
+| a function that gives an Observable            | the last of what that emits; none is no prompt         |
+
+What the function needs of the call is in `run.context` (None if the call was given none), `run.memory` and
+`run.history()`. What it raises fails the run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from typing import cast
+
+from reactivex import Observable, abc
+from reactivex import operators as ops
+
+from agentscope_rx.agent.run import Run
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.message import Msg
+from agentscope_rx.reactive import Flow, concat_map, flow, from_awaitable, just, map_flow
+
+PromptText = str | None
+SystemPrompt = str | Callable[[Run], PromptText | Awaitable[PromptText] | Observable[str]]
+"""What `sys_prompt` takes."""
+
+
+def check_system_prompt(prompt: object) -> None:
+    """Refuse what is neither a text nor a function of one argument, where it is given."""
+    if prompt is None or isinstance(prompt, str):
+        return
+    if not callable(prompt):
+        raise ConfigurationError(f"sys_prompt must be a str or a function of the run, not {prompt!r:.60}.")
+    try:
+        inspect.signature(prompt).bind(object())
+    except TypeError as error:
+        raise ConfigurationError(f"sys_prompt is called with the run, `def prompt(run)`: {error}.") from error
+    except ValueError:
+        # it does not say what it takes
+        return
+
+
+def system_message(prompt: SystemPrompt | None, run: Run) -> Flow[Msg | None]:
+    """The message that the prompt comes to in this run; None if there is nothing in it.
+
+    Signals: one message, or None; what the function raised, or a `ConfigurationError` for what is no text.
+    Cancels: what the function is waiting for.
+    """
+    if prompt is None or isinstance(prompt, str):
+        return just(_message(prompt))
+    # a context variable that it sets is set for itself alone
+    answer = copy_context().run(prompt, run)
+    if isinstance(answer, abc.ObservableBase):
+        return flow(cast("Observable[object]", answer)).pipe(ops.last_or_default(None), map_flow(_message))
+    if inspect.isawaitable(answer):
+        # (which may give an Observable in its turn)
+        return from_awaitable(answer).pipe(concat_map(lambda later: system_message(lambda _: cast("str", later), run)))
+    return just(_message(answer))
+
+
+def _message(text: object) -> Msg | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ConfigurationError(f"sys_prompt gave {text!r:.60}, which is no str.")
+    return Msg.system(text) if text.strip() else None
