@@ -1,14 +1,14 @@
 """agentscope_rx: a ReAct agent engine in which everything that takes time is an Observable.
 
     from agentscope_rx import ReActAgent, tool
-    from agentscope_rx.model import OpenAIChatModel
+    from agentscope_rx.models import OpenAIChatModel
 
     agent = ReActAgent("Friday", OpenAIChatModel("gpt-5-mini"), "You are helpful.", tools=[...])
     agent.call("hi").run()                # a script; `await agent.call("hi")` in a coroutine
     agent.stream("hi").subscribe(print)   # every event of the run; `async for` pulls them
 
-Models are in `agentscope_rx.model`, events in `agentscope_rx.event`, `Flow` and operators in `agentscope_rx.reactive`,
-helpers for tests in `agentscope_rx.testing`.
+Models are in `agentscope_rx.models`, events in `agentscope_rx.events`, `Flow` and operators in
+`agentscope_rx.reactive`, helpers for tests in `agentscope_rx.testing`.
 """
 
 from agentscope_rx.agent import (
@@ -43,10 +43,10 @@ from agentscope_rx.errors import (
     ToolSuspend,
     UsageLimitError,
 )
-from agentscope_rx.event import StreamOptions, fold
-from agentscope_rx.hook import DROP, Hook, PendingToolRecovery, hook, hook_operator
+from agentscope_rx.events import StreamOptions, fold
+from agentscope_rx.hooks import DROP, Hook, PendingToolRecovery, hook, hook_operator
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import (
+from agentscope_rx.messages import (
     Approve,
     AudioBlock,
     Base64Source,
@@ -67,10 +67,10 @@ from agentscope_rx.message import (
     URLSource,
     VideoBlock,
 )
-from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow, flow
 from agentscope_rx.session import InMemorySession, JsonSession, Session
-from agentscope_rx.tool import (
+from agentscope_rx.tools import (
     ExternalTool,
     FolderEvictor,
     Inject,

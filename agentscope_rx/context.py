@@ -30,8 +30,8 @@ from agentscope_rx.context_store import (
     with_value,
 )
 from agentscope_rx.errors import ContextError, InvalidInputError
-from agentscope_rx.message.frozen import check_encodable
-from agentscope_rx.reactive.forking import new_lock
+from agentscope_rx.messages.frozen import check_encodable
+from agentscope_rx.reactive.kernel.forking import new_lock
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import NoReturn, Protocol, Self, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, ContextError, InvalidInputError
-from agentscope_rx.reactive.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import new_lock
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pydantic import BaseModel
 
-from agentscope_rx.message import TextBlock
-from agentscope_rx.model import ChatResponse, ToolUseDelta
+from agentscope_rx.messages import TextBlock
+from agentscope_rx.models import ChatResponse, ToolUseDelta
 
 Generate = Callable[[], AsyncIterator[ChatResponse]]
 

@@ -221,7 +221,7 @@ async def _first(who: str, seen: list[float]) -> None:
 
         await bare.run(models.chunks(1), lambda chunk: seen.append(time.perf_counter()))
         return
-    from agentscope_rx.event import ReasoningChunkEvent
+    from agentscope_rx.events import ReasoningChunkEvent
     from benchmarks import engine, models
 
     def note(event: object) -> None:

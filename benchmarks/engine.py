@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from agentscope_rx import Flow, GenerateOptions, Msg, ReActAgent, Toolkit, tool
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.model import ChatModel, ChatResponse, ToolSchema
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models import ChatModel, ChatResponse, ToolSchema
 from agentscope_rx.reactive import from_async_iterable
 
 

@@ -24,10 +24,10 @@ from reactivex import operators as ops
 from agentscope_rx import ReActAgent
 from agentscope_rx.cli.session import SYSTEM_PROMPT
 from agentscope_rx.cli.tools import builtin_tools
-from agentscope_rx.event import Event, PostActingEvent, fold
-from agentscope_rx.model import ChatModel
-from agentscope_rx.model.local import MODEL_NAME, LocalChatModel
-from agentscope_rx.model.local.grounded import ungrounded
+from agentscope_rx.events import Event, PostActingEvent, fold
+from agentscope_rx.models import ChatModel
+from agentscope_rx.models.local import MODEL_NAME, LocalChatModel
+from agentscope_rx.models.local.grounded import ungrounded
 from benchmarks.local_table import HELD_OUT, TUNED, Question
 from benchmarks.without_model import RulesAlone
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from agentscope_rx.message import TextBlock
-from agentscope_rx.model import ChatResponse, ToolUseDelta
+from agentscope_rx.messages import TextBlock
+from agentscope_rx.models import ChatResponse, ToolUseDelta
 
 
 def turns(count: int) -> Callable[[], AsyncIterator[ChatResponse]]:

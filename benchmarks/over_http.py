@@ -36,8 +36,8 @@ async def bare(url: str) -> AsyncIterator[Read]:
 async def engine(url: str) -> AsyncIterator[Read]:
     """`OpenAIChatModel`, subscribed to."""
     from agentscope_rx import Msg
-    from agentscope_rx.message import TextBlock
-    from agentscope_rx.model import ChatResponse, OpenAIChatModel
+    from agentscope_rx.messages import TextBlock
+    from agentscope_rx.models import ChatResponse, OpenAIChatModel
 
     model = OpenAIChatModel("m", base_url=url, api_key="x")
 

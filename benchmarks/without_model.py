@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from agentscope_rx.message import Msg, TextBlock
-from agentscope_rx.model import ChatModel, ChatResponse
-from agentscope_rx.model.local.prompt import next_turn
-from agentscope_rx.model.local.reply import Reply
-from agentscope_rx.model.options import GenerateOptions, ToolSchema
+from agentscope_rx.messages import Msg, TextBlock
+from agentscope_rx.models import ChatModel, ChatResponse
+from agentscope_rx.models.local.prompt import next_turn
+from agentscope_rx.models.local.reply import Reply
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.reactive import Flow, defer, expand, just
 
 _NUMBERS = {"integer": 1, "number": 1, "boolean": True}

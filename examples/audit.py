@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agentscope_rx import Hook, ReActAgent, fold, tool
-from agentscope_rx.event import ChunkEvent, Event, PostActingEvent, event_from_json
+from agentscope_rx.events import ChunkEvent, Event, PostActingEvent, event_from_json
 from agentscope_rx.testing import ScriptedModel, call
 
 

@@ -13,7 +13,7 @@ import threading
 from reactivex import operators as ops
 
 from agentscope_rx import Flow, ReActAgent, tool
-from agentscope_rx.event import Event, PostActingEvent, ReasoningChunkEvent
+from agentscope_rx.events import Event, PostActingEvent, ReasoningChunkEvent
 from agentscope_rx.testing import ScriptedModel, call
 
 SCRIPT = (

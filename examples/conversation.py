@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from agentscope_rx import Agent, Msg, ReActAgent, TerminalInput, UserAgent, tool
 from agentscope_rx.agent.user import Question
 from agentscope_rx.errors import EndOfInputError
-from agentscope_rx.message import ThinkingBlock
+from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.testing import ScriptedModel, call
 
 

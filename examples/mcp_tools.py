@@ -17,9 +17,9 @@ from pathlib import Path
 from reactivex import operators as ops
 
 from agentscope_rx import ReActAgent, Toolkit, tool
-from agentscope_rx.event import ActingChunkEvent, Event, PostCallEvent
+from agentscope_rx.events import ActingChunkEvent, Event, PostCallEvent
 from agentscope_rx.testing import ScriptedModel, call
-from agentscope_rx.tool.mcp import McpStdio
+from agentscope_rx.tools.mcp import McpStdio
 
 
 @tool

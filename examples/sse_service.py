@@ -19,7 +19,7 @@ import os
 from starlette.requests import Request
 
 from agentscope_rx import ReActAgent, tool
-from agentscope_rx.model import ChatModel, OpenAIChatModel
+from agentscope_rx.models import ChatModel, OpenAIChatModel
 from agentscope_rx.service import create_app
 from agentscope_rx.testing import Delay, ScriptedModel, call
 

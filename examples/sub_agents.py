@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from agentscope_rx import Approve, ReActAgent, tool
-from agentscope_rx.event import ActingChunkEvent, ChunkEvent
+from agentscope_rx.events import ActingChunkEvent, ChunkEvent
 from agentscope_rx.testing import ScriptedModel, call
 
 

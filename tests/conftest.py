@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from agentscope_rx.reactive import runtime
+from agentscope_rx.reactive.kernel import runtime
 from agentscope_rx.reactive.workers import outstanding_jobs
 from agentscope_rx.testing import collect_dropped
 

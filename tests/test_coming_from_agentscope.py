@@ -32,8 +32,8 @@ from agentscope_rx import (
     hook,
     tool,
 )
-from agentscope_rx.event import ActingChunkEvent, ErrorEvent, PostActingEvent, PreReasoningEvent
-from agentscope_rx.model import MODEL_DEFAULTS, TOOL_DEFAULTS
+from agentscope_rx.events import ActingChunkEvent, ErrorEvent, PostActingEvent, PreReasoningEvent
+from agentscope_rx.models import MODEL_DEFAULTS, TOOL_DEFAULTS
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 

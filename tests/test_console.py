@@ -15,7 +15,7 @@ from reactivex import Observable
 from agentscope_rx import ChatUsage, Msg, ReActAgent, StreamOptions, TextBlock, ThinkingBlock, ToolUseBlock, hook, tool
 from agentscope_rx.console import Console, print_run
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
     EventSource,
@@ -27,8 +27,8 @@ from agentscope_rx.event import (
     ReasoningChunkEvent,
     RetryEvent,
 )
-from agentscope_rx.message import ToolResultBlock, ToolResultKind
-from agentscope_rx.model import ChatResponse, ExecutionConfig
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
+from agentscope_rx.models import ChatResponse, ExecutionConfig
 from agentscope_rx.reactive import Flow, from_iterable
 from agentscope_rx.testing import ScriptedModel, collect_dropped
 from agentscope_rx.testing.scripted_model import Turn, call

@@ -9,7 +9,7 @@ import pytest
 
 from agentscope_rx.cli.arguments import EPILOG
 from agentscope_rx.cli.tools import builtin_tools
-from agentscope_rx.model import ChatModel
+from agentscope_rx.models import ChatModel
 from agentscope_rx.testing import ScriptedModel, call
 from benchmarks.local_questions import FOLDER, ask, faults, rules_alone
 from benchmarks.local_table import HELD_OUT, READ, SEARCH, TUNED, Question

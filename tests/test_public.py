@@ -50,7 +50,7 @@ def test_every_public_class_documents_its_public_methods():
 
 
 def test_the_core_imports_nothing_optional():
-    code = "import sys, agentscope_rx, agentscope_rx.model, agentscope_rx.event; print('\\n'.join(sys.modules))"
+    code = "import sys, agentscope_rx, agentscope_rx.models, agentscope_rx.events; print('\\n'.join(sys.modules))"
     # not in the list: rich, which httpx itself imports for its own command line if it is there
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"xllamacpp", "starlette", "hypothesis", "pytest", "openai"} & set(loaded)

@@ -2,14 +2,14 @@
 
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.conversation import ApprovalRule, Conversation
-from agentscope_rx.agent.last_words import LastWords
+from agentscope_rx.agent.interrupt_reply import LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
-from agentscope_rx.agent.output import StructuredOutput
+from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.run import InterruptSource, Run
 from agentscope_rx.agent.run_stats import RunStats
-from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
+from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
 from agentscope_rx.agent.tracer import Tracer
 

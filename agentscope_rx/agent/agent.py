@@ -1,6 +1,6 @@
 """`Agent`: call, stream, observe, interrupt, idle. There is one implementation of a run, and `stream` shows all of it.
 
-    stream(input)  =  the envelope (see `agent.envelope`) around the stages that a subclass provides, stamped
+    stream(input)  =  the envelope (see `agent.lifecycle`) around the stages that a subclass provides, stamped
     call(input)    =  the message of stream(input)'s last event
 
 Whatever ends a run - completion, failure, interruption, disposal - every call in memory has its result, and the gate is
@@ -19,26 +19,26 @@ from typing import TYPE_CHECKING, TypeVar
 from typing_extensions import Unpack
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
-from agentscope_rx.agent.edge import last_message, reply_in, stamped
-from agentscope_rx.agent.envelope import enveloped, held
-from agentscope_rx.agent.heard import as_heard, input_heard, observing
 from agentscope_rx.agent.input import CallInput, check_words, given_of, messages_of
-from agentscope_rx.agent.last_words import check_last_words
+from agentscope_rx.agent.interrupt_reply import check_last_words
+from agentscope_rx.agent.lifecycle import enveloped, held
 from agentscope_rx.agent.limits import UsageLimits
-from agentscope_rx.agent.output.request import OutputRequest
+from agentscope_rx.agent.observe import as_heard, input_heard, observing
+from agentscope_rx.agent.persistence import Binding, StatePersistence, load, save
 from agentscope_rx.agent.run import Done, InterruptSource, Run
-from agentscope_rx.agent.saved import Binding, StatePersistence, load, save
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.stream import last_message, reply_in, stamped
+from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.event import Event, EventStream, PreCallEvent, StreamOptions
-from agentscope_rx.hook import ClassHooks, Hook
+from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
+from agentscope_rx.hooks import ClassHooks, Hook
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import Msg, ToolUseBlock
-from agentscope_rx.message.frozen import check_encodable
-from agentscope_rx.message.local_file import checked_root
+from agentscope_rx.messages import Msg, ToolUseBlock
+from agentscope_rx.messages.frozen import check_encodable
+from agentscope_rx.messages.local_file import checked_root
 from agentscope_rx.reactive import (
     Flow,
     Scope,
@@ -53,7 +53,7 @@ from agentscope_rx.reactive import (
     map_flow,
     next_turn,
 )
-from agentscope_rx.reactive.observer import Sink, attach
+from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.unbegun import Unbegun
 from agentscope_rx.session import Session
 
@@ -216,7 +216,7 @@ class Agent(ClassHooks, ABC):
         return connect
 
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
-        """Remember what others said, as it is heard (see `agent.heard`), without answering; also while a run goes on.
+        """Remember what others said, as it is heard (see `agent.observe`), without answering; also while a run goes on.
 
         Hooks on PreObserveEvent may change the messages before, those on PostObserveEvent see them afterwards.
 

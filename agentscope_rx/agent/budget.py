@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from agentscope_rx.agent.run import Run
-from agentscope_rx.message import ChatUsage
+from agentscope_rx.messages import ChatUsage
 
 
 def outwards(run: Run | None) -> Iterator[Run]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 
-from agentscope_rx.message import Msg, ToolUseBlock
-from agentscope_rx.reactive.forking import new_rlock
+from agentscope_rx.messages import Msg, ToolUseBlock
+from agentscope_rx.reactive.kernel.forking import new_rlock
 
 _KNOWN = 64
 """Of so many messages that were looked at last the ids are kept."""

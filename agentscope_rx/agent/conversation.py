@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 from agentscope_rx.agent.call_ids import CallIds
-from agentscope_rx.agent.gate import Gate
-from agentscope_rx.agent.output.pending_output import PendingOutput
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
+from agentscope_rx.agent.running_flag import Gate
 from agentscope_rx.agent.saved_copy import SavedCopy
-from agentscope_rx.agent.sub_agent.children import Children
+from agentscope_rx.agent.structured_output.pending import PendingOutput
+from agentscope_rx.agent.sub_agent.sub_conversations import Children
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
-from agentscope_rx.message.history import open_among
-from agentscope_rx.reactive.forking import new_rlock
+from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
+from agentscope_rx.messages.history import open_among
+from agentscope_rx.reactive.kernel.forking import new_rlock
 from agentscope_rx.session import Session, Unchanging
 
 if TYPE_CHECKING:
-    from agentscope_rx.agent.saved import Binding
-    from agentscope_rx.agent.sub_agent.bond import Bond
+    from agentscope_rx.agent.persistence import Binding
+    from agentscope_rx.agent.sub_agent.parent_link import Bond
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
 
 CallInput = str | Msg | ApprovalAnswer | Iterable[Msg | ApprovalAnswer] | None
 

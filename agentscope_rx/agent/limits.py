@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message import ChatUsage
+from agentscope_rx.messages import ChatUsage
 
 
 @dataclass(frozen=True, slots=True)

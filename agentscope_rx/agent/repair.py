@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.run import Run
-from agentscope_rx.event import Event, MemoryEvent
-from agentscope_rx.message import Msg, ToolResultKind
+from agentscope_rx.events import Event, MemoryEvent
+from agentscope_rx.messages import Msg, ToolResultKind
 from agentscope_rx.reactive import Flow, catch, concat, concat_map, defer, empty, just, timeout
-from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.using import CLEAN_UP_SECONDS, CleanUpTimeoutError
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.operators._using import CLEAN_UP_SECONDS, CleanUpTimeoutError
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent

@@ -18,10 +18,10 @@ from agentscope_rx.agent.run_stats import RunStats
 from agentscope_rx.agent.sub_agent.child_tool import abandoned
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore
-from agentscope_rx.event import Event, EventSource, MemoryEvent, PostActingEvent
-from agentscope_rx.hook import CompiledHooks
+from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEvent
+from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import (
+from agentscope_rx.messages import (
     ChatUsage,
     GenerateReason,
     Msg,
@@ -30,16 +30,16 @@ from agentscope_rx.message import (
     ToolUseBlock,
     closing_results,
 )
-from agentscope_rx.model.options import GenerateOptions
+from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
-from agentscope_rx.reactive.fuse import Immediate, reduced
 from agentscope_rx.reactive.job import Tally
-from agentscope_rx.reactive.scope import clock_of
-from agentscope_rx.tool import Toolkit
+from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
+from agentscope_rx.reactive.kernel.scope import clock_of
+from agentscope_rx.tools import Toolkit
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.conversation import Conversation
-    from agentscope_rx.agent.output.request import OutputRequest
+    from agentscope_rx.agent.structured_output.request import OutputRequest
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agentscope_rx.message import ChatUsage, ToolUseBlock
+from agentscope_rx.messages import ChatUsage, ToolUseBlock
 
 
 @dataclass(frozen=True, slots=True)

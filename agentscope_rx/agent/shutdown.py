@@ -28,8 +28,8 @@ from weakref import WeakSet
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive import Flow, Scope, and_then, concat, defer, from_call, just, shielded, timeout
-from agentscope_rx.reactive.forking import new_lock, told_of_fork
-from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.observer import Sink
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent

@@ -22,7 +22,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message import Msg
+from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, concat_map, flow, from_awaitable, just, map_flow
 
 PromptText = str | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from agentscope_rx.message import ToolUseBlock
+from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.reactive import Flow
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from typing import cast
 from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.console.wording import arguments, clean
-from agentscope_rx.message import ApprovalAnswer, Approve, Msg, Reject, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, Reject, ToolResultKind, ToolUseBlock
 
 QUESTION = "Run it? [y]es, [n]o, [e]dit, [a]lways: "
 ASKED_AGAIN = "  y, n, e or a; an empty line does not approve.\n"

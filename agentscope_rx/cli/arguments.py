@@ -8,8 +8,8 @@ from textwrap import fill
 
 from agentscope_rx import __version__
 from agentscope_rx.cli.completion import SHELLS
-from agentscope_rx.cli.failure import DEBUG, PROGRAM
-from agentscope_rx.model.registry import REGISTRY
+from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM
+from agentscope_rx.models.registry import REGISTRY
 
 DESCRIPTION = "A ReAct agent on the command line: it reasons, calls tools and answers, and shows how."
 EPILOG = f"""\

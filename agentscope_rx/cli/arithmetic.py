@@ -19,7 +19,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from agentscope_rx.errors import ToolError
-from agentscope_rx.tool import tool
+from agentscope_rx.tools import tool
 
 Number: TypeAlias = Fraction | float
 

@@ -21,7 +21,7 @@ from types import FrameType
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.cli.commands import Next, obey
-from agentscope_rx.cli.failure import ANSWERED, note, report
+from agentscope_rx.cli.exit_codes import ANSWERED, note, report
 from agentscope_rx.cli.session import Session
 from agentscope_rx.cli.terminal import Terminal
 

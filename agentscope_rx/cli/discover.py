@@ -21,7 +21,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.console.wording import one_line
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.model.transport.loopback import LOOPBACK, asked_here
+from agentscope_rx.models.transport.loopback import LOOPBACK, asked_here
 from agentscope_rx.reactive import Flow, catch, from_call, just, map_flow, merge_ordered, timeout
 
 SECONDS = 0.3

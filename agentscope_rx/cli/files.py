@@ -9,11 +9,11 @@ from typing import Annotated
 from pydantic import Field
 
 from agentscope_rx.errors import ToolError
-from agentscope_rx.tool import tool
-from agentscope_rx.tool.builtin.folder import Kind
-from agentscope_rx.tool.builtin.paths import shown
-from agentscope_rx.tool.builtin.text import decoded
-from agentscope_rx.tool.builtin.workspace import Workspace
+from agentscope_rx.tools import tool
+from agentscope_rx.tools.files.dirfd import Kind
+from agentscope_rx.tools.files.encoding import decoded
+from agentscope_rx.tools.files.paths import shown
+from agentscope_rx.tools.files.workspace import Workspace
 
 MAX_ENTRIES = 200
 MAX_BYTES = 4 * 1024 * 1024

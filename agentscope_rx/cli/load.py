@@ -11,7 +11,7 @@ from typing import cast
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.tool import Tool, Toolkit
+from agentscope_rx.tools import Tool, Toolkit
 
 
 def toolkit_of(specs: Iterable[str], builtin: Toolkit | None) -> Toolkit:

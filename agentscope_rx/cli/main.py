@@ -13,11 +13,11 @@ from contextlib import closing
 from agentscope_rx.cli.arguments import parser
 from agentscope_rx.cli.chat import chat
 from agentscope_rx.cli.completion import script
-from agentscope_rx.cli.failure import ANSWERED, UNREAD, report
+from agentscope_rx.cli.exit_codes import ANSWERED, UNREAD, report
 from agentscope_rx.cli.question import question_of
 from agentscope_rx.cli.session import Session
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.model import ChatModel
+from agentscope_rx.models import ChatModel
 
 NO_QUESTION = 'There is no question. Give one, as in: agentscope-rx ask "What is in README.md?"'
 
@@ -77,7 +77,7 @@ def _ask(session: Session, question: str | None) -> None:
 
 def _set_up_local() -> int:
     # imported when wanted: it needs packages that only an extra brings
-    from agentscope_rx.model.local import install_weights
+    from agentscope_rx.models.local import install_weights
 
     install_weights(lambda line: print(line, flush=True))
     return ANSWERED

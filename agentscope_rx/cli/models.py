@@ -5,7 +5,7 @@
 | `openai:NAME` |                    | NAME at `--base-url`, else at OPENAI_BASE_URL, else at OpenAI      |
 | `local:NAME`  |                    | the embedded model                                                 |
 | `auto`        |                    | that of a server on this machine (see `discover`)                  |
-| `other:NAME`  |                    | NAME of that provider (see `model.registry`), at `--base-url`      |
+| `other:NAME`  |                    | NAME of that provider (see `models.registry`), at `--base-url`      |
 |               | OPENAI_BASE_URL    | OPENAI_MODEL there (`--base-url` counts as the same)               |
 |               | OPENAI_API_KEY     | OPENAI_MODEL at OpenAI, or a default                               |
 |               | neither            | the embedded model                                                 |
@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from agentscope_rx.cli.discover import best, find
-from agentscope_rx.cli.failure import note
+from agentscope_rx.cli.exit_codes import note
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.model import ChatModel, ExecutionConfig
-from agentscope_rx.model.registry import LOCAL_MODEL, REGISTRY
-from agentscope_rx.model.retryable import is_retryable
+from agentscope_rx.models import ChatModel, ExecutionConfig
+from agentscope_rx.models.registry import LOCAL_MODEL, REGISTRY
+from agentscope_rx.models.retryable import is_retryable
 
 AUTO = "auto"
 SUGGESTION = "a model server on this machine (Ollama, LM Studio, llama.cpp, vLLM) is used with --model auto"

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from agentscope_rx.cli.failure import note
+from agentscope_rx.cli.exit_codes import note
 from agentscope_rx.errors import InvalidInputError
 
 MAX_CHARACTERS = 10_000_000

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from agentscope_rx.errors import ConfigurationError, McpError, MissingExtraError
-from agentscope_rx.tool import Toolkit
+from agentscope_rx.tools import Toolkit
 
 if TYPE_CHECKING:
-    from agentscope_rx.tool.mcp import McpServer, McpTool
+    from agentscope_rx.tools.mcp import McpServer, McpTool
 
 
 class UnusableServerError(ConfigurationError):
@@ -30,7 +30,7 @@ def add_servers(toolkit: Toolkit, specs: Iterable[str]) -> None:
 def _add(toolkit: Toolkit, spec: str) -> None:
     try:
         # needs packages that only an extra brings
-        from agentscope_rx.tool.mcp.client import default_name
+        from agentscope_rx.tools.mcp.client import default_name
 
         server = _server(spec)
         name = base = default_name(server)
@@ -46,7 +46,7 @@ def _add(toolkit: Toolkit, spec: str) -> None:
 
 
 def _server(spec: str) -> McpServer:
-    from agentscope_rx.tool.mcp import McpHttp, McpStdio
+    from agentscope_rx.tools.mcp import McpHttp, McpStdio
 
     if spec.startswith(("http://", "https://")):
         return McpHttp(spec)

@@ -12,19 +12,19 @@ from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.cli import saved
 from agentscope_rx.cli.approval import ask_person, to_approve, told
-from agentscope_rx.cli.failure import OutOfTimeError, WaitingError, note
+from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
 from agentscope_rx.cli.load import agent_of, toolkit_of
 from agentscope_rx.cli.models import model_of
+from agentscope_rx.cli.render import View, view_of
 from agentscope_rx.cli.servers import add_servers
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.cli.tools import builtin_tools
-from agentscope_rx.cli.view import View, view_of
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import PostCallEvent
-from agentscope_rx.message import Approve, ChatUsage, Msg
-from agentscope_rx.model import ChatModel
+from agentscope_rx.events import PostCallEvent
+from agentscope_rx.messages import Approve, ChatUsage, Msg
+from agentscope_rx.models import ChatModel
 from agentscope_rx.reactive import timeout
-from agentscope_rx.tool import Toolkit
+from agentscope_rx.tools import Toolkit
 
 SYSTEM_PROMPT = (
     "You are a helpful assistant at a command line. Use the tools whenever the answer depends on files, numbers or the "

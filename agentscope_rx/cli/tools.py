@@ -14,8 +14,8 @@ from pydantic import Field
 from agentscope_rx.cli.arithmetic import calculate
 from agentscope_rx.cli.files import FileTools
 from agentscope_rx.errors import ToolError
-from agentscope_rx.tool import Toolkit, tool
-from agentscope_rx.tool.builtin.workspace import Workspace
+from agentscope_rx.tools import Toolkit, tool
+from agentscope_rx.tools.files.workspace import Workspace
 
 
 def builtin_tools(root: str | os.PathLike[str] = ".") -> Toolkit:

@@ -20,8 +20,8 @@ from reactivex import Observable, abc
 from agentscope_rx.console.output import Output, output_to
 from agentscope_rx.console.transcript import Piece, Style, Transcript
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event import Event, PostCallEvent
-from agentscope_rx.message import Msg
+from agentscope_rx.events import Event, PostCallEvent
+from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, catch, concat, defer, empty, fail, map_flow
 
 E = TypeVar("E", bound=Event)

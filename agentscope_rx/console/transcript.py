@@ -23,7 +23,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from agentscope_rx.console.wording import arguments, clean, counted, one_line, result_text, seconds
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     ChunkEvent,
     ErrorEvent,
@@ -37,7 +37,7 @@ from agentscope_rx.event import (
     PreSummaryEvent,
     RetryEvent,
 )
-from agentscope_rx.message import ChatUsage, GenerateReason, Msg, TextBlock, ThinkingBlock
+from agentscope_rx.messages import ChatUsage, GenerateReason, Msg, TextBlock, ThinkingBlock
 
 
 class Style(Enum):

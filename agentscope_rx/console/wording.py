@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from agentscope_rx.message import TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 MAX_VALUE = 120
 MAX_LINE = 200

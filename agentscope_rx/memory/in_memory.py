@@ -7,10 +7,10 @@ from typing import TypeVar
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.memory.memory import Memory
-from agentscope_rx.message.history import History
-from agentscope_rx.message.msg import Msg
+from agentscope_rx.messages.history import History
+from agentscope_rx.messages.msg import Msg
 from agentscope_rx.reactive import Flow, defer, just
-from agentscope_rx.reactive.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import new_lock
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from agentscope_rx.message.msg import Msg
+from agentscope_rx.messages.msg import Msg
 from agentscope_rx.reactive import Flow
 
 

@@ -1,31 +1,35 @@
 """A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators."""
 
-from agentscope_rx.reactive.and_then import and_then
-from agentscope_rx.reactive.at_home import at_home, keep
-from agentscope_rx.reactive.bridge import FlowIterator
-from agentscope_rx.reactive.catch import catch
+from agentscope_rx.reactive.background import at_home, keep
 from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
-from agentscope_rx.reactive.concat import concat
-from agentscope_rx.reactive.demand import Demand
-from agentscope_rx.reactive.dropped import on_dropped
-from agentscope_rx.reactive.ensure import ensure
-from agentscope_rx.reactive.expand import expand
-from agentscope_rx.reactive.flat_map import concat_map, flat_map, flat_map_kind, onward
-from agentscope_rx.reactive.flow import Flow, flow
-from agentscope_rx.reactive.hedge import hedge
 from agentscope_rx.reactive.iterable import from_iterable, just
-from agentscope_rx.reactive.map_flow import map_flow
-from agentscope_rx.reactive.merge_ordered import merge_ordered
-from agentscope_rx.reactive.next_turn import next_turn
+from agentscope_rx.reactive.kernel.bridge import FlowIterator
+from agentscope_rx.reactive.kernel.demand import Demand
+from agentscope_rx.reactive.kernel.dropped import on_dropped
+from agentscope_rx.reactive.kernel.flow import Flow, flow
+from agentscope_rx.reactive.kernel.next_turn import next_turn
+from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
+from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker, tallied
-from agentscope_rx.reactive.paced import paced
-from agentscope_rx.reactive.permits import Permits, PermitStatistics, Rate, admitted
-from agentscope_rx.reactive.recurse import Tail, recurse, tail
-from agentscope_rx.reactive.retry import Attempt, RetryPolicy, jittered, retry
-from agentscope_rx.reactive.runtime import SourceCancelledError
-from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.shielded import shielded
-from agentscope_rx.reactive.signal import Signal
+from agentscope_rx.reactive.operators._append_if_missing import ensure
+from agentscope_rx.reactive.operators._catch import catch
+from agentscope_rx.reactive.operators._concat import concat
+from agentscope_rx.reactive.operators._flat_map import concat_map, flat_map, flat_map_kind, onward
+from agentscope_rx.reactive.operators._flat_map_iterable import expand
+from agentscope_rx.reactive.operators._hedge import hedge
+from agentscope_rx.reactive.operators._map_flow import map_flow
+from agentscope_rx.reactive.operators._merge_ordered import merge_ordered
+from agentscope_rx.reactive.operators._paced import paced
+from agentscope_rx.reactive.operators._recurse import Tail, recurse, tail
+from agentscope_rx.reactive.operators._retry import Attempt, RetryPolicy, jittered, retry
+from agentscope_rx.reactive.operators._shield import shielded
+from agentscope_rx.reactive.operators._take_until import stop_on
+from agentscope_rx.reactive.operators._then import and_then
+from agentscope_rx.reactive.operators._timeout import timeout
+from agentscope_rx.reactive.operators._transform import through
+from agentscope_rx.reactive.operators._using import Ending, using
+from agentscope_rx.reactive.rate import Permits, PermitStatistics, Rate, admitted
 from agentscope_rx.reactive.sources import (
     defer,
     empty,
@@ -36,10 +40,6 @@ from agentscope_rx.reactive.sources import (
     never,
     timer,
 )
-from agentscope_rx.reactive.stop_on import stop_on
-from agentscope_rx.reactive.through import through
-from agentscope_rx.reactive.timeout import timeout
-from agentscope_rx.reactive.using import Ending, using
 from agentscope_rx.reactive.workers import ENGINE_WORKERS, WORKERS, WorkerPool, WorkerStatistics
 
 __all__ = [

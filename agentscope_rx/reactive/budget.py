@@ -11,7 +11,7 @@ from asyncio import AbstractEventLoop
 from collections import deque
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive.gate import EXACT, LOCK, ByClock, Charge, Gate, Lease, serve, tell
+from agentscope_rx.reactive.limiter import EXACT, LOCK, ByClock, Charge, Gate, Lease, serve, tell
 
 
 class _Account:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from agentscope_rx.reactive.demand import Demand
-from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.fuse import Immediate
-from agentscope_rx.reactive.observer import Link, Sink
-from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.kernel.demand import Demand
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.fuse import Immediate
+from agentscope_rx.reactive.kernel.observer import Link, Sink
+from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 

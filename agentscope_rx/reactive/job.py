@@ -16,7 +16,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING
 
-from agentscope_rx.reactive.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import new_lock
 
 if TYPE_CHECKING:
     from agentscope_rx.reactive.workers import WorkerPool

@@ -13,12 +13,12 @@ from concurrent.futures import Executor
 from typing import Generic, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
-from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.flow import Flow
 from agentscope_rx.reactive.job import Job, Tally, name_of
-from agentscope_rx.reactive.observer import Sink, attach
-from agentscope_rx.reactive.runtime import RunAbortedError
-from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.observer import Sink, attach
+from agentscope_rx.reactive.kernel.runtime import RunAbortedError
+from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.workers import WORKERS, WorkerPool
 
 T = TypeVar("T")

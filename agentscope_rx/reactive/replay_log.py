@@ -23,12 +23,12 @@ from typing import Generic, NamedTuple, TypeVar
 from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive.demand import Demand
-from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.runtime import SourceCancelledError
-from agentscope_rx.reactive.scope import Scope
-from agentscope_rx.reactive.signal import Signal
-from agentscope_rx.reactive.subscription import Subscription, raisable
+from agentscope_rx.reactive.kernel.demand import Demand
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
+from agentscope_rx.reactive.kernel.scope import Scope
+from agentscope_rx.reactive.kernel.subscription import Subscription, raisable
 
 T = TypeVar("T")
 

@@ -19,12 +19,12 @@ from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Generic, TypeVar
 
 from agentscope_rx.errors import AwaitCancelledError
-from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.reactive.flow import Flow
-from agentscope_rx.reactive.fuse import Deferred
-from agentscope_rx.reactive.observer import Cancelled, Sink
-from agentscope_rx.reactive.runtime import RunAbortedError, SourceCancelledError
-from agentscope_rx.reactive.scope import Scope
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.fuse import Deferred
+from agentscope_rx.reactive.kernel.observer import Cancelled, Sink
+from agentscope_rx.reactive.kernel.runtime import RunAbortedError, SourceCancelledError
+from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 

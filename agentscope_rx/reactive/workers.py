@@ -24,8 +24,8 @@ from typing import NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
-from agentscope_rx.reactive.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.job import Job, Tally, name_of
+from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
 
 P = ParamSpec("P")
 T = TypeVar("T")

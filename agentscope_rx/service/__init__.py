@@ -26,9 +26,9 @@ from agentscope_rx.service.failure import (
     UnknownRunError,
     answer_error,
 )
-from agentscope_rx.service.live_run import LiveRun, OnDisconnect
-from agentscope_rx.service.runs import Runs
-from agentscope_rx.service.sse import SSEResponse, last_event_id, sse_response
+from agentscope_rx.service.protocols.sse import SSEResponse, last_event_id, sse_response
+from agentscope_rx.service.runs.live_run import LiveRun, OnDisconnect
+from agentscope_rx.service.runs.registry import Runs
 
 __all__ = [
     "EventsGoneError",

@@ -33,15 +33,21 @@ from starlette.routing import Route
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
-from agentscope_rx.event import StreamOptions
+from agentscope_rx.events import StreamOptions
 from agentscope_rx.guard import GuardOptions, RequestGuard
 from agentscope_rx.guard.body import is_closed
-from agentscope_rx.message import ApprovalAnswer, Msg
-from agentscope_rx.message.source import reading
+from agentscope_rx.messages import ApprovalAnswer, Msg
+from agentscope_rx.messages.sources import reading
 from agentscope_rx.service.failure import MalformedBodyError, answer_error
-from agentscope_rx.service.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice
-from agentscope_rx.service.runs import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
-from agentscope_rx.service.sse import HEARTBEAT_SECONDS, SEND_TIMEOUT_SECONDS, SSEResponse, last_event_id, sse_response
+from agentscope_rx.service.protocols.sse import (
+    HEARTBEAT_SECONDS,
+    SEND_TIMEOUT_SECONDS,
+    SSEResponse,
+    last_event_id,
+    sse_response,
+)
+from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice
+from agentscope_rx.service.runs.registry import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
 """Gives the agent that answers a request: by its path, its headers, its body."""

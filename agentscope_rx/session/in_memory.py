@@ -8,7 +8,7 @@ from itertools import count
 from typing import TypeVar
 
 from agentscope_rx.reactive import Flow, defer, just
-from agentscope_rx.reactive.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session.entry import Entry, check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
 

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentscope_rx.reactive.forking import told_of_fork
+from agentscope_rx.reactive.kernel.forking import told_of_fork
 
 if sys.platform == "win32":
     import msvcrt

@@ -4,7 +4,7 @@ For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
 """
 
 from agentscope_rx.testing.dropped import DroppedErrors, collect_dropped
-from agentscope_rx.testing.heard import Heard, Record
+from agentscope_rx.testing.record import Heard, Record
 from agentscope_rx.testing.scripted_model import HANG, Delay, Request, ScriptedModel, ScriptExhaustedError, call
 from agentscope_rx.testing.verifier import Verification, Verifier, verify
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual, virtual_loop

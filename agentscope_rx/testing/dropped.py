@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from agentscope_rx.reactive import dropped
+from agentscope_rx.reactive.kernel import dropped
 
 
 class DroppedErrors(list[BaseException]):

@@ -33,10 +33,10 @@ from itertools import count
 from typing import Final, cast, get_args
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
-from agentscope_rx.message import Msg, TextBlock, ToolUseBlock
-from agentscope_rx.model.chat_model import ChatModel, OutputSupport
-from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.model.response import ChatResponse, ChunkBlock
+from agentscope_rx.messages import Msg, TextBlock, ToolUseBlock
+from agentscope_rx.models.chat_model import ChatModel, OutputSupport
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.response import ChatResponse, ChunkBlock
 from agentscope_rx.reactive import Flow, from_async_iterable
 
 

@@ -34,10 +34,10 @@ from reactivex import Observable
 
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message import Msg
+from agentscope_rx.messages import Msg
 from agentscope_rx.testing.dropped import DroppedErrors, collect_dropped
-from agentscope_rx.testing.heard import Heard, Record, brief, several
-from agentscope_rx.testing.playing import Playing, Step
+from agentscope_rx.testing.record import Heard, Record, brief, several
+from agentscope_rx.testing.script_runner import Playing, Step
 from agentscope_rx.testing.virtual_time import run_virtual
 
 T = TypeVar("T")

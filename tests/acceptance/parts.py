@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from agentscope_rx import Msg, ReActAgent, Tool, ToolResultBlock, ToolUseBlock, tool
-from agentscope_rx.event import Event
+from agentscope_rx.events import Event
 from agentscope_rx.testing import ScriptedModel
 from tests.agent.parts import assert_whole, remembered, slow, weather
 from tests.support.assertions import assert_prompts_are_whole, results_in

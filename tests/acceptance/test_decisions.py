@@ -12,8 +12,8 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimitError, UsageLimits, hook, tool
-from agentscope_rx.event import Event, PostReasoningEvent, PreCallEvent
-from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.events import Event, PostReasoningEvent, PreCallEvent
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import remembered

@@ -35,7 +35,7 @@ from agentscope_rx.errors import (
     ModelTimeoutError,
     PendingCallsError,
 )
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ErrorEvent,
     Event,
     PostActingEvent,
@@ -45,8 +45,8 @@ from agentscope_rx.event import (
     PreReasoningEvent,
     PreSummaryEvent,
 )
-from agentscope_rx.message import TextBlock
-from agentscope_rx.model.response import ToolUseDelta
+from agentscope_rx.messages import TextBlock
+from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import events_of, remembered, slow, weather

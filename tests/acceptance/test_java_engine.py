@@ -23,9 +23,9 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import AgentBusyError, ModelConnectionError
-from agentscope_rx.event import PreActingEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
-from agentscope_rx.message import ChatUsage, TextBlock, ThinkingBlock
-from agentscope_rx.model.response import ChatResponse, ToolUseDelta
+from agentscope_rx.events import PreActingEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock
+from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import HANG, Delay, run_virtual
 from tests.acceptance.parts import agent, assert_good, said, use
 from tests.agent.parts import events_of, remembered
@@ -304,7 +304,7 @@ def test_case_30_hook_and_tool_share_the_calls_context_and_nothing_is_left_of_it
 
 @pytest.mark.parametrize("prompt", [None, "", "  \n"])
 def test_case_41_a_blank_prompt_is_none(prompt):
-    """§22 case 41 (the rest of 32-53 is in `tests/hook` and `tests/agent/test_pending`)."""
+    """§22 case 41 (the rest of 32-53 is in `tests/hooks` and `tests/agent/test_pending`)."""
     friday = agent("x", sys_prompt=prompt)
     events = run_virtual(events_of(friday, "hi"))
     assert [event.system_message for event in events if event.type in ("pre_call", "pre_reasoning")] == [None, None]

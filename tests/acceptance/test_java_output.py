@@ -1,7 +1,7 @@
 """The acceptance cases 54-85 of §22: accumulation, streaming, tool calls. One test each, by number.
 
 Structured output (64-73) is in `tests/agent/test_output*`; 54, 55, 57, 58 in `test_weaknesses`; 80, 81 there as well.
-Case 82 (presets) is about a part that is not here yet; case 85 is in tests/tool/test_groups.py.
+Case 82 (presets) is about a part that is not here yet; case 85 is in tests/tools/test_groups.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reactivex import operators as ops
 
 from agentscope_rx import StreamOptions, ToolResultKind, tool
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     ErrorEvent,
     Event,
@@ -24,9 +24,9 @@ from agentscope_rx.event import (
     SummaryChunkEvent,
     event_from_json,
 )
-from agentscope_rx.event.kinds import ChunkEvent
-from agentscope_rx.message import ChatUsage, TextBlock, ThinkingBlock
-from agentscope_rx.model.response import ChatResponse, ToolUseDelta
+from agentscope_rx.events.kinds import ChunkEvent
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock
+from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, said, trace, use

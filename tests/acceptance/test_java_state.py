@@ -22,8 +22,8 @@ from agentscope_rx import (
     hook,
 )
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, SessionError
-from agentscope_rx.event import PostReasoningEvent
-from agentscope_rx.message import TextBlock, ThinkingBlock
+from agentscope_rx.events import PostReasoningEvent
+from agentscope_rx.messages import TextBlock, ThinkingBlock
 from agentscope_rx.testing import run_virtual
 from tests.acceptance.parts import agent, said, use
 from tests.agent.parts import remembered

@@ -32,10 +32,10 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import AgentBusyError, ModelConnectionError, RunInsideLoopError
-from agentscope_rx.event import Event, PostActingEvent, PostReasoningEvent, PreActingEvent, PreCallEvent
-from agentscope_rx.message import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.model.options import ToolSchema
-from agentscope_rx.model.response import ChatResponse, ToolUseDelta
+from agentscope_rx.events import Event, PostActingEvent, PostReasoningEvent, PreActingEvent, PreCallEvent
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.models.options import ToolSchema
+from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import events_of, remembered, weather

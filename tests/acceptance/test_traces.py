@@ -13,8 +13,8 @@ import pytest
 
 from agentscope_rx import GenerateReason, Msg, ReActAgent, hook
 from agentscope_rx.errors import ModelConnectionError, ToolSuspend
-from agentscope_rx.event import Event, PostActingEvent, PostCallEvent, PostReasoningEvent, StreamOptions
-from agentscope_rx.message import MsgRole
+from agentscope_rx.events import Event, PostActingEvent, PostCallEvent, PostReasoningEvent, StreamOptions
+from agentscope_rx.messages import MsgRole
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import remembered, weather

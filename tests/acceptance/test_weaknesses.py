@@ -43,7 +43,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent.run import Done
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError, ServerError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     Event,
     PostActingEvent,
     PostCallEvent,
@@ -56,10 +56,10 @@ from agentscope_rx.event import (
     PreReasoningEvent,
     ReasoningChunkEvent,
 )
-from agentscope_rx.event.event import _KINDS
-from agentscope_rx.message import TextBlock, ThinkingBlock
-from agentscope_rx.model import growing
-from agentscope_rx.model.response import ChatResponse, ToolUseDelta
+from agentscope_rx.events.base import _KINDS
+from agentscope_rx.messages import TextBlock, ThinkingBlock
+from agentscope_rx.models import growing_blocks as growing
+from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import and_then, empty, from_async_iterable, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, assert_good, broken, given, said, trace, use

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from agentscope_rx import InMemoryMemory, Msg, MsgRole, ReActAgent, tool
-from agentscope_rx.event import Event
+from agentscope_rx.events import Event
 
 
 @tool

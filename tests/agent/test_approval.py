@@ -20,7 +20,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event import Event, MemoryEvent, PreActingEvent, ReasoningChunkEvent
+from agentscope_rx.events import Event, MemoryEvent, PreActingEvent, ReasoningChunkEvent
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import ScriptedModel
 from tests.agent.parts import agent, assert_whole, events_of, remembered, slow, weather

@@ -22,7 +22,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import RunInsideLoopError
-from agentscope_rx.event import PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.events import PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, remembered, weather
 

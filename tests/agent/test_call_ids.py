@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, tool
 from agentscope_rx.agent.call_ids import CallIds
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.message.history import History
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.messages.history import History
 from agentscope_rx.testing import ScriptedModel, run_virtual
 
 changes = st.one_of(

@@ -12,7 +12,7 @@ from reactivex import Observable
 from reactivex import operators as ops
 
 from agentscope_rx import Hook, Msg, hook, hook_operator, tool
-from agentscope_rx.event import Event, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.events import Event, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.reactive import Flow, from_async_iterable, from_call, just
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent

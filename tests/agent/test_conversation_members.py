@@ -21,11 +21,11 @@ from agentscope_rx import (
     URLSource,
     hook,
 )
-from agentscope_rx.agent.heard import as_heard, input_heard
+from agentscope_rx.agent.observe import as_heard, input_heard
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event import PostActingEvent, PostReasoningEvent, PreActingEvent
-from agentscope_rx.message import open_calls
-from agentscope_rx.model.openai.formatter import format_messages
+from agentscope_rx.events import PostActingEvent, PostReasoningEvent, PreActingEvent
+from agentscope_rx.messages import open_calls
+from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import assert_whole, remembered, slow, weather
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from agentscope_rx import GenerateReason, Hook, InMemoryMemory, Msg, Toolkit, UsageLimits, hook, tool
 from agentscope_rx.errors import HookError, InvalidInputError, ModelConnectionError, ToolSuspend
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
     PostActingEvent,
@@ -22,8 +22,8 @@ from agentscope_rx.event import (
     PreCallEvent,
     PreSummaryEvent,
 )
-from agentscope_rx.message import ThinkingBlock, ToolResultBlock
-from agentscope_rx.model.options import GenerateOptions
+from agentscope_rx.messages import ThinkingBlock, ToolResultBlock
+from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.testing import HANG, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather
 from tests.support.assertions import assert_one_truth, results_in

@@ -13,9 +13,9 @@ import pytest
 
 from agentscope_rx import ExecutionConfig, Hook, InMemoryMemory, Msg, ReActAgent, tool
 from agentscope_rx.errors import AwaitCancelledError
-from agentscope_rx.event import Event, PostActingEvent, PostCallEvent, PreActingEvent, PreCallEvent, PreReasoningEvent
-from agentscope_rx.message import TextBlock, ToolResultKind
-from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.events import Event, PostActingEvent, PostCallEvent, PreActingEvent, PreCallEvent, PreReasoningEvent
+from agentscope_rx.messages import TextBlock, ToolResultKind
+from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Flow, SourceCancelledError, from_async_iterable, from_call, just
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole

@@ -13,8 +13,8 @@ import reactivex.operators as ops
 
 from agentscope_rx import ExecutionConfig, ReActAgent, hook, tool
 from agentscope_rx.errors import EmptyResponseError, ModelConnectionError
-from agentscope_rx.event import PostReasoningEvent, PreCallEvent, PreReasoningEvent, ReasoningChunkEvent
-from agentscope_rx.hook import Hook
+from agentscope_rx.events import PostReasoningEvent, PreCallEvent, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import Hook
 from agentscope_rx.reactive import Scope
 from agentscope_rx.testing import ScriptedModel, call
 from tests.agent.parts import agent

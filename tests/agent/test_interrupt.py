@@ -24,8 +24,8 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import Run
 from agentscope_rx.errors import InvalidInputError, ToolSuspend
-from agentscope_rx.event import Event, PostCallEvent, PostReasoningEvent, PreActingEvent
-from agentscope_rx.message import ToolResultBlock, ToolUseBlock
+from agentscope_rx.events import Event, PostCallEvent, PostReasoningEvent, PreActingEvent
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import WORKERS, from_call, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather

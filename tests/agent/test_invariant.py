@@ -14,9 +14,9 @@ from reactivex import operators as ops
 
 from agentscope_rx import GenerateReason, Hook, InMemoryMemory, Msg, Toolkit, fold, tool
 from agentscope_rx.errors import AgentScopeError
-from agentscope_rx.event import Event, PostCallEvent
-from agentscope_rx.message import ThinkingBlock
-from agentscope_rx.model.response import ToolUseDelta
+from agentscope_rx.events import Event, PostCallEvent
+from agentscope_rx.messages import ThinkingBlock
+from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.reactive import and_then, defer, fail, from_call, timer
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call

@@ -31,10 +31,10 @@ from agentscope_rx.errors import (
     ToolSuspend,
     UsageLimitError,
 )
-from agentscope_rx.event import Event
-from agentscope_rx.message import ChatUsage, ToolResultKind, ToolUseBlock
-from agentscope_rx.model.options import ExecutionConfig
-from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.events import Event
+from agentscope_rx.messages import ChatUsage, ToolResultKind, ToolUseBlock
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import from_call
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather

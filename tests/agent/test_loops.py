@@ -10,7 +10,7 @@ import pytest
 import reactivex
 
 from agentscope_rx import GenerateReason, Msg, ReActAgent, hook, tool
-from agentscope_rx.event import PostCallEvent, PreCallEvent
+from agentscope_rx.events import PostCallEvent, PreCallEvent
 from agentscope_rx.memory import InMemoryMemory
 from agentscope_rx.reactive import Flow, from_call
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual

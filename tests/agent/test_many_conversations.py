@@ -24,11 +24,11 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.errors import AgentBusyError
-from agentscope_rx.event import Event, PostActingEvent
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.model import GenerateOptions
-from agentscope_rx.model.options import ToolSchema
-from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.events import Event, PostActingEvent
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models import GenerateOptions
+from agentscope_rx.models.options import ToolSchema
+from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Flow
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent

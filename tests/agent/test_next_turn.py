@@ -12,7 +12,7 @@ from reactivex import operators as ops
 from agentscope_rx import InMemoryMemory, JsonSession, ReActAgent, hook
 from agentscope_rx.agent import GracefulShutdown
 from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError
-from agentscope_rx.event import Event, PreCallEvent
+from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.reactive import concat, defer, flow, just
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered

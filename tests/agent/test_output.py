@@ -32,7 +32,7 @@ from agentscope_rx import (
 from agentscope_rx.agent.run import Cut
 from agentscope_rx.console.transcript import Transcript
 from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError, RunDeadlineError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     Event,
     MemoryEvent,
     OutputChunkEvent,
@@ -43,9 +43,9 @@ from agentscope_rx.event import (
     ReasoningChunkEvent,
     event_from_json,
 )
-from agentscope_rx.message import ChatUsage
-from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice
-from agentscope_rx.model.response import ChatResponse, ToolUseDelta
+from agentscope_rx.messages import ChatUsage
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
+from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types

@@ -15,8 +15,8 @@ from reactivex import operators as ops
 
 from agentscope_rx import GenerateReason, Hook, Msg, StructuredOutput, StructuredOutputError, UsageLimits, fold
 from agentscope_rx.errors import AgentScopeError, EmptyResponseError
-from agentscope_rx.event import Event, OutputChunkEvent, PostCallEvent
-from agentscope_rx.model.response import ToolUseDelta
+from agentscope_rx.events import Event, OutputChunkEvent, PostCallEvent
+from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentscope_rx.agent.output.extract import NoJsonError, extract_object
+from agentscope_rx.agent.structured_output.extract import NoJsonError, extract_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

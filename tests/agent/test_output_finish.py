@@ -6,12 +6,12 @@ import pytest
 from pydantic import BaseModel
 
 from agentscope_rx import GenerateReason, StructuredOutput, StructuredOutputError, fold, tool
-from agentscope_rx.agent.output.finish import FinishShape
+from agentscope_rx.agent.structured_output.finish import FinishShape
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import MemoryEvent, OutputChunkEvent
+from agentscope_rx.events import MemoryEvent, OutputChunkEvent
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import ScriptedModel, call
-from agentscope_rx.tool import InvalidArgumentsError
+from agentscope_rx.tools import InvalidArgumentsError
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types
 
 

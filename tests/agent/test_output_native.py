@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from agentscope_rx import ReActAgent, fold
-from agentscope_rx.event import OutputChunkEvent
-from agentscope_rx.model import OpenAIChatModel
+from agentscope_rx.events import OutputChunkEvent
+from agentscope_rx.models import OpenAIChatModel
 from tests.agent.parts import events_of, remembered, weather
 from tests.support.openai_server import OpenAIServer, chunk
 

@@ -27,9 +27,9 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.agent import StatePersistence
-from agentscope_rx.agent.output.pending_output import PendingOutput, read_output, saved_output
+from agentscope_rx.agent.structured_output.pending import PendingOutput, read_output, saved_output
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, SavedStateError
-from agentscope_rx.message import ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel

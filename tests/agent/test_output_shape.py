@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
-from agentscope_rx.agent.output import Reminder, StructuredOutput
-from agentscope_rx.agent.output.structured_output import output_of
+from agentscope_rx.agent.structured_output import Reminder, StructuredOutput
+from agentscope_rx.agent.structured_output.config import output_of
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
-from agentscope_rx.message.structured import adapter_of, read_json
-from agentscope_rx.model.openai.strict import strict_schema
-from agentscope_rx.tool import InvalidArgumentsError
-from agentscope_rx.tool.json_schema import SchemaCheck
+from agentscope_rx.messages.structured import adapter_of, read_json
+from agentscope_rx.models.openai.strict import strict_schema
+from agentscope_rx.tools import InvalidArgumentsError
+from agentscope_rx.tools.schemas.check import SchemaCheck
 
 
 class Unit(enum.Enum):

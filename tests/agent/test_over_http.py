@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from agentscope_rx import GenerateReason, ReActAgent
-from agentscope_rx.event import PostCallEvent, ReasoningChunkEvent
-from agentscope_rx.model import OpenAIChatModel
-from agentscope_rx.model.options import ToolSchema
-from agentscope_rx.model.wire_names import wire_name
-from agentscope_rx.tool import tool_from_schema
+from agentscope_rx.events import PostCallEvent, ReasoningChunkEvent
+from agentscope_rx.models import OpenAIChatModel
+from agentscope_rx.models.options import ToolSchema
+from agentscope_rx.models.wire.tool_names import wire_name
+from agentscope_rx.tools import tool_from_schema
 from tests.agent.parts import assert_whole, events_of, remembered, weather
 from tests.support.openai_server import OpenAIServer, openai_server
 

@@ -32,9 +32,9 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import Conversation
 from agentscope_rx.errors import EmptyResponseError, InvalidInputError, PendingCallsError
-from agentscope_rx.event import Event
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.model.openai.formatter import format_messages
+from agentscope_rx.events import Event
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.reactive import and_then, concat_map, just, timer
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import remembered

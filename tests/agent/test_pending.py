@@ -26,7 +26,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import InvalidInputError, PendingCallsError, ToolSuspend
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     Event,
     PostActingEvent,
     PostCallEvent,
@@ -35,8 +35,8 @@ from agentscope_rx.event import (
     PreCallEvent,
     PreReasoningEvent,
 )
-from agentscope_rx.message import TextBlock
-from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.messages import TextBlock
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import assert_whole, events_of, remembered, types
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in

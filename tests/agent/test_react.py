@@ -20,7 +20,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import AgentBusyError, EmptyResponseError, ModelConnectionError, ProtocolError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
     PostActingEvent,
@@ -34,8 +34,8 @@ from agentscope_rx.event import (
     coalesce_chunks,
     event_from_json,
 )
-from agentscope_rx.message import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.model.response import ChatResponse, FinishReason, ToolUseDelta
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.models.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types

@@ -8,8 +8,8 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, fold, tool
-from agentscope_rx.event import Event, MemoryEvent, PostActingEvent, PreCallEvent, event_from_json
-from agentscope_rx.message import ToolResultKind
+from agentscope_rx.events import Event, MemoryEvent, PostActingEvent, PreCallEvent, event_from_json
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.reactive import and_then, defer, fail
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, events_of, remembered

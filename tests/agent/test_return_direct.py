@@ -23,11 +23,11 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolSuspend
-from agentscope_rx.event import Event, PostActingEvent
-from agentscope_rx.message import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.events import Event, PostActingEvent
+from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
-from agentscope_rx.tool.wrap import limited
+from agentscope_rx.tools.wrappers import limited
 from tests.agent.parts import assert_whole, remembered, weather
 from tests.support.assertions import assert_one_truth
 

@@ -18,7 +18,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import StatePersistence
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, SavedStateError, SessionError
-from agentscope_rx.message import ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import fail
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import collect_dropped, run_virtual

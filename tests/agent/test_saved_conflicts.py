@@ -15,7 +15,7 @@ from agentscope_rx import InMemoryMemory
 from agentscope_rx.agent import StatePersistence
 from agentscope_rx.agent.run import InterruptSource
 from agentscope_rx.errors import ConfigurationError, SessionConflictError, SessionError
-from agentscope_rx.event import ErrorEvent
+from agentscope_rx.events import ErrorEvent
 from agentscope_rx.reactive import and_then, fail
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import collect_dropped, run_virtual

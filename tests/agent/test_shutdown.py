@@ -15,8 +15,8 @@ import pytest
 from agentscope_rx import GenerateReason, InMemoryMemory, Msg, Toolkit, fold, tool
 from agentscope_rx.agent import GracefulShutdown, ShutdownState
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError
-from agentscope_rx.event import Event
-from agentscope_rx.message import ToolUseBlock
+from agentscope_rx.events import Event
+from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.session import InMemorySession, JsonSession
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel
@@ -281,7 +281,7 @@ SERVICE = """
     import asyncio, sys
     from agentscope_rx import ReActAgent, hook
     from agentscope_rx.agent import GracefulShutdown
-    from agentscope_rx.event import ReasoningChunkEvent
+    from agentscope_rx.events import ReasoningChunkEvent
     from agentscope_rx.session import JsonSession
     from agentscope_rx.testing.scripted_model import Delay, ScriptedModel
 

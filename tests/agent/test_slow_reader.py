@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentscope_rx import Hook, hook
-from agentscope_rx.event import Event, PostCallEvent, PreActingEvent, ReasoningChunkEvent, coalesce_chunks
-from agentscope_rx.message import GenerateReason
+from agentscope_rx.events import Event, PostCallEvent, PreActingEvent, ReasoningChunkEvent, coalesce_chunks
+from agentscope_rx.messages import GenerateReason
 from agentscope_rx.reactive import Flow, FlowIterator, concat, from_async_iterable, from_iterable, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole

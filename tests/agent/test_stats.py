@@ -6,9 +6,9 @@ import asyncio
 import threading
 
 from agentscope_rx import Price, UsageLimits, tool
-from agentscope_rx.event import PreCallEvent, StreamOptions
-from agentscope_rx.message import ChatUsage
-from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.events import PreCallEvent, StreamOptions
+from agentscope_rx.messages import ChatUsage
+from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, events_of
 

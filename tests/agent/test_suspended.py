@@ -10,12 +10,12 @@ import pytest
 
 from agentscope_rx import Approve, GenerateReason, Hook, Msg, ReActAgent, Toolkit, ToolResultBlock, ToolResultKind, tool
 from agentscope_rx.errors import ToolSuspend
-from agentscope_rx.event import ActingChunkEvent, Event, PostActingEvent
-from agentscope_rx.message import TextBlock, ToolUseBlock
-from agentscope_rx.model.options import ExecutionConfig, ToolSchema
+from agentscope_rx.events import ActingChunkEvent, Event, PostActingEvent
+from agentscope_rx.messages import TextBlock, ToolUseBlock
+from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, fail, just
 from agentscope_rx.testing import ScriptedModel, run_virtual
-from agentscope_rx.tool import Tool
+from agentscope_rx.tools import Tool
 from tests.agent.parts import assert_whole, events_of, remembered, weather
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in
 

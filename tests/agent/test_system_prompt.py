@@ -8,7 +8,7 @@ import pytest
 
 from agentscope_rx import ReActAgent, RuntimeContext, hook
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import PreCallEvent
+from agentscope_rx.events import PreCallEvent
 from agentscope_rx.reactive import empty, fail, just, never
 from agentscope_rx.testing import ScriptedModel, run_virtual
 

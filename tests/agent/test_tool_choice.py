@@ -6,8 +6,8 @@ import pytest
 
 from agentscope_rx import GenerateOptions, GenerateReason, hook
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import PreReasoningEvent
-from agentscope_rx.model import ToolChoice
+from agentscope_rx.events import PreReasoningEvent
+from agentscope_rx.models import ToolChoice
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import agent
 

@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from agentscope_rx import InMemoryMemory, ReActAgent, Toolkit, tool
-from agentscope_rx.event import PreReasoningEvent
-from agentscope_rx.hook import Hook
+from agentscope_rx.events import PreReasoningEvent
+from agentscope_rx.hooks import Hook
 from agentscope_rx.session import InMemorySession, JsonSession
 from agentscope_rx.testing import HANG, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole

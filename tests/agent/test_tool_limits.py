@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from agentscope_rx import Msg, Toolkit, UsageLimits, fold, tool
 from agentscope_rx.agent import GracefulShutdown
 from agentscope_rx.errors import AgentShuttingDownError, RunDeadlineError
-from agentscope_rx.event import ActingChunkEvent, Event, PostActingEvent, event_from_json
+from agentscope_rx.events import ActingChunkEvent, Event, PostActingEvent, event_from_json
 from agentscope_rx.memory import InMemoryMemory
-from agentscope_rx.message import ToolResultKind, ToolUseBlock
+from agentscope_rx.messages import ToolResultKind, ToolUseBlock
 from agentscope_rx.testing import ScriptedModel, run_virtual
-from agentscope_rx.tool import Rate
+from agentscope_rx.tools import Rate
 from tests.agent.parts import agent, assert_whole, events_of, remembered
 from tests.reactive.recorder import turns
 

@@ -14,7 +14,7 @@ from reactivex import operators as ops
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event import ReasoningChunkEvent
+from agentscope_rx.events import ReasoningChunkEvent
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import agent
 

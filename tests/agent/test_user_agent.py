@@ -47,8 +47,8 @@ from agentscope_rx.errors import (
     StructuredOutputError,
     UserInputError,
 )
-from agentscope_rx.event import ErrorEvent, PostCallEvent, PreCallEvent
-from agentscope_rx.message import GenerateReason
+from agentscope_rx.events import ErrorEvent, PostCallEvent, PreCallEvent
+from agentscope_rx.messages import GenerateReason
 from agentscope_rx.reactive import empty, just, never, timeout, timer
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel, run_virtual

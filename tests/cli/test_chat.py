@@ -11,11 +11,11 @@ import pytest
 
 from agentscope_rx import ChatUsage, ReActAgent
 from agentscope_rx.cli.commands import Next, obey
-from agentscope_rx.cli.failure import line_of
+from agentscope_rx.cli.exit_codes import line_of
+from agentscope_rx.cli.render import view_of
 from agentscope_rx.cli.session import Session
-from agentscope_rx.cli.view import view_of
 from agentscope_rx.errors import AuthenticationError, PermissionDeniedError
-from agentscope_rx.model import ChatResponse
+from agentscope_rx.models import ChatResponse
 from agentscope_rx.testing import ScriptedModel
 
 from .processes import Start

@@ -17,8 +17,8 @@ from agentscope_rx.cli.discover import PLACES, Found, Place, find
 from agentscope_rx.cli.main import main
 from agentscope_rx.cli.models import SUGGESTION, choose, model_of
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.model.ollama.model import OllamaChatModel
-from agentscope_rx.model.openai.model import OpenAIChatModel
+from agentscope_rx.models.ollama.model import OllamaChatModel
+from agentscope_rx.models.openai.model import OpenAIChatModel
 from agentscope_rx.reactive import never
 from agentscope_rx.testing import ScriptedModel, run_virtual
 

@@ -12,7 +12,7 @@ import pytest
 from agentscope_rx import ExecutionConfig, ModelError, ToolUseBlock, fold
 from agentscope_rx.cli.main import main
 from agentscope_rx.errors import EmptyResponseError
-from agentscope_rx.event import ErrorEvent, PostCallEvent, event_from_json
+from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.testing.scripted_model import HANG, call
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from agentscope_rx.cli.failure import line_of, report, status_of
+from agentscope_rx.cli.exit_codes import line_of, report, status_of
 from agentscope_rx.cli.main import main
 from agentscope_rx.cli.models import choose, make, worth_another_attempt
 from agentscope_rx.errors import (
@@ -18,7 +18,7 @@ from agentscope_rx.errors import (
     RateLimitError,
     SetupError,
 )
-from agentscope_rx.model import OpenAIChatModel
+from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.testing import ScriptedModel
 
 KEY = {"OPENAI_API_KEY": "k"}
@@ -77,19 +77,19 @@ def test_making_an_openai_model(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_embedded_model_is_imported_when_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    local = ModuleType("agentscope_rx.model.local")
+    local = ModuleType("agentscope_rx.models.local")
     embedded = ScriptedModel("hi")
     local.LocalChatModel = lambda: embedded
-    monkeypatch.setitem(sys.modules, "agentscope_rx.model.local", local)
+    monkeypatch.setitem(sys.modules, "agentscope_rx.models.local", local)
     assert make(choose(None, None, {}), {}) is embedded
     with pytest.raises(ConfigurationError, match="no 'other'"):
         make(choose("local:other", None, {}), {})
 
 
 def test_set_up(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    local = ModuleType("agentscope_rx.model.local")
+    local = ModuleType("agentscope_rx.models.local")
     local.install_weights = lambda report: report("half")
-    monkeypatch.setitem(sys.modules, "agentscope_rx.model.local", local)
+    monkeypatch.setitem(sys.modules, "agentscope_rx.models.local", local)
     assert main(["setup-local"]) == 0
     assert capsys.readouterr().out == "half\n"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentscope_rx import fold
-from agentscope_rx.event import event_from_json
+from agentscope_rx.events import event_from_json
 
 from .processes import SECONDS, Start
 from .scripted_server import Server, calls, hangs, refuses, says

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from agentscope_rx import ToolError
 from agentscope_rx.cli import files
 from agentscope_rx.cli.files import FileTools
-from agentscope_rx.tool.builtin import workspace
-from agentscope_rx.tool.builtin.workspace import Workspace as AnyWorkspace
+from agentscope_rx.tools.files import workspace
+from agentscope_rx.tools.files.workspace import Workspace as AnyWorkspace
 
 SECRET = "the secret outside"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from agentscope_rx import Toolkit
-from agentscope_rx.message import ToolResultBlock, ToolUseBlock
-from agentscope_rx.tool import ToolChunk, ToolEvent
-from agentscope_rx.tool.mcp import McpClient, McpInMemory, McpStdio
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
+from agentscope_rx.tools import ToolChunk, ToolEvent
+from agentscope_rx.tools.mcp import McpClient, McpInMemory, McpStdio
 from tests.support import mcp_server
 
 FILE = str(Path(mcp_server.__file__))

@@ -10,9 +10,9 @@ import pytest
 
 from agentscope_rx.errors import McpClosedError, McpConnectionError, McpError
 from agentscope_rx.reactive import at_home, from_call
-from agentscope_rx.tool.mcp import McpClient, McpStdio
-from agentscope_rx.tool.mcp.open_call import OpenCall
-from agentscope_rx.tool.mcp.session import Session
+from agentscope_rx.tools.mcp import McpClient, McpStdio
+from agentscope_rx.tools.mcp.call import OpenCall
+from agentscope_rx.tools.mcp.session import Session
 
 SILENT = McpStdio("sleep", ["600"])
 

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import os, signal, sys
 from agentscope_rx import Toolkit
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.tool.mcp import stdio
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.tools.mcp import stdio
 from tests.mcp.parts import far
 
 def add(toolkit):

@@ -14,9 +14,9 @@ import pytest
 
 from agentscope_rx import Toolkit
 from agentscope_rx.errors import ConfigurationError, McpConnectionError
-from agentscope_rx.message import ToolResultBlock, ToolResultKind
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.reactive import RetryPolicy
-from agentscope_rx.tool.mcp import McpClient, McpHttp, McpStdio, stdio
+from agentscope_rx.tools.mcp import McpClient, McpHttp, McpStdio, stdio
 from tests.mcp.parts import FILE, STDIO, begun, call, far, http_process, near, use
 
 
@@ -123,7 +123,7 @@ class TestStdio:
         script = f"""
 import sys
 from agentscope_rx import Toolkit, ToolUseBlock
-from agentscope_rx.tool.mcp import McpStdio
+from agentscope_rx.tools.mcp import McpStdio
 toolkit = Toolkit()
 toolkit.register_mcp(McpStdio(sys.executable, [{FILE!r}], env={dict(STDIO.env)!r})).run()
 child = next(iter(toolkit.mcp.values()))._held.session._link.ended

@@ -14,12 +14,12 @@ from mcp.shared.exceptions import MCPError
 
 from agentscope_rx import GenerateReason, Msg, ReActAgent, Toolkit
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event import PostActingEvent
-from agentscope_rx.message import ToolResultBlock, ToolResultKind
-from agentscope_rx.reactive.runtime import library_loop
+from agentscope_rx.events import PostActingEvent
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
+from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.testing.scripted_model import call as called
-from agentscope_rx.tool.mcp import Elicitation, McpClient, McpInMemory
+from agentscope_rx.tools.mcp import Elicitation, McpClient, McpInMemory
 from tests.mcp.parts import begun, call, far, near, use
 from tests.support import mcp_server
 

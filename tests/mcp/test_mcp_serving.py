@@ -17,10 +17,18 @@ from mcp.client.stdio import StdioServerParameters
 
 from agentscope_rx import ReActAgent, RuntimeContext, Toolkit, ToolSuspend, tool
 from agentscope_rx.errors import ConfigurationError, SetupError
-from agentscope_rx.message import Base64Source, FileBlock, FramesSource, ImageBlock, ToolUseBlock, URLSource, VideoBlock
+from agentscope_rx.messages import (
+    Base64Source,
+    FileBlock,
+    FramesSource,
+    ImageBlock,
+    ToolUseBlock,
+    URLSource,
+    VideoBlock,
+)
 from agentscope_rx.testing import ScriptedModel
-from agentscope_rx.tool import ToolContext
-from agentscope_rx.tool.mcp import McpClient, McpHttp, McpInMemory, mcp_server
+from agentscope_rx.tools import ToolContext
+from agentscope_rx.tools.mcp import McpClient, McpHttp, McpInMemory, mcp_server
 from tests.mcp.parts import call
 from tests.support.mcp_server import PIXEL
 

@@ -15,12 +15,12 @@ from reactivex import operators as ops
 
 from agentscope_rx import ReActAgent, Toolkit, tool
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError, McpClosedError, McpError, MissingExtraError
-from agentscope_rx.message import AudioBlock, Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind
-from agentscope_rx.model.options import ExecutionConfig
+from agentscope_rx.messages import AudioBlock, Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind
+from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.testing.scripted_model import call as called
-from agentscope_rx.tool import ToolChunk
-from agentscope_rx.tool.mcp import McpClient, McpInMemory, McpTool
+from agentscope_rx.tools import ToolChunk
+from agentscope_rx.tools.mcp import McpClient, McpInMemory, McpTool
 from tests.mcp.parts import begun, call, near, use
 from tests.support import mcp_server
 
@@ -379,7 +379,7 @@ class TestCancellation:
 
                 import anyio
 
-                from agentscope_rx.tool.mcp.server import Link
+                from agentscope_rx.tools.mcp.server import Link
 
                 @asynccontextmanager
                 async def streams() -> Any:
@@ -430,7 +430,7 @@ class TestErrors:
             assert "Sign in: https://example.com/in" in call(toolkit, "nothing").text
 
     def test_without_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in [name for name in sys.modules if name.startswith("agentscope_rx.tool.mcp")]:
+        for name in [name for name in sys.modules if name.startswith("agentscope_rx.tools.mcp")]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
         with pytest.raises(MissingExtraError, match=r"agentscope-rx\[mcp\]"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, Memory, Msg
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import History
+from agentscope_rx.messages import History
 from agentscope_rx.testing import run_virtual
 
 A, B, C = (Msg.user(letter, "Ann").replace(id=letter) for letter in "abc")

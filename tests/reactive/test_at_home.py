@@ -11,7 +11,7 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx.reactive import at_home, fail, from_async_iterable, from_call, from_iterable, just, keep
-from agentscope_rx.reactive.runtime import library_loop
+from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.testing import collect_dropped
 
 who: ContextVar[str] = ContextVar("who", default="nobody")

@@ -31,7 +31,7 @@ from agentscope_rx.reactive import (
     on_worker,
     timer,
 )
-from agentscope_rx.reactive.runtime import library_loop, runtime
+from agentscope_rx.reactive.kernel.runtime import library_loop, runtime
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import after, turns
 

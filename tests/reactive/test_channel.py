@@ -21,8 +21,8 @@ from agentscope_rx.reactive import (
     iterate_on_worker,
     just,
 )
-from agentscope_rx.reactive.bridge import FlowIterator
 from agentscope_rx.reactive.channel import Channel
+from agentscope_rx.reactive.kernel.bridge import FlowIterator
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import after, turns
 

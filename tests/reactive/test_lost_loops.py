@@ -32,8 +32,8 @@ from agentscope_rx.reactive import (
     timer,
     using,
 )
-from agentscope_rx.reactive import runtime as runtimes
-from agentscope_rx.reactive.work import CleanUpTimeoutError
+from agentscope_rx.reactive.kernel import runtime as runtimes
+from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
 from agentscope_rx.testing import collect_dropped
 from agentscope_rx.testing.virtual_time import virtual_loop
 from tests.reactive.recorder import Recorder, turns
@@ -49,7 +49,7 @@ def blocked() -> object:
 
 def scheduled(sink: Any, scope: Scope) -> None:
     """Waits for callbacks that each ask for the next: never a task, never a timer."""
-    from agentscope_rx.reactive.observer import Cancelled
+    from agentscope_rx.reactive.kernel.observer import Cancelled
 
     flag = Cancelled()
     sink.on_subscribe(flag)

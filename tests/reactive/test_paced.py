@@ -24,7 +24,7 @@ from agentscope_rx.reactive import (
     through,
     timer,
 )
-from agentscope_rx.reactive.demand import Demand, Gate
+from agentscope_rx.reactive.kernel.demand import Demand, Gate
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import record
 

@@ -30,7 +30,7 @@ from agentscope_rx.reactive import (
     on_worker,
 )
 from agentscope_rx.reactive.budget import Budget
-from agentscope_rx.reactive.gate import PASSED, Charge, Counted, Paced
+from agentscope_rx.reactive.limiter import PASSED, Charge, Counted, Paced
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import Recorder, turns
 from tests.reactive.test_workers import until

@@ -12,7 +12,7 @@ import reactivex as rx
 from reactivex import operators as ops
 
 from agentscope_rx.reactive import Demand, Flow, Scope, flat_map, from_call, just
-from agentscope_rx.reactive.work import Work
+from agentscope_rx.reactive.kernel.in_flight import Work
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import record, turns
 

@@ -35,7 +35,7 @@ from agentscope_rx.reactive import (
     timer,
     using,
 )
-from agentscope_rx.reactive.runtime import library_loop
+from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import Recorder, after, record, turns
 
@@ -359,7 +359,7 @@ def test_each_subscription_captures_its_own_context() -> None:
 def test_a_callback_that_blocks_the_librarys_loop_is_warned_of_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agentscope_rx.reactive import subscription
+    from agentscope_rx.reactive.kernel import subscription
 
     monkeypatch.setattr(subscription, "SLOW_CALLBACK_SECONDS", -1.0)
     done = threading.Event()

@@ -12,7 +12,7 @@ from reactivex.subject import Subject
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive import Flow, concat, flat_map, from_async_iterable, just, never, timeout, timer
-from agentscope_rx.reactive.bridge import FlowIterator
+from agentscope_rx.reactive.kernel.bridge import FlowIterator
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, record
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentscope_rx.reactive import fail, from_call, just, never, on_worker, timer
-from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.testing import collect_dropped, run_virtual, virtual_loop
 
 

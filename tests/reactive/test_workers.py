@@ -278,7 +278,7 @@ def test_leaving_waits_for_the_generators_finally() -> None:
 
 
 def test_disposed_as_it_is_attached_it_makes_nothing() -> None:
-    from agentscope_rx.reactive.scope import Scope
+    from agentscope_rx.reactive.kernel.scope import Scope
 
     class Leaving:
         def on_subscribe(self, upstream: Any) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from pathlib import Path
 
-from agentscope_rx.tool.supervised import namespace
+from agentscope_rx.tools.process.supervised import namespace
 
 FORKING = """
 import os, signal, sys, time

@@ -22,15 +22,15 @@ from agentscope_rx import AgentBusyError, InMemoryMemory, ReActAgent, Toolkit, t
 from agentscope_rx.agent import GracefulShutdown
 from agentscope_rx.agent.user.lines import Lines
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.model.around import CircuitBreaker
-from agentscope_rx.model.transport.http import HttpRequest, Transport
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models.transport.http import HttpRequest, Transport
+from agentscope_rx.models.wrappers import CircuitBreaker
 from agentscope_rx.reactive import ENGINE_WORKERS, WORKERS, WorkerPool, on_worker
-from agentscope_rx.reactive.forking import new_lock
+from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session import JsonSession
 from agentscope_rx.session.lock import locked
 from agentscope_rx.testing import ScriptedModel, call
-from agentscope_rx.tool.builtin import FileTools
+from agentscope_rx.tools.files import FileTools
 
 SECONDS = 50
 FOLDER = Path(sys.argv[2]) if __name__ == "__main__" else Path()

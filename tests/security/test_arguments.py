@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx.agent.output.extract import NoJsonError, extract_object
+from agentscope_rx.agent.structured_output.extract import NoJsonError, extract_object
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.event.partial import partial_value
-from agentscope_rx.message import TextBlock, ToolUseBlock
-from agentscope_rx.model.gather import parse_arguments
-from agentscope_rx.model.local.schema import call
-from agentscope_rx.model.options import ToolSchema
-from agentscope_rx.tool.schema_edit import hidden
+from agentscope_rx.events.partial_json import partial_value
+from agentscope_rx.messages import TextBlock, ToolUseBlock
+from agentscope_rx.models.accumulate import parse_arguments
+from agentscope_rx.models.local.schema import call
+from agentscope_rx.models.options import ToolSchema
+from agentscope_rx.tools.schemas.edit import hidden
 from tests.security.test_schemas import quick
 
 SIZE = 200_000

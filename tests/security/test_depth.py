@@ -33,23 +33,23 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import ProtocolError, SessionError
-from agentscope_rx.event import PreActingEvent
-from agentscope_rx.event.event import event_from_dict, event_from_json
-from agentscope_rx.message.frozen import MAX_DEPTH, deeper, freeze, thaw
-from agentscope_rx.model import ToolUseDelta
-from agentscope_rx.model.gather import Gather
-from agentscope_rx.model.gemini.parser import ContentParser
-from agentscope_rx.model.json_size import load_json
-from agentscope_rx.model.ollama.parser import OllamaParser
-from agentscope_rx.model.openai.calls import Calls
-from agentscope_rx.model.openai.reasoning import Reasoning
-from agentscope_rx.model.response import ChatResponse
-from agentscope_rx.model.wire import decode_json
+from agentscope_rx.events import PreActingEvent
+from agentscope_rx.events.base import event_from_dict, event_from_json
+from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, freeze, thaw
+from agentscope_rx.models import ToolUseDelta
+from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.gemini.parser import ContentParser
+from agentscope_rx.models.ollama.parser import OllamaParser
+from agentscope_rx.models.openai.reasoning import Reasoning
+from agentscope_rx.models.openai.tool_call_deltas import Calls
+from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.models.wire.json_codec import decode_json
+from agentscope_rx.models.wire.json_size import load_json
 from agentscope_rx.session.entry import Entry, Kind, decode
 from agentscope_rx.session.manifest import MANIFEST, Manifest
 from agentscope_rx.testing import ScriptedModel
-from tests.model import wired
-from tests.tool.calling import result
+from tests.models import wired
+from tests.tools.calling import result
 
 FAR = 100_000
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelHTTPError, ProtocolError
-from agentscope_rx.message import AudioBlock, Base64Source, FileBlock, ImageBlock, Msg, URLSource, VideoBlock
-from agentscope_rx.model import (
+from agentscope_rx.messages import AudioBlock, Base64Source, FileBlock, ImageBlock, Msg, URLSource, VideoBlock
+from agentscope_rx.models import (
     AnthropicChatModel,
     DashScopeChatModel,
     ExecutionConfig,
@@ -25,10 +25,10 @@ from agentscope_rx.model import (
     OpenAIChatModel,
     OpenAIResponsesModel,
 )
-from agentscope_rx.model.embedding import DashScopeEmbeddingModel
-from agentscope_rx.model.speech import DashScopeTTSModel
-from agentscope_rx.model.transport import HttpConfig
-from agentscope_rx.model.transport.fetch import fetched, is_public, public_addresses
+from agentscope_rx.models.embedding import DashScopeEmbeddingModel
+from agentscope_rx.models.speech import DashScopeTTSModel
+from agentscope_rx.models.transport import HttpConfig
+from agentscope_rx.models.transport.fetch import fetched, is_public, public_addresses
 from tests.support.json_server import JsonServer
 
 ONCE = ExecutionConfig(max_attempts=1)
@@ -100,7 +100,7 @@ def get(url: str, **options: Any) -> bytes:
 @pytest.fixture
 def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback counts as public here: what follows the check is tested with a real server."""
-    monkeypatch.setattr("agentscope_rx.model.transport.fetch.is_public", lambda address: True)
+    monkeypatch.setattr("agentscope_rx.models.transport.fetch.is_public", lambda address: True)
 
 
 @pytest.mark.parametrize("host", NOT_PUBLIC)
@@ -237,7 +237,7 @@ def test_no_model_fetches_what_a_message_names() -> None:
 
 
 def test_a_data_url_of_absurd_size_is_taken_apart_in_one_go() -> None:
-    from agentscope_rx.model.media import data_source
+    from agentscope_rx.models.wire.media import data_source
 
     source = data_source(URLSource(f"data:image/png;base64,{'A' * 20_000_000}"))
     assert isinstance(source, Base64Source) and len(source.data) == 20_000_000

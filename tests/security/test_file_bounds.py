@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Toolkit, ToolUseBlock
 from agentscope_rx.errors import ToolError, WorkspaceError
-from agentscope_rx.tool.builtin import FileTools, Workspace, files
-from agentscope_rx.tool.builtin.edit import MAX_DIFF, changes, replaced
-from agentscope_rx.tool.builtin.globs import DenyList
-from agentscope_rx.tool.builtin.text import Style, line_count, lines_of
+from agentscope_rx.tools.files import FileTools, Workspace, files
+from agentscope_rx.tools.files.edit import MAX_DIFF, changes, replaced
+from agentscope_rx.tools.files.encoding import Style, line_count, lines_of
+from agentscope_rx.tools.files.globs import DenyList
 
 MEGABYTE = 1_000_000
 CPU = 0.5

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.message import Base64Source, FileSource, ImageBlock, Msg, ToolResultBlock
-from agentscope_rx.message.local_file import MAX_FILE_BYTES, read_file
-from agentscope_rx.model.media import read_files
+from agentscope_rx.messages import Base64Source, FileSource, ImageBlock, Msg, ToolResultBlock
+from agentscope_rx.messages.local_file import MAX_FILE_BYTES, read_file
+from agentscope_rx.models.wire.media import read_files
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ def test_what_is_put_in_the_place_of_a_file_is_refused(
     (tmp_path / "a").write_bytes(b"a")
     real = os.stat(tmp_path / "a")
     other = Path(tmp_path / target)
-    monkeypatch.setattr("agentscope_rx.message.local_file.os.stat", lambda *a, **k: real)
+    monkeypatch.setattr("agentscope_rx.messages.local_file.os.stat", lambda *a, **k: real)
     with pytest.raises(InvalidInputError, match="regular"):
         read_file(other)
 
@@ -65,7 +65,7 @@ def test_a_file_that_grows_while_it_is_read_is_refused(tmp_path: Path, monkeypat
             file.write(b"x" * 10)
         return read(descriptor, size)
 
-    monkeypatch.setattr("agentscope_rx.message.local_file.os.read", growing)
+    monkeypatch.setattr("agentscope_rx.messages.local_file.os.read", growing)
     with pytest.raises(InvalidInputError, match=r"log has more than 100 bytes"):
         read_file(path, 100)
 
@@ -83,7 +83,7 @@ def test_limits_name_the_file_its_size_and_the_limit(tmp_path: Path, monkeypatch
     assert Base64Source.of_file(small, "image/png", max_bytes=10).decode() == b"x" * 10
     with pytest.raises(InvalidInputError, match="at most 9"):
         Base64Source.of_file(small, "image/png", max_bytes=9)
-    monkeypatch.setattr("agentscope_rx.model.media.MAX_REQUEST_BYTES", 35)
+    monkeypatch.setattr("agentscope_rx.models.wire.media.MAX_REQUEST_BYTES", 35)
     block = ImageBlock(FileSource(small))
     assert read_files([Msg.user([block] * 3)])
     with pytest.raises(InvalidInputError, match="35 bytes together"):
@@ -104,7 +104,7 @@ BOTH_WAYS = pytest.mark.parametrize("by_parts", [True, False], ids=["folder by f
 
 @BOTH_WAYS
 def test_no_link_leads_out_of_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_parts: bool) -> None:
-    monkeypatch.setattr("agentscope_rx.message.local_file._BY_PARTS", by_parts)
+    monkeypatch.setattr("agentscope_rx.messages.local_file._BY_PARTS", by_parts)
     root, out = tmp_path / "root", tmp_path / "out"
     (root / "deep").mkdir(parents=True)
     out.mkdir()
@@ -136,7 +136,7 @@ def test_a_link_that_is_put_in_later_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_parts: bool
 ) -> None:
     """After the path was resolved, and before it is opened."""
-    monkeypatch.setattr("agentscope_rx.message.local_file._BY_PARTS", by_parts)
+    monkeypatch.setattr("agentscope_rx.messages.local_file._BY_PARTS", by_parts)
     root, out = tmp_path / "root", tmp_path / "out"
     (root / "deep").mkdir(parents=True)
     out.mkdir()
@@ -153,7 +153,7 @@ def test_a_link_that_is_put_in_later_is_not_followed(
             (root / "deep").symlink_to(out)
         return found
 
-    monkeypatch.setattr("agentscope_rx.message.local_file.os.path.realpath", swapping)
+    monkeypatch.setattr("agentscope_rx.messages.local_file.os.path.realpath", swapping)
     with pytest.raises(InvalidInputError, match="cannot be read" if by_parts else "leads out"):
         source.read()
     assert (root / "deep").is_symlink()

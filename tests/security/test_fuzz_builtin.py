@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolError, WorkspaceError
-from agentscope_rx.tool.builtin import FileTools, Rule, Workspace
-from agentscope_rx.tool.builtin.command import parsed
-from agentscope_rx.tool.builtin.paths import MAX_NAME, parts_of
-from tests.tool.builtin.fence import SECRET, Fence
+from agentscope_rx.tools.files import FileTools, Workspace
+from agentscope_rx.tools.files.paths import MAX_NAME, parts_of
+from agentscope_rx.tools.shell import Rule
+from agentscope_rx.tools.shell.shell_words import parsed
+from tests.tools.builtin.fence import SECRET, Fence
 
 pytestmark = pytest.mark.fuzz
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from agentscope_rx import InMemorySession, InvalidInputError, Msg, ReActAgent
 from agentscope_rx.errors import SessionError
-from agentscope_rx.event import Event
-from agentscope_rx.event.event import event_from_dict, event_from_json
-from agentscope_rx.message.frozen import MAX_DEPTH, deeper, encodable, freeze, thaw
-from agentscope_rx.service.frame import Frame
+from agentscope_rx.events import Event
+from agentscope_rx.events.base import event_from_dict, event_from_json
+from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, encodable, freeze, thaw
+from agentscope_rx.service.protocols.sse_format import Frame
 from agentscope_rx.session.entry import Entry, Kind, decode
 from agentscope_rx.testing import ScriptedModel
-from tests.event.values import events
-from tests.message.values import messages
+from tests.events.values import events
+from tests.messages.values import messages
 from tests.security.wires import damaged, retyped
 
 pytestmark = pytest.mark.fuzz

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ModelError, ModelHTTPError, ProtocolError
-from agentscope_rx.event.partial import partial_value
-from agentscope_rx.message import TextBlock, ToolUseBlock
-from agentscope_rx.message.frozen import MAX_DEPTH, deeper
-from agentscope_rx.model.growing import parse_arguments
-from agentscope_rx.model.json_size import WIRE_DEPTH
-from agentscope_rx.model.transport.sse import EventLines
-from agentscope_rx.model.transport.status import answered_error, http_error
-from agentscope_rx.model.wire import decode_json
+from agentscope_rx.events.partial_json import partial_value
+from agentscope_rx.messages import TextBlock, ToolUseBlock
+from agentscope_rx.messages.frozen import MAX_DEPTH, deeper
+from agentscope_rx.models.growing_blocks import parse_arguments
+from agentscope_rx.models.transport.sse import EventLines
+from agentscope_rx.models.transport.status import answered_error, http_error
+from agentscope_rx.models.wire.json_codec import decode_json
+from agentscope_rx.models.wire.json_size import WIRE_DEPTH
 from tests.security.wires import SPICE, VALUES, WIRES, Wire, damaged, retyped
 
 pytestmark = pytest.mark.fuzz

@@ -21,8 +21,8 @@ from reactivex import operators as ops
 
 from agentscope_rx import InMemorySession, JsonSession, ReActAgent, Toolkit, fold, tool
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, ProtocolError
-from agentscope_rx.event import Event, PostCallEvent, event_from_json
-from agentscope_rx.message import (
+from agentscope_rx.events import Event, PostCallEvent, event_from_json
+from agentscope_rx.messages import (
     AudioBlock,
     Base64Source,
     FileBlock,
@@ -37,16 +37,16 @@ from agentscope_rx.message import (
     URLSource,
     VideoBlock,
 )
-from agentscope_rx.model import OpenAIChatModel
-from agentscope_rx.model.dashscope.parser import DashScopeParser
-from agentscope_rx.model.gemini.parser import ContentParser
-from agentscope_rx.model.media import has_files, read_files
-from agentscope_rx.model.openai.parser import ChunkParser
-from agentscope_rx.model.transport import ServerEvent
+from agentscope_rx.models import OpenAIChatModel
+from agentscope_rx.models.dashscope.parser import DashScopeParser
+from agentscope_rx.models.gemini.parser import ContentParser
+from agentscope_rx.models.openai.parser import ChunkParser
+from agentscope_rx.models.transport import ServerEvent
+from agentscope_rx.models.wire.media import has_files, read_files
 from agentscope_rx.service import create_app
 from agentscope_rx.testing import ScriptedModel, call
-from agentscope_rx.tool.mcp import McpInMemory, mcp_server
-from agentscope_rx.tool.mcp.content import result_of_call
+from agentscope_rx.tools.mcp import McpInMemory, mcp_server
+from agentscope_rx.tools.mcp.content import result_of_call
 from tests.agent.parts import remembered
 from tests.service.serving import events_of, served, sse
 from tests.support.json_server import JsonServer

@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Toolkit
 from agentscope_rx.errors import ConfigurationError, McpConnectionError, McpLimitError
-from agentscope_rx.message import ToolResultBlock
-from agentscope_rx.tool import ToolContext
-from agentscope_rx.tool.mcp import McpClient, McpHttp, McpStdio, mcp_app, stdio
-from agentscope_rx.tool.mcp.limits import Excess, TooMuchError, events, lines
+from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx.tools import ToolContext
+from agentscope_rx.tools.mcp import McpClient, McpHttp, McpStdio, mcp_app, stdio
+from agentscope_rx.tools.mcp.limits import Excess, TooMuchError, events, lines
 from tests.mcp.parts import call, use
 from tests.security import hostile_mcp
 
@@ -393,7 +393,7 @@ class TestOurs:
             "from agentscope_rx import Toolkit\n"
             "from agentscope_rx.errors import McpLimitError\n"
             "toolkit = Toolkit()\n"
-            "import agentscope_rx.tool.mcp\n"
+            "import agentscope_rx.tools.mcp\n"
             "tracemalloc.start()\n"
             "try:\n"
             "    toolkit.serve_mcp(name='desk', max_message_bytes=1_000_000).run()\n"

@@ -14,8 +14,8 @@ import pytest
 
 from agentscope_rx import Toolkit
 from agentscope_rx.errors import AgentScopeError, McpError, ToolDefinitionError
-from agentscope_rx.message import ToolResultBlock, ToolUseBlock
-from agentscope_rx.tool.mcp import McpClient, McpStdio
+from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
+from agentscope_rx.tools.mcp import McpClient, McpStdio
 
 SERVER = str(Path(__file__).with_name("listing_server.py"))
 LIMIT = 0.050

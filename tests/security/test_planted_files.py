@@ -14,10 +14,11 @@ import pytest
 
 from agentscope_rx import Toolkit
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
-from agentscope_rx.message import ToolResultBlock
-from agentscope_rx.tool.builtin import FileTools, PythonTool, Rule, ShellTool
-from agentscope_rx.tool.supervised import interpreter
-from tests.tool.calling import use
+from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx.tools.files import FileTools
+from agentscope_rx.tools.process.supervised import interpreter
+from agentscope_rx.tools.shell import PythonTool, Rule, ShellTool
+from tests.tools.calling import use
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="its programs are scripts of a shell")
 

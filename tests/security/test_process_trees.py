@@ -17,15 +17,15 @@ import pytest
 
 from agentscope_rx import ReActAgent, Toolkit, ToolResultKind
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import ActingChunkEvent
-from agentscope_rx.message import ToolResultBlock
+from agentscope_rx.events import ActingChunkEvent
+from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.testing import ScriptedModel
-from agentscope_rx.tool.builtin import PythonTool, Rule, ShellTool
-from agentscope_rx.tool.mcp import McpStdio
-from agentscope_rx.tool.supervised import Supervised, interpreter, namespace
+from agentscope_rx.tools.mcp import McpStdio
+from agentscope_rx.tools.process.supervised import Supervised, interpreter, namespace
+from agentscope_rx.tools.shell import PythonTool, Rule, ShellTool
 from tests.mcp.parts import FILE, STDIO
 from tests.security.forking import KINDS, bwrap, can_unshare, forking, left, none_left
-from tests.tool.calling import text_of, use
+from tests.tools.calling import text_of, use
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process group is ended, as the docs say")
 
@@ -109,7 +109,7 @@ def test_forks_end_when_this_process_is_killed(tmp_path: Path, held: bool, marke
     script = f"""
 import sys, threading
 from agentscope_rx import Toolkit, ToolUseBlock
-from agentscope_rx.tool.builtin import Rule, ShellTool
+from agentscope_rx.tools.shell import Rule, ShellTool
 toolkit = Toolkit([ShellTool({str(root)!r}, [Rule(f"{{sys.executable}} *", paths=False)], namespace={held})])
 call = ToolUseBlock("1", "run_command", {{"command": sys.argv[1]}})
 toolkit.call(call).subscribe(on_next=lambda each: print("started", flush=True))

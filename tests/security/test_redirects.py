@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from agentscope_rx.errors import ModelError, RedirectError
-from agentscope_rx.message import Msg
-from agentscope_rx.model import (
+from agentscope_rx.messages import Msg
+from agentscope_rx.models import (
     AnthropicChatModel,
     DashScopeChatModel,
     ExecutionConfig,
@@ -22,10 +22,10 @@ from agentscope_rx.model import (
     OpenAIChatModel,
     OpenAIResponsesModel,
 )
-from agentscope_rx.model.embedding import OpenAIEmbeddingModel
-from agentscope_rx.model.speech import DashScopeTTSModel, OpenAITTSModel
-from agentscope_rx.model.transport import HttpRequest, Transport
-from tests.model.conftest import Loopback, loopback
+from agentscope_rx.models.embedding import OpenAIEmbeddingModel
+from agentscope_rx.models.speech import DashScopeTTSModel, OpenAITTSModel
+from agentscope_rx.models.transport import HttpRequest, Transport
+from tests.models.conftest import Loopback, loopback
 
 KEY = "sk-0123456789abcdef"
 ASK = [Msg.user("the conversation")]
@@ -193,7 +193,7 @@ def test_cookies_are_not_kept(serve: Any) -> None:
 
 
 def test_https_to_the_same_host_is_another_origin() -> None:
-    from agentscope_rx.model.transport.redirect import origin
+    from agentscope_rx.models.transport.redirect import origin
 
     assert origin(httpx.URL("http://a/x")) != origin(httpx.URL("https://a/x"))
     assert origin(httpx.URL("https://A:443/x")) == origin(httpx.URL("https://a/y")) == "https://a"

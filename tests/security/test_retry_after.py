@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError, ModelTimeoutError, RateLimitError
-from agentscope_rx.message import Msg, ToolResultBlock, ToolUseBlock
-from agentscope_rx.model import MODEL_DEFAULTS, TOOL_DEFAULTS, ExecutionConfig, LimitedModel
-from agentscope_rx.model.retryable import asked_wait, retry_after
-from agentscope_rx.model.transport.status import http_error
+from agentscope_rx.messages import Msg, ToolResultBlock, ToolUseBlock
+from agentscope_rx.models import MODEL_DEFAULTS, TOOL_DEFAULTS, ExecutionConfig, LimitedModel
+from agentscope_rx.models.retryable import asked_wait, retry_after
+from agentscope_rx.models.transport.status import http_error
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual
-from agentscope_rx.tool import Toolkit, tool
+from agentscope_rx.tools import Toolkit, tool
 
 HI = [Msg.user("hi")]
 FOR_EVER = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator, SchemaError
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.tool.json_schema import SchemaCheck
+from agentscope_rx.tools.schemas.check import SchemaCheck
 from tests.security.test_schemas import quick
 
 Json = dict[str, Any]

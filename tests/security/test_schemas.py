@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import pytest
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.tool.arguments import InvalidArgumentsError
-from agentscope_rx.tool.external import ExternalTool
-from agentscope_rx.tool.json_schema import SchemaCheck
-from agentscope_rx.tool.tool import tool
+from agentscope_rx.tools.arguments import InvalidArgumentsError
+from agentscope_rx.tools.base import tool
+from agentscope_rx.tools.external import ExternalTool
+from agentscope_rx.tools.schemas.check import SchemaCheck
 
 T = TypeVar("T")
 Json = dict[str, Any]

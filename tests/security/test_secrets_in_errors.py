@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import AuthenticationError, ConfigurationError, ModelError, ProtocolError
-from agentscope_rx.message import Msg
-from agentscope_rx.model import ExecutionConfig, GenerateOptions, OpenAIChatModel
-from agentscope_rx.model.address import base_parts, sendable
-from agentscope_rx.model.embedding import OpenAIEmbeddingModel
-from agentscope_rx.model.transport import HttpConfig, HttpRequest, Transport, tls
-from agentscope_rx.model.transport.tls import tls_context
-from tests.model.conftest import Loopback, loopback
+from agentscope_rx.messages import Msg
+from agentscope_rx.models import ExecutionConfig, GenerateOptions, OpenAIChatModel
+from agentscope_rx.models.embedding import OpenAIEmbeddingModel
+from agentscope_rx.models.transport import HttpConfig, HttpRequest, Transport, tls
+from agentscope_rx.models.transport.tls import tls_context
+from agentscope_rx.models.wire.base_url import base_parts, sendable
+from tests.models.conftest import Loopback, loopback
 from tests.security.test_redirects import KEY, MODELS
 
 ASK = [Msg.user("hi")]

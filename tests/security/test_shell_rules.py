@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError
-from agentscope_rx.tool.builtin import Rule, ShellTool, programs
-from agentscope_rx.tool.builtin.command import MAX_COMMAND
-from agentscope_rx.tool.builtin.options import Options
-from agentscope_rx.tool.builtin.rule import MAX_PIECES
+from agentscope_rx.tools.shell import Rule, ShellTool, programs
+from agentscope_rx.tools.shell.allowlist import MAX_PIECES
+from agentscope_rx.tools.shell.options import Options
+from agentscope_rx.tools.shell.shell_words import MAX_COMMAND
 
 FIND = Rule("find *", options=("-name", "-type", "-maxdepth"), paths=False)
 TAR = Rule("tar *", options=("-x", "-t", "-c", "-v", "-f", "--file"), paths=False)

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 from agentscope_rx import ReActAgent, Toolkit, tool
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
-from agentscope_rx.message import ToolResultKind
-from agentscope_rx.model import ExecutionConfig
+from agentscope_rx.messages import ToolResultKind
+from agentscope_rx.models import ExecutionConfig
 from agentscope_rx.reactive import ENGINE_WORKERS, WORKERS, WorkerPool, iterate_on_worker, on_worker
 from agentscope_rx.session import JsonSession
 from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
-from agentscope_rx.tool.builtin import FileTools
+from agentscope_rx.tools.files import FileTools
 from tests.agent.parts import remembered
 from tests.reactive.recorder import Recorder
 from tests.reactive.test_workers import until
@@ -388,8 +388,8 @@ def test_abandoned_threads_do_not_keep_the_interpreter_from_exiting() -> None:
     script = """
 import threading
 from agentscope_rx import Toolkit, tool
-from agentscope_rx.message import ToolUseBlock
-from agentscope_rx.model import ExecutionConfig
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models import ExecutionConfig
 
 @tool(execution_config=ExecutionConfig(timeout=0.1))
 def block() -> str:

@@ -28,16 +28,16 @@ from agentscope_rx import (
     URLSource,
     tool,
 )
-from agentscope_rx import event as kinds
+from agentscope_rx import events as kinds
 from agentscope_rx.errors import ContentFilterError, McpError
-from agentscope_rx.event.event import event_from_dict, event_from_json
-from agentscope_rx.message.frozen import encodable, freeze
-from agentscope_rx.model import ToolUseDelta
-from agentscope_rx.model.openai.reader import AnswerReader
-from agentscope_rx.model.transport.status import answered_error, http_error
+from agentscope_rx.events.base import event_from_dict, event_from_json
+from agentscope_rx.messages.frozen import encodable, freeze
+from agentscope_rx.models import ToolUseDelta
+from agentscope_rx.models.openai.reader import AnswerReader
+from agentscope_rx.models.transport.status import answered_error, http_error
 from agentscope_rx.testing import ScriptedModel
-from tests.model import wired
-from tests.tool.calling import result
+from tests.models import wired
+from tests.tools.calling import result
 
 HALF = "a\ud800b"
 WHOLE = "a\ufffdb"

@@ -16,13 +16,13 @@ import pytest
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AnswerTooLargeError, ConfigurationError, ModelError, ModelHTTPError, ProtocolError
-from agentscope_rx.message import Msg, TextBlock
-from agentscope_rx.model import ChatModel, ChatResponse, ExecutionConfig, OllamaChatModel, OpenAIChatModel
-from agentscope_rx.model.embedding import OpenAIEmbeddingModel
-from agentscope_rx.model.speech import OpenAITTSModel
-from agentscope_rx.model.transport import HttpConfig, HttpRequest, Transport
+from agentscope_rx.messages import Msg, TextBlock
+from agentscope_rx.models import ChatModel, ChatResponse, ExecutionConfig, OllamaChatModel, OpenAIChatModel
+from agentscope_rx.models.embedding import OpenAIEmbeddingModel
+from agentscope_rx.models.speech import OpenAITTSModel
+from agentscope_rx.models.transport import HttpConfig, HttpRequest, Transport
 from agentscope_rx.reactive import from_iterable
-from tests.model.conftest import Loopback, loopback
+from tests.models.conftest import Loopback, loopback
 
 MIB = 1024 * 1024
 ASK = [Msg.user("hi")]
@@ -211,7 +211,7 @@ def test_the_body_of_an_error_is_read_to_its_limit(serve: Any) -> None:
 
 
 def test_a_body_of_an_error_that_drags_on_does_not_hide_the_error(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentscope_rx.model.transport.http.ERROR_BODY_SECONDS", 0.05)
+    monkeypatch.setattr("agentscope_rx.models.transport.http.ERROR_BODY_SECONDS", 0.05)
 
     async def answer(reply: Any) -> None:
         reply.whole(429, b"slow", **{"content-length": "99999", "retry-after": "3"})

@@ -12,34 +12,34 @@ from typing import Any, NamedTuple
 import httpx
 
 from agentscope_rx.errors import ModelError
-from agentscope_rx.message import Msg
-from agentscope_rx.message.frozen import encodable
-from agentscope_rx.model.anthropic import formatter as anthropic
-from agentscope_rx.model.anthropic.parser import MessageParser
-from agentscope_rx.model.dashscope import formatter as dashscope
-from agentscope_rx.model.dashscope.parser import DashScopeParser
-from agentscope_rx.model.gather import Gather
-from agentscope_rx.model.gemini import formatter as gemini
-from agentscope_rx.model.gemini.parser import ContentParser
-from agentscope_rx.model.http_model import AnswerParser
-from agentscope_rx.model.ollama import formatter as ollama
-from agentscope_rx.model.ollama.parser import OllamaParser
-from agentscope_rx.model.openai import formatter as openai
-from agentscope_rx.model.openai.reader import AnswerReader
-from agentscope_rx.model.openai_responses.items import input_of
-from agentscope_rx.model.openai_responses.parser import ResponseParser
-from agentscope_rx.model.response import ChatResponse
-from agentscope_rx.model.transport import ServerEvent
-from agentscope_rx.model.transport.ndjson import read_lines
-from agentscope_rx.model.transport.sse import read_events
-from agentscope_rx.model.turns import turns_of
-from agentscope_rx.model.wire import encode_json
-from tests.model.test_anthropic_parser import ANSWER as CLAUDE
-from tests.model.test_dashscope_parser import STREAM as QWEN
-from tests.model.test_gemini_parser import ANSWER as GEMINI
-from tests.model.test_ollama_parser import STREAM as OLLAMA
-from tests.model.test_openai_parser import CHUNKS
-from tests.model.test_responses_parser import EVENTS
+from agentscope_rx.messages import Msg
+from agentscope_rx.messages.frozen import encodable
+from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.anthropic import formatter as anthropic
+from agentscope_rx.models.anthropic.parser import MessageParser
+from agentscope_rx.models.dashscope import formatter as dashscope
+from agentscope_rx.models.dashscope.parser import DashScopeParser
+from agentscope_rx.models.gemini import formatter as gemini
+from agentscope_rx.models.gemini.parser import ContentParser
+from agentscope_rx.models.http_model import AnswerParser
+from agentscope_rx.models.ollama import formatter as ollama
+from agentscope_rx.models.ollama.parser import OllamaParser
+from agentscope_rx.models.openai import formatter as openai
+from agentscope_rx.models.openai.reader import AnswerReader
+from agentscope_rx.models.openai.responses.items import input_of
+from agentscope_rx.models.openai.responses.parser import ResponseParser
+from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.models.transport import ServerEvent
+from agentscope_rx.models.transport.ndjson import read_lines
+from agentscope_rx.models.transport.sse import read_events
+from agentscope_rx.models.wire.chat_turns import turns_of
+from agentscope_rx.models.wire.json_codec import encode_json
+from tests.models.test_anthropic_parser import ANSWER as CLAUDE
+from tests.models.test_dashscope_parser import STREAM as QWEN
+from tests.models.test_gemini_parser import ANSWER as GEMINI
+from tests.models.test_ollama_parser import STREAM as OLLAMA
+from tests.models.test_openai_parser import CHUNKS
+from tests.models.test_responses_parser import EVENTS
 
 Events = list[dict[str, Any]]
 

@@ -15,9 +15,9 @@ import httpx
 import uvicorn
 from httpx_sse import ServerSentEvent, connect_sse
 
-from agentscope_rx.event import Event, event_from_json
-from agentscope_rx.message import Msg, TextBlock
-from agentscope_rx.model import ChatModel, ChatResponse, GenerateOptions, ToolSchema
+from agentscope_rx.events import Event, event_from_json
+from agentscope_rx.messages import Msg, TextBlock
+from agentscope_rx.models import ChatModel, ChatResponse, GenerateOptions, ToolSchema
 from agentscope_rx.reactive import Flow, from_async_iterable
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from agentscope_rx import ReActAgent, tool
-from agentscope_rx.event import ErrorEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
-from agentscope_rx.message import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
+from agentscope_rx.events import ErrorEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
+from agentscope_rx.messages import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
 from agentscope_rx.service import Runs, ServiceStoppingError, create_app
 from agentscope_rx.testing import ScriptedModel, call
 from tests.agent.parts import agent, remembered

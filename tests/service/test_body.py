@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from agentscope_rx.errors import DeadlineError
-from agentscope_rx.event import EventSource
+from agentscope_rx.events import EventSource
 from agentscope_rx.reactive import concat, concat_map, fail, from_async_iterable, just, timer
 from agentscope_rx.reactive.replay_log import ReplayLog
-from agentscope_rx.service.body import body
-from agentscope_rx.service.frame import HEARTBEAT, Frame
+from agentscope_rx.service.protocols.sse_format import HEARTBEAT, Frame
+from agentscope_rx.service.protocols.stream import body
 from agentscope_rx.testing import run_virtual
 
 

@@ -14,8 +14,8 @@ from starlette.middleware.base import BaseHTTPMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 
 from agentscope_rx import ReActAgent
-from agentscope_rx.event import PostCallEvent
-from agentscope_rx.model import OpenAIChatModel
+from agentscope_rx.events import PostCallEvent
+from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.service import LiveRun, Runs, create_app
 from agentscope_rx.testing import ScriptedModel
 from tests.agent.parts import agent, assert_whole

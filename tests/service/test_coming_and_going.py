@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.service import EventsGoneError, LiveRun, Runs, RunStoppedError, ServiceStoppingError
-from agentscope_rx.service.frame import Frame
+from agentscope_rx.service.protocols.sse_format import Frame
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole
 

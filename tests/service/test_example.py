@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx.event import PostCallEvent
+from agentscope_rx.events import PostCallEvent
 from agentscope_rx.testing import ScriptedModel
 from tests.service.serving import ask, events_of, served, sse
 from tests.support.openai_server import openai_server

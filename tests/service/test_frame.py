@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from reactivex import operators as ops
 
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
-from agentscope_rx.event import ErrorEvent, PostCallEvent, event_from_json
-from agentscope_rx.message import Msg
+from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json
+from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, concat, fail, just, never
-from agentscope_rx.service.frame import HEARTBEAT, Frame, encoded, frames, last_frame, retry_hint
+from agentscope_rx.service.protocols.sse_format import HEARTBEAT, Frame, encoded, frames, last_frame, retry_hint
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.parts import agent, events_of, types
-from tests.event.values import events as any_events
+from tests.events.values import events as any_events
 
 
 def decoded(raw: bytes) -> list[Any]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, InvalidInputError
-from agentscope_rx.event import ErrorEvent, PostCallEvent, event_from_json
-from agentscope_rx.message import GenerateReason
+from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json
+from agentscope_rx.messages import GenerateReason
 from agentscope_rx.reactive import never
 from agentscope_rx.service import (
     EventsGoneError,
@@ -22,7 +22,7 @@ from agentscope_rx.service import (
     ServiceStoppingError,
     UnknownRunError,
 )
-from agentscope_rx.service.frame import Frame
+from agentscope_rx.service.protocols.sse_format import Frame
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole
 from tests.service.test_frame import decoded
@@ -363,8 +363,8 @@ class _Closing(ScriptedModel):
         self.speak = speak
 
     def do_stream(self, messages, tools, options):
-        from agentscope_rx.message import TextBlock
-        from agentscope_rx.model import ChatResponse
+        from agentscope_rx.messages import TextBlock
+        from agentscope_rx.models import ChatResponse
         from agentscope_rx.reactive import from_async_iterable
 
         async def chunks():

@@ -12,7 +12,7 @@ import reactivex
 from starlette.requests import Request
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.event import event_from_json
+from agentscope_rx.events import event_from_json
 from agentscope_rx.reactive import concat, defer, empty, fail, timer
 from agentscope_rx.service import LiveRun, Runs, SSEResponse, last_event_id, sse_response
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import InvalidInputError, SessionError, SessionValueError
-from agentscope_rx.message import Msg
+from agentscope_rx.messages import Msg
 from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session, Unchanging
 from agentscope_rx.testing import run_virtual
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from agentscope_rx import Msg, MsgRole, fold
-from agentscope_rx.event import Event
-from agentscope_rx.message import results_first
+from agentscope_rx.events import Event
+from agentscope_rx.messages import results_first
 from agentscope_rx.testing import ScriptedModel
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError
-from agentscope_rx.message import ChatUsage, History, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
-from agentscope_rx.model import ChatResponse, ExecutionConfig, FinishReason, ToolSchema, ToolUseDelta
+from agentscope_rx.messages import ChatUsage, History, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
+from agentscope_rx.models import ChatResponse, ExecutionConfig, FinishReason, ToolSchema, ToolUseDelta
 from agentscope_rx.testing import HANG, Delay, Request, ScriptedModel, ScriptExhaustedError, call, run_virtual
 from tests.agent.parts import agent, events_of
 

@@ -15,7 +15,7 @@ from reactivex import operators as ops
 from reactivex.subject import Subject
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     PostActingEvent,
     PostCallEvent,
@@ -23,8 +23,8 @@ from agentscope_rx.event import (
     PreReasoningEvent,
     ReasoningChunkEvent,
 )
-from agentscope_rx.message import GenerateReason
-from agentscope_rx.model import OpenAIChatModel
+from agentscope_rx.messages import GenerateReason
+from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.reactive import (
     Flow,
     concat,
@@ -38,7 +38,7 @@ from agentscope_rx.reactive import (
     shielded,
     timer,
 )
-from agentscope_rx.reactive.dropped import report_dropped
+from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.testing import (
     HANG,
     Delay,

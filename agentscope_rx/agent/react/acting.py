@@ -2,7 +2,7 @@
 
 sort: runs now | rejected | waits for approval (and, if calls run in turn, all behind it)      see `react.approval`
 PreActing |> hooks, for each call that runs, in turn
-each call: [wait] toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks    see `tool.round`; chunks as they come
+each call: [wait] toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks    see `tools.calls.batch`; chunks as they come
 results in call order:  PostActing |> hooks |> remember                    but for those that are suspended
 """
 
@@ -16,12 +16,12 @@ from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import charge, limit_before_tools
 from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
-from agentscope_rx.agent.react.direct import direct_reply
-from agentscope_rx.agent.react.model_round import voids
-from agentscope_rx.agent.react.structured import after_batch, asking_of
+from agentscope_rx.agent.react.model_call import voids
+from agentscope_rx.agent.react.return_direct import direct_reply
+from agentscope_rx.agent.react.structured_output import after_batch, asking_of
 from agentscope_rx.agent.run import Done, Run
-from agentscope_rx.event import ActingChunkEvent, Event, MemoryEvent, PostActingEvent, PreActingEvent, RetryEvent
-from agentscope_rx.message import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.events import ActingChunkEvent, Event, MemoryEvent, PostActingEvent, PreActingEvent, RetryEvent
+from agentscope_rx.messages import GenerateReason, Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -39,8 +39,8 @@ from agentscope_rx.reactive import (
     tail,
     through,
 )
-from agentscope_rx.tool import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
-from agentscope_rx.tool.round import Round
+from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
+from agentscope_rx.tools.calls.batch import Round
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent

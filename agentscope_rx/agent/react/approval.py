@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentscope_rx.agent.react.structured import asking_of
+from agentscope_rx.agent.react.structured_output import asking_of
 from agentscope_rx.agent.run import Run
-from agentscope_rx.agent.sub_agent.waiting import placeholder_of
-from agentscope_rx.event import Event, MemoryEvent
-from agentscope_rx.message import (
+from agentscope_rx.agent.sub_agent.pending import placeholder_of
+from agentscope_rx.events import Event, MemoryEvent
+from agentscope_rx.messages import (
     Approve,
     GenerateReason,
     Msg,

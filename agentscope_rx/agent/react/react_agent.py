@@ -19,19 +19,19 @@ from typing import Literal, cast
 from agentscope_rx.agent.agent import Agent, Stage, check_kind
 from agentscope_rx.agent.budget import check_prices, whose_limit
 from agentscope_rx.agent.input import check_answers
-from agentscope_rx.agent.last_words import LastWords, last_words
+from agentscope_rx.agent.interrupt_reply import LastWords, last_words
 from agentscope_rx.agent.limits import UsageLimits
-from agentscope_rx.agent.output.request import OutputRequest, request_of
-from agentscope_rx.agent.output.structured_output import output_of
-from agentscope_rx.agent.react import structured
+from agentscope_rx.agent.persistence import StatePersistence
+from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
-from agentscope_rx.agent.react.direct import direct_reply
 from agentscope_rx.agent.react.reasoning import reasoning
+from agentscope_rx.agent.react.return_direct import direct_reply
 from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Cut, Run
-from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.structured_output.config import output_of
+from agentscope_rx.agent.structured_output.request import OutputRequest, request_of
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.system_prompt import SystemPrompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
@@ -44,16 +44,16 @@ from agentscope_rx.errors import (
     PendingCallsError,
     UsageLimitError,
 )
-from agentscope_rx.event import Event, PreCallEvent
-from agentscope_rx.hook import Hook
+from agentscope_rx.events import Event, PreCallEvent
+from agentscope_rx.hooks import Hook
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.message.frozen import thaw
-from agentscope_rx.model.chat_model import ChatModel
-from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
+from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages.frozen import thaw
+from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
-from agentscope_rx.tool import InvalidArgumentsError, Tool, Toolkit
-from agentscope_rx.tool.meta_tool import META_TOOL
+from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
+from agentscope_rx.tools.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
 NOT_RUN = "The conversation went on before this call was run; it had no effect."
@@ -62,7 +62,7 @@ NOT_RUN = "The conversation went on before this call was run; it had no effect."
 class ReActAgent(Agent):
     """An agent that answers by reasoning with a model and acting with tools.
 
-    `model` is a `ChatModel`, or names one: "openai:gpt-5-mini" (see `model.registry`). `sys_prompt` is a text, or a
+    `model` is a `ChatModel`, or names one: "openai:gpt-5-mini" (see `models.registry`). `sys_prompt` is a text, or a
     function of the `Run` that gives one: plain, async, or with an Observable.
     `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods; or hand over a whole
     `toolkit` (copied). `max_iters` bounds the rounds of one call. `generate_options` are asked of the model in
@@ -116,7 +116,7 @@ class ReActAgent(Agent):
             shutdown=shutdown,
         )
         if isinstance(model, str):
-            from agentscope_rx.model import model as model_named
+            from agentscope_rx.models import model as model_named
 
             model = model_named(model)
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]

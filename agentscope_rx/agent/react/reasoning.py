@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import limit_before_model
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
-from agentscope_rx.agent.react.model_round import Gathered, model_round, offered, says_something, silent, without_choice
-from agentscope_rx.agent.react.structured import asked_again, asking_of, pieces, stopped, words
+from agentscope_rx.agent.react.model_call import Gathered, model_round, offered, says_something, silent, without_choice
+from agentscope_rx.agent.react.structured_output import asked_again, asking_of, pieces, stopped, words
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
-from agentscope_rx.event import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
-from agentscope_rx.message import GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.model.instruction import instruction
+from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.models.wire.hint import instruction
 from agentscope_rx.reactive import Tail, concat, defer, fail, just, onward, tail
 
 if TYPE_CHECKING:
-    from agentscope_rx.agent.output.asking import Asking
     from agentscope_rx.agent.react.react_agent import ReActAgent
+    from agentscope_rx.agent.structured_output.state import Asking
 
 MAX_THINKING = 3
 """How often on end an answer of thinking alone is followed by another round."""

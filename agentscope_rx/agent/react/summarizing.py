@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.agent import Stage
-from agentscope_rx.agent.react.model_round import Gathered, model_round, offered, silent
+from agentscope_rx.agent.react.model_call import Gathered, model_round, offered, silent
 from agentscope_rx.agent.run import Done, Run
-from agentscope_rx.event import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
-from agentscope_rx.message import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.model.instruction import instruction
+from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
+from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.models.wire.hint import instruction
 from agentscope_rx.reactive import concat, concat_map, defer, just, tail
 
 if TYPE_CHECKING:

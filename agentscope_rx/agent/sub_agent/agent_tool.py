@@ -13,22 +13,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
-from agentscope_rx.agent.envelope import closed
+from agentscope_rx.agent.lifecycle import closed
+from agentscope_rx.agent.persistence import thawed
 from agentscope_rx.agent.run import Run
-from agentscope_rx.agent.saved import thawed
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
-from agentscope_rx.agent.sub_agent.children import Child, Children
 from agentscope_rx.agent.sub_agent.naming import tool_name
 from agentscope_rx.agent.sub_agent.running import running
+from agentscope_rx.agent.sub_agent.sub_conversations import Child, Children
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import ToolResultKind, ToolUseBlock
-from agentscope_rx.message.frozen import freeze
-from agentscope_rx.message.msg import new_id
-from agentscope_rx.model.options import ExecutionConfig
+from agentscope_rx.messages import ToolResultKind, ToolUseBlock
+from agentscope_rx.messages.frozen import freeze
+from agentscope_rx.messages.msg import new_id
+from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, empty
-from agentscope_rx.tool import InvalidArgumentsError, ToolContext
-from agentscope_rx.tool.tool import check_mark, check_name, check_names
+from agentscope_rx.tools import InvalidArgumentsError, ToolContext
+from agentscope_rx.tools.base import check_mark, check_name, check_names
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent

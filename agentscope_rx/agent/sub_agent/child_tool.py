@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from agentscope_rx.message import ToolResultKind
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.reactive import Flow, catch, defer, empty
-from agentscope_rx.reactive.dropped import report_dropped
-from agentscope_rx.tool import Tool, Toolkit
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.tools import Tool, Toolkit
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.sub_agent.children import Child
+    from agentscope_rx.agent.sub_agent.sub_conversations import Child
 
 
 class ChildTool(Tool):

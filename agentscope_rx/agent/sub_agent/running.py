@@ -19,10 +19,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.agent.run import Run
-from agentscope_rx.agent.sub_agent.bond import Bond
-from agentscope_rx.agent.sub_agent.waiting import placeholder_of
+from agentscope_rx.agent.sub_agent.parent_link import Bond
+from agentscope_rx.agent.sub_agent.pending import placeholder_of
 from agentscope_rx.errors import AgentShuttingDownError, SubAgentError, ToolError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ErrorEvent,
     Event,
     EventSource,
@@ -30,7 +30,7 @@ from agentscope_rx.event import (
     ReasoningChunkEvent,
     SummaryChunkEvent,
 )
-from agentscope_rx.message import (
+from agentscope_rx.messages import (
     ApprovalAnswer,
     GenerateReason,
     Msg,
@@ -39,16 +39,16 @@ from agentscope_rx.message import (
     ToolResultBlock,
     ToolResultKind,
 )
-from agentscope_rx.message.block import OUTPUT_TYPES
-from agentscope_rx.model.retryable import is_retryable
+from agentscope_rx.messages.blocks import OUTPUT_TYPES
+from agentscope_rx.models.retryable import is_retryable
 from agentscope_rx.reactive import Flow, SourceCancelledError, just, using
-from agentscope_rx.reactive.observer import Link, Sink, attach
-from agentscope_rx.tool import ToolChunk, ToolContext, ToolNested
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.tools import ToolChunk, ToolContext, ToolNested
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
     from agentscope_rx.agent.sub_agent.agent_tool import Keeping
-    from agentscope_rx.agent.sub_agent.children import Child, Children
+    from agentscope_rx.agent.sub_agent.sub_conversations import Child, Children
     from agentscope_rx.reactive import Ending, Scope
 
 CUT_OFF = "The agent was cut off by a shutdown; it goes on when the call is run again."

@@ -11,12 +11,12 @@ from typing import cast
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from agentscope_rx.agent.output.shape import Shape
+from agentscope_rx.agent.structured_output.schema import Shape
 from agentscope_rx.agent.user.question import Question
 from agentscope_rx.errors import InvalidInputError, UserInputError
-from agentscope_rx.message import GenerateReason, Msg, MsgRole, TextBlock
-from agentscope_rx.message.structured import STRUCTURED
-from agentscope_rx.tool.arguments import InvalidArgumentsError
+from agentscope_rx.messages import GenerateReason, Msg, MsgRole, TextBlock
+from agentscope_rx.messages.structured import STRUCTURED
+from agentscope_rx.tools.arguments import InvalidArgumentsError
 
 
 class UnfitError(Exception):

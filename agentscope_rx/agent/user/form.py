@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from agentscope_rx.agent.output.shape import Shape
+from agentscope_rx.agent.structured_output.schema import Shape
 from agentscope_rx.agent.user.answer import UnfitError, readings, whole
-from agentscope_rx.tool.arguments import InvalidArgumentsError
-from agentscope_rx.tool.json_schema import resolve
+from agentscope_rx.tools.arguments import InvalidArgumentsError
+from agentscope_rx.tools.schemas.check import resolve
 
 Values = Mapping[str, object]
 

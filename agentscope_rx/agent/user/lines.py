@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary, ref
 
 from agentscope_rx.errors import EndOfInputError, UserInputError
 from agentscope_rx.reactive import Flow, Scope
-from agentscope_rx.reactive.forking import new_lock, told_of_fork
-from agentscope_rx.reactive.observer import Sink
+from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.observer import Sink
 
 Line = str | Exception
 """What a read has brought."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from reactivex import abc
 
-from agentscope_rx.agent.output import StructuredOutput
 from agentscope_rx.agent.run import Run
-from agentscope_rx.message import ContentBlock, Msg
+from agentscope_rx.agent.structured_output import StructuredOutput
+from agentscope_rx.messages import ContentBlock, Msg
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 
-from agentscope_rx.agent.output import StructuredOutput
+from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.user.answer import UnfitError
 from agentscope_rx.agent.user.form import Form, Values
 from agentscope_rx.agent.user.lines import Lines, Readable

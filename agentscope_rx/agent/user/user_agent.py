@@ -14,22 +14,22 @@ from typing import cast
 from reactivex import operators as ops
 
 from agentscope_rx.agent.agent import Agent, Stage
-from agentscope_rx.agent.last_words import LastWords, last_words
-from agentscope_rx.agent.output import StructuredOutput
-from agentscope_rx.agent.output.request import OutputRequest
-from agentscope_rx.agent.output.structured_output import output_of
+from agentscope_rx.agent.interrupt_reply import LastWords, last_words
+from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.run import Cut, Run
-from agentscope_rx.agent.saved import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.structured_output import StructuredOutput
+from agentscope_rx.agent.structured_output.config import output_of
+from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.user.answer import UnfitError, reply_of
 from agentscope_rx.agent.user.question import Question, UserInput
 from agentscope_rx.agent.user.terminal import TerminalInput
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, StructuredOutputError, UserInputError
-from agentscope_rx.event import Event, PreCallEvent
-from agentscope_rx.hook import Hook
+from agentscope_rx.events import Event, PreCallEvent
+from agentscope_rx.hooks import Hook
 from agentscope_rx.memory import InMemoryMemory, Memory
-from agentscope_rx.message import GenerateReason, Msg, MsgRole
+from agentscope_rx.messages import GenerateReason, Msg, MsgRole
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -41,7 +41,7 @@ from agentscope_rx.reactive import (
     stop_on,
     tail,
 )
-from agentscope_rx.tool.lift import kind_of, lift
+from agentscope_rx.tools.calls.lift import kind_of, lift
 
 INTERRUPTED_REPLY = "Interrupted by user"
 TOO_LATE_REPLY = "(no answer in time)"

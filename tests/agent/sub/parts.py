@@ -7,9 +7,9 @@ from typing import Any
 
 from agentscope_rx import Msg, ReActAgent, Toolkit, ToolResultBlock, tool
 from agentscope_rx.agent import Conversation
-from agentscope_rx.agent.sub_agent.children import Child
-from agentscope_rx.message import TextBlock, ToolUseBlock
-from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.agent.sub_agent.sub_conversations import Child
+from agentscope_rx.messages import TextBlock, ToolUseBlock
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel
 from tests.support.assertions import results_in
 

@@ -11,7 +11,7 @@ import pytest
 from agentscope_rx import AgentTool, ConfigurationError, InMemoryMemory, ReActAgent, Toolkit, ToolResultKind
 from agentscope_rx.agent.sub_agent.naming import tool_name
 from agentscope_rx.testing import ScriptedModel, run_virtual
-from agentscope_rx.tool import ToolContext
+from agentscope_rx.tools import ToolContext
 from tests.agent.parts import events_of, remembered
 from tests.agent.sub.parts import agent, ask, child_of, history, researcher, use
 from tests.support.assertions import results_in

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentscope_rx import Approve, InMemoryMemory, InMemorySession, Msg, ReActAgent, Reject, ToolResultBlock
 from agentscope_rx.agent import Conversation, GracefulShutdown, UsageLimits
 from agentscope_rx.errors import AgentShuttingDownError, EmptyResponseError, RunDeadlineError, UsageLimitError
-from agentscope_rx.message import TextBlock, ToolUseBlock
+from agentscope_rx.messages import TextBlock, ToolUseBlock
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.virtual_time import virtual_loop
 from tests.agent.parts import remembered

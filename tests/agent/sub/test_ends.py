@@ -23,7 +23,7 @@ from agentscope_rx import (
     hook,
     tool,
 )
-from agentscope_rx.event import ActingChunkEvent
+from agentscope_rx.events import ActingChunkEvent
 from agentscope_rx.testing import HANG, Delay, collect_dropped, run_virtual
 from tests.agent.parts import events_of, remembered, slow, types
 from tests.agent.sub.parts import agent, ask, assert_all_whole, child_of, given, history, researcher, use

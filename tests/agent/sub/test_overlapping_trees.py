@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, ReActAgent
 from agentscope_rx.errors import EmptyResponseError, InvalidInputError
-from agentscope_rx.event import Event
+from agentscope_rx.events import Event
 from agentscope_rx.testing import run_virtual
 from tests.agent.parts import remembered
 from tests.agent.sub.test_cut_trees import SLOW, given_to, whole

@@ -23,7 +23,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import Price
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
     PostActingEvent,
@@ -32,8 +32,8 @@ from agentscope_rx.event import (
     ReasoningChunkEvent,
     event_from_json,
 )
-from agentscope_rx.message import ChatUsage, ToolUseBlock
-from agentscope_rx.model.response import ChatResponse
+from agentscope_rx.messages import ChatUsage, ToolUseBlock
+from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.testing import Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.agent.parts import events_of, remembered, types, weather
 from tests.agent.sub.parts import agent, ask, child_of, history, researcher, use

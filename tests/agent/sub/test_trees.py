@@ -27,8 +27,8 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.memory import Memory
-from agentscope_rx.message import TextBlock, ToolUseBlock
-from agentscope_rx.model.options import ToolSchema
+from agentscope_rx.messages import TextBlock, ToolUseBlock
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import events_of, remembered
 from tests.agent.sub.parts import assert_all_whole
@@ -202,7 +202,7 @@ def _answerable(call: ToolUseBlock, top: ReActAgent) -> bool:
 
 async def thaw(top: ReActAgent) -> None:
     """Conversations that nobody has asked for since a restart are read by asking for them."""
-    from agentscope_rx.agent.saved import thawed
+    from agentscope_rx.agent.persistence import thawed
     from agentscope_rx.agent.sub_agent.child_tool import child_tool
 
     async def all_of(agent: ReActAgent, conversation: Any) -> None:

@@ -14,9 +14,9 @@ from agentscope_rx import (
     ToolResultKind,
     hook,
 )
-from agentscope_rx.event import PostReasoningEvent
+from agentscope_rx.events import PostReasoningEvent
 from agentscope_rx.testing import run_virtual
-from agentscope_rx.tool import ResultLimit, limited, prefixed, renamed
+from agentscope_rx.tools import ResultLimit, limited, prefixed, renamed
 from tests.agent.parts import events_of, remembered, weather
 from tests.agent.sub.parts import Done, agent, ask, assert_all_whole, child_of, given, history, researcher, use
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in

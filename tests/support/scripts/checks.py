@@ -20,8 +20,8 @@ from agentscope_rx.errors import (
     StructuredOutputError,
     UsageLimitError,
 )
-from agentscope_rx.event import Event, MemoryEvent, PreCallEvent, event_from_json
-from agentscope_rx.message import ApprovalAnswer, ToolUseBlock, open_calls
+from agentscope_rx.events import Event, MemoryEvent, PreCallEvent, event_from_json
+from agentscope_rx.messages import ApprovalAnswer, ToolUseBlock, open_calls
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel
 from tests.support.assertions import assert_prompts_are_whole, results_in

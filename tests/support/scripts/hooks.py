@@ -10,7 +10,7 @@ from reactivex import of
 from reactivex import operators as ops
 
 from agentscope_rx import Hook, Msg, hook_operator
-from agentscope_rx.event import (
+from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
     PostActingEvent,
@@ -20,7 +20,7 @@ from agentscope_rx.event import (
     PreCallEvent,
     ReasoningChunkEvent,
 )
-from agentscope_rx.message import TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from tests.support.scripts.steps import Hooked
 
 REDACTED = "(seen)"

@@ -11,8 +11,8 @@ from typing import Any
 from tenacity import wait_fixed
 
 from agentscope_rx import Toolkit, ToolSuspend, tool
-from agentscope_rx.model.options import ExecutionConfig, ToolSchema
-from agentscope_rx.tool import Rate, Tool, ToolContext, WrapperTool
+from agentscope_rx.models.options import ExecutionConfig, ToolSchema
+from agentscope_rx.tools import Rate, Tool, ToolContext, WrapperTool
 
 EXTERNAL = "ask"
 UNKNOWN = "nobody"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agentscope_rx import Msg
 from agentscope_rx.errors import AgentScopeError, BadRequestError, ModelConnectionError
-from agentscope_rx.model import (
+from agentscope_rx.models import (
     ChatModel,
     ChatResponse,
     CircuitBreaker,
@@ -14,7 +14,7 @@ from agentscope_rx.model import (
     HedgedModel,
     LimitedModel,
 )
-from agentscope_rx.model.options import ExecutionConfig, GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.reactive import Flow, fail
 from agentscope_rx.testing import ScriptedModel
 

@@ -13,7 +13,7 @@ from reactivex import operators as ops
 from agentscope_rx import Msg
 from agentscope_rx.agent import InterruptSource
 from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError
-from agentscope_rx.event import Event, PostCallEvent, coalesce_chunks
+from agentscope_rx.events import Event, PostCallEvent, coalesce_chunks
 from tests.support.scripts.checks import State
 from tests.support.scripts.parts import StoreDown
 from tests.support.scripts.steps import Call, Meanwhile

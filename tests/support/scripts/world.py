@@ -28,9 +28,9 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import GracefulShutdown, InterruptSource
 from agentscope_rx.errors import ModelConnectionError
-from agentscope_rx.message import TextBlock, ThinkingBlock, open_calls
-from agentscope_rx.model.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.model.response import ToolUseDelta
+from agentscope_rx.messages import TextBlock, ThinkingBlock, open_calls
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
+from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.support.scripts import checks

@@ -1,5 +1,0 @@
-"""Structured output: what shape is asked for, how a model is asked for it, and how its answer is read."""
-
-from agentscope_rx.agent.output.structured_output import OutputMode, Reminder, StructuredOutput
-
-__all__ = ["OutputMode", "Reminder", "StructuredOutput"]

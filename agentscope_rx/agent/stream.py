@@ -1,0 +1,121 @@
+"""The edge of a run, where its events leave it: stamped, chosen, and folded to the reply."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import cast
+
+from agentscope_rx.agent.run import Run
+from agentscope_rx.events import Event, PostCallEvent, StreamOptions
+from agentscope_rx.events.base import stamp
+from agentscope_rx.messages import Msg
+from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.scope import clock_of
+from agentscope_rx.tools import ToolNested
+
+_NESTED: type[object] = ToolNested
+"""What comes among a run's events as it is: the event of a run inside of it."""
+
+
+def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
+    """The events with source, sequence number and time, as the options choose them."""
+    return Flow(lambda sink, scope: attach(events, _Stamp(sink, run, options), scope))
+
+
+class _Stamp:
+    __slots__ = ("_clock", "_options", "_run", "_sink", "on_completed", "on_error", "on_subscribe")
+
+    def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None) -> None:
+        self._sink = sink
+        self._run = run
+        self._clock = clock_of(run.scope.loop)
+        self._options = options
+        self.on_subscribe = sink.on_subscribe
+        self.on_error = sink.on_error
+        self.on_completed = sink.on_completed
+
+    def on_next(self, event: Event) -> None:
+        run = self._run
+        if type(event) is _NESTED:
+            self._nested(run, cast("ToolNested", event).event)
+            return
+        untold = run.untold
+        # (one at a time, in this order: what is written is told before anything else is written)
+        if untold and type(untold[-1]) is type(event):
+            untold.pop()
+        if self._options is not None:
+            shown = self._options.shown(event)
+            if shown is None:
+                return
+            event = shown
+        event = stamp(event, run.source, run.seq, time.time())
+        run.seq += 1
+        run.last_event = self._clock()
+        self._sink.on_next(event)
+
+    def _nested(self, run: Run, told: object) -> None:
+        """An event of a sub-agent: numbered in this stream, and still the sub-agent's."""
+        event = cast("Event", told)
+        if self._options is not None:
+            shown = self._options.shown_nested(event, event.depth - len(run.source.path) // 2)
+            if shown is None:
+                return
+            event = shown
+        event = stamp(event, event.source, run.seq, time.time())
+        run.seq += 1
+        run.last_event = self._clock()
+        self._sink.on_next(event)
+
+
+def reply_in(event: Event) -> Iterator[Msg]:
+    """The reply, if this is the event that brings it."""
+    if isinstance(event, PostCallEvent) and event.depth == 0:
+        yield event.message
+
+
+def last_message(events: Flow[Event], run: Run) -> Flow[Msg]:
+    """The message of the run's last event, signalled when the run has let go of its agent. Nobody sees the events:
+    they are counted, not stamped."""
+
+    def connect(sink: Sink[Msg], scope: Scope) -> None:
+        last = _LastMessage(sink, run)
+        sink.on_subscribe(last)
+        if not last.disposed:
+            attach(events, last, scope)
+
+    return Flow(connect)
+
+
+class _LastMessage(Link):
+    __slots__ = ("_clock", "_message", "_run", "_sink")
+
+    def __init__(self, sink: Sink[Msg], run: Run) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._sink = sink
+        self._run = run
+        self._clock = clock_of(run.scope.loop)
+        self._message: Msg | None = None
+
+    def on_next(self, event: Event) -> None:
+        run = self._run
+        untold = run.untold
+        if untold and type(untold[-1]) is type(event):
+            untold.pop()
+        run.seq += 1
+        run.last_event = self._clock()
+        if type(event) is PostCallEvent:
+            self._message = event.message
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        if self._message is not None:
+            self._sink.on_next(self._message)
+        if not self.disposed:
+            self._sink.on_completed()

@@ -1,0 +1,80 @@
+"""`PendingOutput`: the request for an output that a run has left unanswered, with the calls that it waits for.
+
+It is saved as JSON, a Python type as its JSON schema: another process, which may not know the type, asks for the same
+and holds the answer to the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from pydantic_core import to_json
+from typing_extensions import TypedDict
+
+from agentscope_rx.agent.structured_output.config import OutputMode, Reminder, StructuredOutput
+from agentscope_rx.agent.structured_output.schema import value_schema
+
+__all__ = ["PendingOutput", "SavedOutput", "read_output", "saved_output"]
+
+
+class SavedOutput(TypedDict):
+    """A `PendingOutput` in the saved state."""
+
+    calls: list[str]
+    schema: dict[str, object]
+    mode: OutputMode
+    reminder: Reminder
+    max_retries: int
+    on_failure: Literal["error", "text"]
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOutput:
+    """What was asked for, and the ids of the calls that the run has left pending; none if a shutdown has cut it off."""
+
+    output: StructuredOutput
+    calls: frozenset[str]
+
+    def goes_on(self, pending: Collection[str], *, cut_off: bool) -> bool:
+        """Whether a run that settles these calls, or goes on with what was cut off, is to answer it."""
+        return cut_off if not self.calls else not self.calls.isdisjoint(pending)
+
+
+def saved_output(pending: PendingOutput | None) -> SavedOutput | None:
+    """The request as plain JSON."""
+    if pending is None:
+        return None
+    output = pending.output
+    # (a schema may have what JSON has no form for, such as a default that is nan)
+    schema = cast("dict[str, object]", json.loads(to_json(value_schema(output.shape))))
+    return {
+        "calls": sorted(pending.calls),
+        "schema": schema,
+        "mode": output.mode,
+        "reminder": Reminder(output.reminder),
+        "max_retries": output.max_retries,
+        "on_failure": output.on_failure,
+        "name": output.name,
+        "description": output.description,
+    }
+
+
+def read_output(saved: SavedOutput | None) -> PendingOutput | None:
+    """The request again; `ConfigurationError` for one that cannot be asked."""
+    if saved is None:
+        return None
+    output = StructuredOutput(
+        saved["schema"],
+        mode=saved["mode"],
+        reminder=saved["reminder"],
+        max_retries=saved["max_retries"],
+        on_failure=saved["on_failure"],
+        name=saved["name"],
+        description=saved["description"],
+    )
+    return PendingOutput(output, frozenset(saved["calls"]))

@@ -1,0 +1,90 @@
+"""How a run is shown: as a transcript, as one line of JSON for each event, or as its reply alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Protocol, TextIO
+
+from reactivex import Observable
+
+from agentscope_rx.console import Console
+from agentscope_rx.console.output import encodable
+from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
+from agentscope_rx.reactive import Flow, catch, fail, map_flow
+
+
+class View(Protocol):
+    """Something that shows what passes through."""
+
+    def show(self, events: Observable[Event]) -> Flow[Event]: ...
+    def finish(self) -> None: ...
+
+
+def view_of(file: TextIO, *, json_lines: bool, quiet: bool) -> View:
+    """The view that the flags ask for. What a run fails with is not its affair: the command tells that on stderr."""
+    if json_lines:
+        return JsonLines(file)
+    return Reply(file) if quiet else Console(file, errors=False, live=True)
+
+
+class JsonLines:
+    """Each event as a line of JSON, which `event_from_json` reads back; the last is a `post_call` or an `error`."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._last: Event | None = None
+        self._source = EventSource()
+
+    def show(self, events: Observable[Event]) -> Flow[Event]:
+        """Signals: those of the source, each event after it was written. Cancels: the source."""
+
+        def failed(error: Exception) -> Flow[Event]:
+            last = self._last
+            if not (isinstance(last, ErrorEvent) and last.depth == 0):
+                # ended from outside, by a deadline: the reader of the lines is told all the same
+                source, seq = (self._source, last.seq + 1) if last else (self._source, 0)
+                self._write(ErrorEvent.of(error).replace(source=source, seq=seq, timestamp=time.time()))
+            return fail(error)
+
+        self._last = None
+        return events.pipe(map_flow(self._write), catch(failed))
+
+    def finish(self) -> None:
+        """Nothing is half written."""
+
+    def _write(self, event: Event) -> Event:
+        self._last = event
+        if event.depth == 0:
+            self._source = event.source
+        line = event.to_json()
+        if encodable(line, self._file) != line:
+            # JSON has escapes of its own for what the file's encoding does not have
+            line = json.dumps(event.to_dict(), separators=(",", ":"))
+        self._file.write(f"{line}\n")
+        self._file.flush()
+        return event
+
+
+class Reply:
+    """The text of the reply, and nothing else."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def show(self, events: Observable[Event]) -> Flow[Event]:
+        """Signals: those of the source, the last one after the reply was written. Cancels: the source."""
+
+        def seen(event: Event) -> Event:
+            # (a reply of calls that wait has often no text: that is no answer)
+            if not isinstance(event, PostCallEvent) or event.depth:
+                return event
+            if event.message.text or not event.message.pending_calls:
+                self._file.write(encodable(f"{event.message.text}\n", self._file))
+                self._file.flush()
+            return event
+
+        return events.pipe(map_flow(seen))
+
+    def finish(self) -> None:
+        """Nothing is half written."""

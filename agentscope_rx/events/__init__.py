@@ -1,0 +1,57 @@
+"""What a run says: its events, in order, and what they fold to."""
+
+from agentscope_rx.events._coalesce import coalesce_chunks
+from agentscope_rx.events._fold import Folded, fold
+from agentscope_rx.events.base import Event, EventSource, event_from_dict, event_from_json
+from agentscope_rx.events.event_stream import EventStream
+from agentscope_rx.events.kinds import (
+    ActingChunkEvent,
+    ChunkEvent,
+    ErrorEvent,
+    MemoryEvent,
+    OutputChunkEvent,
+    PostActingEvent,
+    PostCallEvent,
+    PostObserveEvent,
+    PostReasoningEvent,
+    PostSummaryEvent,
+    PreActingEvent,
+    PreCallEvent,
+    PreObserveEvent,
+    PreReasoningEvent,
+    PreSummaryEvent,
+    ReasoningChunkEvent,
+    RetryEvent,
+    SummaryChunkEvent,
+)
+from agentscope_rx.events.options import StreamOptions
+
+__all__ = [
+    "ActingChunkEvent",
+    "ChunkEvent",
+    "ErrorEvent",
+    "Event",
+    "EventSource",
+    "EventStream",
+    "Folded",
+    "MemoryEvent",
+    "OutputChunkEvent",
+    "PostActingEvent",
+    "PostCallEvent",
+    "PostObserveEvent",
+    "PostReasoningEvent",
+    "PostSummaryEvent",
+    "PreActingEvent",
+    "PreCallEvent",
+    "PreObserveEvent",
+    "PreReasoningEvent",
+    "PreSummaryEvent",
+    "ReasoningChunkEvent",
+    "RetryEvent",
+    "StreamOptions",
+    "SummaryChunkEvent",
+    "coalesce_chunks",
+    "event_from_dict",
+    "event_from_json",
+    "fold",
+]

@@ -1,0 +1,194 @@
+"""What every event has: where it comes from, its place in the run, when; and its JSON.
+
+Events are frozen values. A run stamps source, sequence number and time on each event last, after all hooks, so the
+numbers are those of what subscribers see: gapless, ascending, from 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from os import PathLike
+from typing import Annotated, ClassVar, Self, TypeVar, cast
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.messages.frozen import check_encodable, encodable, shown
+from agentscope_rx.messages.sources import reading
+
+_Context = Annotated[RuntimeContext | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
+
+
+@dataclass(frozen=True, slots=True)
+class EventSource:
+    """The run that speaks: its id, the agent's name, and its path (ids of runs and calls, outermost first).
+
+    `context` is the live bag of the call. It is no part of what an event says: neither of its JSON nor of its equality.
+    """
+
+    run_id: str = ""
+    agent: str = ""
+    path: tuple[str, ...] = ()
+    context: _Context = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for text in (self.run_id, self.agent, *self.path):
+            check_encodable(text, "EventSource")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        # frozen, and the objects in the context are the caller's own
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.run_id, self.agent, self.path))
+
+
+NOWHERE = EventSource()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that a run says. `timestamp` is seconds since the epoch."""
+
+    type: ClassVar[str] = "event"
+
+    source: EventSource = NOWHERE
+    seq: int = -1
+    timestamp: float = 0.0
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.source.run_id
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return self.source.agent
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """From the outermost run to this one."""
+        return self.source.path
+
+    @property
+    def depth(self) -> int:
+        """How many runs this one is inside of: 0 for a run that somebody has called, 1 for its sub-agents' runs, ..."""
+        return len(self.source.path) // 2
+
+    @property
+    def context(self) -> RuntimeContext:
+        """What the caller gave this call to work with; a new, empty one for an event that was read back."""
+        context = self.source.context
+        return RuntimeContext() if context is None else context
+
+    def to_dict(self) -> dict[str, object]:
+        """JSON-ready: what the event says. The conversation around it (`history`, `messages`) is not repeated.
+
+        `InvalidInputError` if it says what JSON has no form for.
+        """
+        try:
+            said = _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_unsaid(type(self)))
+        except (ValueError, RecursionError) as error:
+            # (pydantic's own errors are ValueErrors; its limit of levels is a plain one)
+            raise InvalidInputError(f"This {self.type} event cannot be written as JSON: {error}") from error
+        plain = cast("dict[str, object]", said)
+        # blocks and messages hold no half characters; a name that was put into the event itself may
+        for name, value in plain.items():
+            if type(value) is str and not value.isascii():
+                plain[name] = encodable(value)
+        source = self.source
+        place = {"run_id": source.run_id, "agent": source.agent, "path": list(source.path)}
+        return {"type": self.type, **place, **plain}
+
+    def to_json(self) -> str:
+        """One line of JSON; `event_from_json` reads it back."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, separators=(",", ":"))
+
+    def replace(self, **changes: object) -> Self:
+        """A copy with these fields changed."""
+        return replace(self, **changes)
+
+
+@cache
+def _unsaid(kind: type[Event]) -> set[str]:
+    """Fields that are the surroundings of an event, not what it says: those that are no part of its equality."""
+    return {"source", *(each.name for each in fields(kind) if not each.compare)}
+
+
+@cache
+def _adapter(kind: type[Event]) -> TypeAdapter[Event]:
+    return TypeAdapter(kind)
+
+
+_KINDS: dict[str, type[Event]] = {}
+
+
+E = TypeVar("E", bound=Event)
+
+
+def register(kind: type[E]) -> type[E]:
+    """Make a kind readable by `event_from_json`, under its `type`."""
+    _KINDS[kind.type] = kind
+    return kind
+
+
+def kinds_of_events() -> tuple[type[Event], ...]:
+    """All that are registered."""
+    return tuple(_KINDS.values())
+
+
+def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Event:
+    """The event that `to_dict` wrote; `InvalidInputError` if it is none.
+
+    `FileSource`s in its messages come back locked, because the event may have come over a wire, but for those beneath
+    `file_root`.
+    """
+    name = data.get("type")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise InvalidInputError(f"{shown(name)} is not a kind of event; known are {', '.join(sorted(_KINDS))}.")
+    said = dict(data)
+    del said["type"]
+    said["source"] = {k: said.pop(k) for k in ("run_id", "agent", "path") if k in said}
+    try:
+        return _adapter(kind).validate_python(said, context=reading(file_root, lock=True))
+    except (ValidationError, RecursionError) as error:
+        raise InvalidInputError(f"This is not a {name} event: {error}") from error
+
+
+def event_from_json(line: str | bytes, *, file_root: str | PathLike[str] | None = None) -> Event:
+    """The event that `to_json` wrote; `InvalidInputError` and `file_root` as for `event_from_dict`."""
+    try:
+        data: object = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"This is not a line of JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise InvalidInputError("An event is a JSON object.")
+    return event_from_dict(cast("dict[str, object]", data), file_root=file_root)
+
+
+_put_source = Event.__dict__["source"].__set__
+_put_seq = Event.__dict__["seq"].__set__
+_put_timestamp = Event.__dict__["timestamp"].__set__
+
+
+def stamp(event: Event, source: EventSource, seq: int, timestamp: float) -> Event:
+    """The event with its place in the run: the very object if it has none yet, else a copy.
+
+    An event belongs to its run until it is stamped, and nobody else has seen it but its hooks; a copy for each of
+    10,000 chunks would cost more than the rest of the way.
+    """
+    if event.seq >= 0:
+        return replace(event, source=source, seq=seq, timestamp=timestamp)
+    _put_source(event, source)
+    _put_seq(event, seq)
+    _put_timestamp(event, timestamp)
+    return event

@@ -1,0 +1,56 @@
+"""`StreamOptions`: which kinds of events a stream shows, how deep, and chunks as increments or accumulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events.base import Event
+from agentscope_rx.events.kinds import ChunkEvent
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What to show of a run.
+
+    `kinds`: only events of these classes (subclasses included), and no others: name PostCallEvent for the reply. None
+    is all. `incremental=False`: chunks carry their whole block so far, in `snapshot`, instead of the new piece in
+    `delta`. `nested`: whether events of sub-agents are shown, too; a number bounds how deep.
+    """
+
+    kinds: Sequence[type[Event]] | type[Event] | None = None
+    incremental: bool = True
+    nested: bool | int = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.nested, int) or self.nested < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"StreamOptions.nested must be True, False or how deep to show sub-agents, not {self.nested!r}."
+            )
+        if self.kinds is None:
+            return
+        # one class alone is what is meant by itself
+        kinds = (self.kinds,) if isinstance(self.kinds, type) else tuple(self.kinds)
+        object.__setattr__(self, "kinds", kinds)
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"StreamOptions.kinds takes classes of events, not {kind!r}.")
+
+    def shown(self, event: Event) -> Event | None:
+        """The event as this stream shows it, or None if it does not."""
+        if self.kinds is not None and not isinstance(event, self._classes()):
+            return None
+        if not self.incremental and isinstance(event, ChunkEvent):
+            return replace(event, snapshot=event.accumulated, delta=None)
+        return event
+
+    def shown_nested(self, event: Event, depth: int) -> Event | None:
+        """The same for an event of a sub-agent, `depth` runs further inside than the one that is looked at."""
+        if self.nested is not True and depth > self.nested:
+            return None
+        return self.shown(event)
+
+    def _classes(self) -> tuple[type[Event], ...]:
+        return cast("tuple[type[Event], ...]", self.kinds)

@@ -1,0 +1,9 @@
+"""Hooks: observe and change what a run says, in three forms; also as methods of an agent, and for a whole class."""
+
+from agentscope_rx.hooks.base import DROP, Hook, hook, hook_operator
+from agentscope_rx.hooks.class_hooks import ClassHooks
+from agentscope_rx.hooks.collection import Hooks
+from agentscope_rx.hooks.compose import CompiledHooks
+from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
+
+__all__ = ["DROP", "ClassHooks", "CompiledHooks", "Hook", "Hooks", "PendingToolRecovery", "hook", "hook_operator"]

@@ -1,0 +1,226 @@
+"""Hooks: what observes and changes the events of a run on their way.
+
+Four forms, one mechanism:
+
+    class Audit(Hook):                      # one object for all kinds of events, or those in `kinds`
+        priority = 900
+        def on_event(self, event): ...
+
+    class Careful(Hook):                    # the same, with a method for each kind
+        def on_pre_acting(self, event): ...
+
+    @hook(PreReasoningEvent, priority=10)   # one function for one kind
+    def remind(event): return event.with_hint("Answer briefly.")
+
+    hook_operator(ReasoningChunkEvent, ops.sample(0.1))     # an operator over the stream of one chunk kind
+
+A hook answers with the event, a changed copy, or None for "unchanged"; or, if it needs time, with an awaitable or an
+Observable of it. A chunk hook may also answer `DROP`, or an Observable of any number of chunks.
+
+An observer (`@hook(Kind, observe=True)`, `Hook.observe_only`) changes nothing: its answer is not looked at, and what it
+raises is reported while the run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from enum import Enum
+from types import MethodType
+from typing import TYPE_CHECKING, Final, Generic, Literal, Never, Protocol, TypeVar, cast, overload
+
+from reactivex import Observable, abc
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import ChunkEvent, Event
+from agentscope_rx.events.base import kinds_of_events
+from agentscope_rx.events.kinds import ActingChunkEvent
+
+if TYPE_CHECKING:
+    from agentscope_rx.tools import Tool
+
+E = TypeVar("E", bound=Event)
+
+
+class Drop(Enum):
+    """The type of `DROP`."""
+
+    DROP = "drop"
+
+
+DROP: Final = Drop.DROP
+"""A chunk hook's answer: do not show this chunk."""
+
+Answer = Event | Drop | None | Awaitable[Event | Drop | None] | abc.ObservableBase[Event]
+"""What a hook may answer."""
+
+DEFAULT_PRIORITY = 100
+
+
+class Hook:
+    """Sees the events of a run, in ascending `priority` (ties: order of registration), and may change them.
+
+    `kinds` limits it to events of these classes; None is all of a run. Only a hook that names them sees an
+    OutputChunkEvent, which repeats a ReasoningChunkEvent that others have seen already, and PreObserveEvent and
+    PostObserveEvent, which are not of a run. `observe_only`: it cannot change or stop anything, and what it raises is
+    reported while the run goes on; the run still waits for what it answers with.
+    """
+
+    priority: int = DEFAULT_PRIORITY
+    kinds: tuple[type[Event], ...] | None = None
+    observe_only: bool = False
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        # a class with methods for some kinds looks at no others, unless it says so itself
+        if "kinds" not in vars(cls) and cls.on_event is Hook.on_event and (named := _kinds_with_methods(cls)):
+            cls.kinds = named
+
+    def on_event(self, event: Event) -> Answer:
+        """Answer with the event, a changed copy, None (unchanged), or an awaitable or Observable of it.
+
+        In its place a class may have a method for each kind, named by the event's type: `on_pre_acting(self, event)`,
+        `on_reasoning_chunk`, `on_error`. An `on_event` of its own calls them by `super().on_event(event)`.
+        """
+        method = cast("Callable[[Event], Answer] | None", getattr(self, _METHOD + event.type, None))
+        return None if method is None else method(event)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Tools that this hook brings to the agent it is given to."""
+        return ()
+
+    @property
+    def name(self) -> str:
+        """How errors name this hook."""
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        kinds = " and ".join(kind.__name__ for kind in self.kinds) if self.kinds is not None else "every event"
+        return f"<{'observer' if self.observe_only else 'hook'} {self.name} on {kinds}, priority {self.priority}>"
+
+
+_METHOD = "on_"
+
+
+def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
+    """The kinds that the class has methods for; a name that is nearly one of these is a `ConfigurationError`."""
+    names = {_METHOD + kind.type: kind for kind in kinds_of_events()}
+    for name in vars(cls):
+        if name.startswith(_METHOD) and name not in names and name != "on_event":
+            meant = get_close_matches(name, names, 1, 0.8)
+            if meant:
+                raise ConfigurationError(f"{cls.__name__}.{name} is called for no event. Did you mean {meant[0]}?")
+    return tuple(kind for name, kind in names.items() if callable(getattr(cls, name, None)))
+
+
+class FunctionHook(Hook, Generic[E]):
+    """One function for one kind of event; made by `@hook`."""
+
+    def __init__(
+        self, function: Callable[[E], Answer], kind: type[E], priority: int, observe_only: bool = False
+    ) -> None:
+        self.observe_only = observe_only
+        self.function = function
+        self.kind = kind
+        self.kinds = (kind,)
+        self.priority = priority
+        self.__doc__ = function.__doc__
+
+    def on_event(self, event: Event) -> Answer:
+        return self.function(cast("E", event))
+
+    def __call__(self, event: E) -> Answer:
+        return self.function(event)
+
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionHook[E]:
+        """Of a method: the hook bound to its object, so that `hooks=[guard.check]` works."""
+        if instance is None:
+            return self
+        bound = cast("Callable[[E], Answer]", MethodType(self.function, instance))
+        return FunctionHook(bound, self.kind, self.priority, self.observe_only)
+
+    def is_same(self, other: Hook) -> bool:
+        """Whether the other one is this hook: a method gives a new object each time that it is asked for."""
+        if self is other:
+            return True
+        return isinstance(other, FunctionHook) and (self.function, self.kinds, self.priority, self.observe_only) == (
+            cast("FunctionHook[Event]", other).function,
+            other.kinds,
+            other.priority,
+            other.observe_only,
+        )
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+
+class OperatorHook(Hook):
+    """An operator over the stream of one chunk kind; made by `hook_operator`."""
+
+    def __init__(self, kind: type[Event], operator: Callable[[Observable[Event]], Observable[Event]], priority: int):
+        self.kinds = (kind,)
+        self.operator = operator
+        self.priority = priority
+
+    @property
+    def name(self) -> str:
+        return f"operator on {self.kinds[0].__name__}" if self.kinds else "operator"
+
+    def __repr__(self) -> str:
+        return f"<hook {self.name}, priority {self.priority}>"
+
+
+class HookMaker(Protocol[E]):
+    """What `hook(kind)` gives: it takes a function of the event, or a method."""
+
+    @overload
+    def __call__(self, function: Callable[[E], Answer], /) -> FunctionHook[E]: ...
+    @overload
+    def __call__(self, function: Callable[[Never, E], Answer], /) -> FunctionHook[E]: ...
+
+
+class ObserverMaker(Protocol[E]):
+    """What `hook(kind, observe=True)` gives: what the function returns is not looked at."""
+
+    @overload
+    def __call__(self, function: Callable[[E], object], /) -> FunctionHook[E]: ...
+    @overload
+    def __call__(self, function: Callable[[Never, E], object], /) -> FunctionHook[E]: ...
+
+
+@overload
+def hook(kind: type[E], *, priority: int = ..., observe: Literal[False] = ...) -> HookMaker[E]: ...
+@overload
+def hook(kind: type[E], *, priority: int = ..., observe: bool) -> ObserverMaker[E]: ...
+def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY, observe: bool = False) -> HookMaker[E] | ObserverMaker[E]:
+    """Make a function, or a method, the hook of one kind of event (subclasses included).
+
+    `observe`: it is an observer, which changes nothing and cannot fail the run.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
+
+    def made(function: Callable[[E], Answer] | Callable[[Never, E], Answer]) -> FunctionHook[E]:
+        # a method is bound by FunctionHook.__get__
+        return FunctionHook(cast("Callable[[E], Answer]", function), kind, priority, observe)
+
+    return made
+
+
+def hook_operator(
+    kind: type[E], operator: Callable[[Observable[E]], Observable[E]], *, priority: int = DEFAULT_PRIORITY
+) -> OperatorHook:
+    """Put an operator (stock or your own) over the chunks of one kind, as they are shown.
+
+    It sees the chunks of one stage at a time and is completed, hence flushed, before the stage's Post event.
+    """
+    given = cast("object", kind)
+    if not (isinstance(given, type) and issubclass(given, (ChunkEvent, ActingChunkEvent))):
+        raise ConfigurationError(
+            f"hook_operator works on chunk events, not on {given!r}: exactly one event must "
+            "come out for each of those. Use @hook(...)."
+        )
+    if not callable(operator):
+        raise ConfigurationError(f"hook_operator needs an operator, such as ops.sample(0.1), not {operator!r:.60}.")
+    return OperatorHook(kind, cast("Callable[[Observable[Event]], Observable[Event]]", operator), priority)

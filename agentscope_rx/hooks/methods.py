@@ -1,0 +1,274 @@
+"""Methods of an agent's class that are hooks by their name.
+
+    class MyAgent(ReActAgent):
+        def post_acting(self, event: PostActingEvent): ...           # as a function with @hook(PostActingEvent)
+
+| method                                                      | sees                                                 |
+|-------------------------------------------------------------|------------------------------------------------------|
+| `pre_call`, `post_call`; `pre_reply`, `post_reply`          | PreCallEvent, PostCallEvent (two names each)         |
+| `pre_reasoning`, `post_reasoning`                           | PreReasoningEvent, PostReasoningEvent                |
+| `pre_acting`, `post_acting`                                 | PreActingEvent, PostActingEvent                      |
+| `pre_summary`, `post_summary`                               | PreSummaryEvent, PostSummaryEvent                    |
+| `reasoning_chunk`, `acting_chunk`, `summary_chunk`          | the chunks of one kind                               |
+| `pre_print`, `post_print`                                   | every chunk; `post_print` as all others have left it |
+| `output_chunk`                                              | OutputChunkEvent                                     |
+| `on_retry`, `on_memory`, `on_error`                         | RetryEvent, MemoryEvent, ErrorEvent                  |
+| `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
+| any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
+
+A method of a base class is a hook of the subclass, unless that overrides it (and may call `super()`). The names are
+looked at once, when the agent is built; one that is nearly right is a `ConfigurationError` and not passed over.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import NamedTuple, cast, get_type_hints
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import (
+    ActingChunkEvent,
+    ErrorEvent,
+    Event,
+    MemoryEvent,
+    OutputChunkEvent,
+    PostActingEvent,
+    PostCallEvent,
+    PostObserveEvent,
+    PostReasoningEvent,
+    PostSummaryEvent,
+    PreActingEvent,
+    PreCallEvent,
+    PreObserveEvent,
+    PreReasoningEvent,
+    PreSummaryEvent,
+    ReasoningChunkEvent,
+    RetryEvent,
+    SummaryChunkEvent,
+)
+from agentscope_rx.hooks.base import DEFAULT_PRIORITY, Answer, FunctionHook, Hook
+
+LAST = 1_000_000
+"""The priority of `post_print`: what it sees is what is shown."""
+
+
+class _Named(NamedTuple):
+    kinds: tuple[type[Event], ...]
+    exactly: bool = False
+    priority: int = DEFAULT_PRIORITY
+
+
+_CHUNKS = (ReasoningChunkEvent, ActingChunkEvent, SummaryChunkEvent)
+_NAMES: dict[str, _Named] = {
+    "pre_call": _Named((PreCallEvent,)),
+    "pre_reply": _Named((PreCallEvent,)),
+    # a PreSummaryEvent is a PreReasoningEvent, but it has a method of its own
+    "pre_reasoning": _Named((PreReasoningEvent,), exactly=True),
+    "reasoning_chunk": _Named((ReasoningChunkEvent,)),
+    "post_reasoning": _Named((PostReasoningEvent,)),
+    "pre_acting": _Named((PreActingEvent,)),
+    "acting_chunk": _Named((ActingChunkEvent,)),
+    "post_acting": _Named((PostActingEvent,)),
+    "pre_summary": _Named((PreSummaryEvent,)),
+    "summary_chunk": _Named((SummaryChunkEvent,)),
+    "post_summary": _Named((PostSummaryEvent,)),
+    "post_reply": _Named((PostCallEvent,)),
+    "post_call": _Named((PostCallEvent,)),
+    "output_chunk": _Named((OutputChunkEvent,)),
+    "on_retry": _Named((RetryEvent,)),
+    "on_memory": _Named((MemoryEvent,)),
+    "on_error": _Named((ErrorEvent,)),
+    "pre_observe": _Named((PreObserveEvent,)),
+    "post_observe": _Named((PostObserveEvent,)),
+    "pre_print": _Named(_CHUNKS),
+    "post_print": _Named(_CHUNKS, priority=LAST),
+}
+
+_ELSEWHERE = {
+    "reply": "it would never be called: override reasoning or acting, or hook in with pre_reply and post_reply",
+    "_reasoning": "it would never be called: override reasoning(run)",
+    "_acting": "it would never be called: override acting(run, calls)",
+    "_summarizing": "it would never be called: override summarizing(run)",
+}
+
+
+class MethodHook(Hook):
+    """One method of an agent, under the name of a hook."""
+
+    def __init__(self, method: Callable[[Event], Answer], name: str, named: _Named) -> None:
+        self.method = method
+        self.priority = named.priority
+        self.kinds = named.kinds
+        self._name = name
+        self._exactly = named.exactly
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def on_event(self, event: Event) -> Answer:
+        if self._exactly and type(event) not in (self.kinds or ()):
+            return None
+        return self.method(event)
+
+
+def method_hooks(owner: object) -> tuple[Hook, ...]:
+    """The hooks among the methods of the owner's class, in the order of the table; then those made by `@hook`.
+
+    `ConfigurationError` names a method that cannot be called with an event, or whose name is nearly that of a hook.
+    """
+    found = _attributes(type(owner))
+    hooks: list[Hook] = [
+        _method_hook(owner, name, found[name]) for name in _NAMES if name in found and not _is_hook(found[name][1])
+    ]
+    for name, (cls, value) in found.items():
+        if isinstance(value, FunctionHook):
+            bound = cast("FunctionHook[Event]", value).__get__(owner)
+            hooks.append(_Declared(bound, f"{cls.__name__}.{name}"))
+        elif name not in _NAMES:
+            _check_name(cls, name, value)
+    return tuple(hooks)
+
+
+class _Declared(FunctionHook[Event]):
+    """A method made a hook by `@hook`, under its class's name."""
+
+    def __init__(self, bound: FunctionHook[Event], name: str) -> None:
+        super().__init__(bound.function, bound.kind, bound.priority, bound.observe_only)
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+
+def _attributes(owner: type) -> dict[str, tuple[type, object]]:
+    """What the class and its bases say, each name once, with the class that says it; bases first."""
+    found: dict[str, tuple[type, object]] = {}
+    for cls in reversed(owner.__mro__):
+        for name, value in vars(cls).items():
+            found[name] = (cls, value)
+    return found
+
+
+def _is_hook(value: object) -> bool:
+    return isinstance(value, FunctionHook)
+
+
+def _method_hook(owner: object, name: str, found: tuple[type, object]) -> MethodHook:
+    label = f"{found[0].__name__}.{name}"
+    method: object = getattr(owner, name)
+    if not callable(method):
+        raise ConfigurationError(f"{label} is the name of a hook: it must be a method, not {method!r:.60}.")
+    taken = _parameters(method)
+    if taken is not None and not _takes_one(taken):
+        raise ConfigurationError(
+            f"{label} is called with the event alone: `def {name}(self, event)`. The event holds what it is about, and "
+            "a changed copy of it (or None) is the answer."
+        )
+    return MethodHook(cast("Callable[[Event], Answer]", method), label, _NAMES[name])
+
+
+def _parameters(method: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(method)
+    except (TypeError, ValueError):
+        return None
+
+
+def _takes_one(signature: inspect.Signature) -> bool:
+    try:
+        signature.bind(object())
+    except TypeError:
+        return False
+    return True
+
+
+# --- names that are nearly right -----------------------------------------------------------------------------------
+
+_PREFIXED = re.compile(r"(pre|post)_(\w+)")
+_STEMS = {
+    prefix: tuple(name.removeprefix(prefix) for name in _NAMES if name.startswith(prefix))
+    for prefix in ("pre_", "post_")
+}
+
+
+def _check_name(cls: type, name: str, value: object) -> None:
+    if name in _ELSEWHERE and callable(value):
+        raise ConfigurationError(f"{cls.__name__}.{name} is no hook here: {_ELSEWHERE[name]}.")
+    meant = _meant(name)
+    if meant is not None and _looks_like_a_hook(value):
+        raise ConfigurationError(
+            f"{cls.__name__}.{name} is no hook. Did you mean {meant}? (If it is none, give it another name, such as "
+            f"_{name}.)"
+        )
+
+
+@lru_cache(maxsize=4096)
+def _meant(name: str) -> str | None:
+    """The hook whose name this is but for a slip of the fingers; None if it may well be something else."""
+    match = _PREFIXED.fullmatch(name)
+    if match is None:
+        return None
+    prefix, stem = f"{match[1]}_", match[2]
+    if stem in _NAMES:
+        # pre_reasoning_chunk: a chunk is shown once, there is no before and after
+        return stem
+    for known in _STEMS[prefix]:
+        if (len(known) > 6 and _slips(stem, known) <= 2) or (len(known) <= 6 and _is_slip_in_short(stem, known)):
+            return prefix + known
+    return None
+
+
+def _is_slip_in_short(stem: str, known: str) -> bool:
+    """One letter too many, too few, or swapped: not a wrong one, for that makes other words (print, paint)."""
+    other_letters = len(stem) == len(known) and sorted(stem) != sorted(known)
+    return stem[0] == known[0] and not other_letters and _slips(stem, known) <= 1
+
+
+def _slips(one: str, other: str) -> int:
+    """How many letters are left out, put in, wrong or swapped with their neighbour (optimal string alignment)."""
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        row = [i]
+        for j, b in enumerate(other, 1):
+            best = min(row[j - 1] + 1, last[j] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                best = min(best, before[j - 2] + 1)
+            row.append(best)
+        before, last = last, row
+    return last[-1]
+
+
+def _looks_like_a_hook(value: object) -> bool:
+    """A method that could be called with an event alone, and does not say that it takes something else."""
+    if isinstance(value, staticmethod):
+        return False
+    function = inspect.unwrap(value.__func__ if isinstance(value, classmethod) else value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportArgumentType]
+    if not inspect.isfunction(function):
+        return False
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[1:]
+    required = [each for each in _positional(parameters) if each.default is inspect.Parameter.empty]
+    if len(required) != 1 or any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters):
+        return False
+    annotation = required[0].annotation
+    return annotation is inspect.Parameter.empty or _says_event(function, required[0].name, annotation)
+
+
+def _positional(parameters: list[inspect.Parameter]) -> Iterator[inspect.Parameter]:
+    return (each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD))
+
+
+def _says_event(function: Callable[..., object], parameter: str, annotation: object) -> bool:
+    try:
+        said: object = get_type_hints(function).get(parameter, annotation)
+    except Exception:  # names that cannot be looked up, such as those of a local class: the text says it as well
+        said = annotation
+    if isinstance(said, type):
+        return issubclass(said, Event)
+    return "Event" in str(said)

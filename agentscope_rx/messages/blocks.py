@@ -1,0 +1,283 @@
+"""The closed set of content blocks: what a message is made of. Frozen values with an exact JSON round trip.
+
+| block           | `type`        | says                                                        |
+|-----------------|---------------|-------------------------------------------------------------|
+| TextBlock       | `text`        | words                                                       |
+| ThinkingBlock   | `thinking`    | a model's reasoning, with the signature its vendor wants back |
+| ImageBlock, AudioBlock, VideoBlock | `image`, `audio`, `video` | media from a source              |
+| FileBlock       | `file`        | a document (PDF, text, ...), for models that read files     |
+| ToolUseBlock    | `tool_use`    | a call: one canonical `input`, the raw text for diagnostics |
+| ToolResultBlock | `tool_result` | its result, with a machine-readable kind if it is an error  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypedDict, Unpack
+
+from pydantic import Discriminator
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.messages.frozen import EMPTY, check_encodable, encodable, freeze, shown
+from agentscope_rx.messages.sources import SOURCE_TYPES, FramesSource, Source, VideoSource
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Words."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"TextBlock.text must be a str, not {type(self.text).__name__}.")
+        if not self.text.isascii():
+            object.__setattr__(self, "text", encodable(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingBlock:
+    """A model's reasoning; `signature` is the vendor's proof, sent back unchanged."""
+
+    thinking: str
+    signature: str | None = None
+    metadata: Mapping[str, Any] = EMPTY
+    type: Literal["thinking"] = "thinking"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.thinking, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"ThinkingBlock.thinking must be a str, not {type(self.thinking).__name__}.")
+        if not self.thinking.isascii():
+            object.__setattr__(self, "thinking", encodable(self.thinking))
+        if self.signature is not None and not self.signature.isascii():
+            object.__setattr__(self, "signature", encodable(self.signature))
+        object.__setattr__(self, "metadata", freeze(self.metadata, "ThinkingBlock.metadata"))
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """A picture; pixel bounds are hints for models that resize."""
+
+    source: Source
+    min_pixels: int | None = None
+    max_pixels: int | None = None
+    type: Literal["image"] = "image"
+
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class AudioBlock:
+    """Sound."""
+
+    source: Source
+    type: Literal["audio"] = "audio"
+
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class VideoBlock:
+    """Moving pictures; `fps`, frame and pixel bounds are hints for models that sample."""
+
+    source: VideoSource
+    fps: float | None = None
+    max_frames: int | None = None
+    min_pixels: int | None = None
+    max_pixels: int | None = None
+    total_pixels: int | None = None
+    type: Literal["video"] = "video"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, FramesSource):
+            _check_source(self, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class FileBlock:
+    """A document, such as a PDF; `name` is what the model is told it is called."""
+
+    source: Source
+    name: str | None = None
+    type: Literal["file"] = "file"
+
+    def __post_init__(self) -> None:
+        _check_source(self, self.source)
+        if self.name is not None and not self.name.isascii():
+            object.__setattr__(self, "name", encodable(self.name))
+
+
+class ToolUseFields(TypedDict, total=False):
+    """What `ToolUseBlock.replace` takes."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any]
+    raw: str | None
+    input_error: str | None
+    metadata: Mapping[str, Any]
+    raw_input: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUseBlock:
+    """A call that the model asks for. `input` is the one truth about its arguments.
+
+    `raw_input` is the model's own JSON text of it, where the engine would write it in another way: formatters send it
+    back as long as it says what `input` says, so that a prompt stays the same to the byte.
+    In a finished message `raw` is None unless the arguments could not be read: then `input` is empty, `raw` holds
+    the model's text and `input_error` says what is wrong with it. In a stream's fragment `raw` is the piece of
+    argument text that has just come.
+    """
+
+    id: str
+    name: str
+    input: Mapping[str, Any] = EMPTY
+    raw: str | None = None
+    input_error: str | None = None
+    metadata: Mapping[str, Any] = EMPTY
+    raw_input: str | None = field(default=None, compare=False, kw_only=True)
+    type: Literal["tool_use"] = "tool_use"
+
+    def __post_init__(self) -> None:
+        _check_names(self, self.id, self.name)
+        if self.raw_input is not None and not self.raw_input.isascii():
+            object.__setattr__(self, "raw_input", encodable(self.raw_input))
+        if self.raw is not None and not self.raw.isascii():
+            object.__setattr__(self, "raw", encodable(self.raw))
+        if self.input_error is not None and not self.input_error.isascii():
+            object.__setattr__(self, "input_error", encodable(self.input_error))
+        object.__setattr__(self, "input", freeze(self.input, "ToolUseBlock.input"))
+        object.__setattr__(self, "metadata", freeze(self.metadata, "ToolUseBlock.metadata"))
+
+    def replace(self, **changes: Unpack[ToolUseFields]) -> ToolUseBlock:
+        """A copy with other fields. A new `input` is read and whole: `raw` and `input_error` go, unless given."""
+        if "input" in changes:
+            changes = {"raw": None, "input_error": None, "raw_input": None, **changes}
+        return replace(self, **changes)
+
+    def with_input(self, input: Mapping[str, object]) -> ToolUseBlock:
+        """The same call with these arguments, read and whole."""
+        return self.replace(input=input)
+
+
+class ToolResultKind(StrEnum):
+    """Why a result is not a success. The last two stand for a call that waits for an answer from outside the run."""
+
+    NOT_FOUND = "not_found"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    REJECTED = "rejected"
+    SUSPENDED = "suspended"
+    APPROVAL_REQUIRED = "approval_required"
+
+    @property
+    def waits(self) -> bool:
+        """Whether this is the placeholder of a call that has not been answered: shown, never remembered."""
+        return self in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
+
+
+OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock, Discriminator("type")]
+
+
+class ToolResultFields(TypedDict, total=False):
+    """What `ToolResultBlock.replace` takes."""
+
+    id: str
+    name: str
+    output: str | OutputBlock | Iterable[OutputBlock]
+    kind: ToolResultKind | None
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultBlock:
+    """What a call gave. `kind` is None for a success and says why otherwise. A str as `output` is a block of text."""
+
+    id: str
+    name: str
+    output: tuple[OutputBlock, ...] = ()
+    kind: ToolResultKind | None = None
+    metadata: Mapping[str, Any] = EMPTY
+    type: Literal["tool_result"] = "tool_result"
+
+    def __post_init__(self) -> None:
+        _check_names(self, self.id, self.name)
+        object.__setattr__(self, "output", output_blocks(self.output))
+        object.__setattr__(self, "metadata", freeze(self.metadata, "ToolResultBlock.metadata"))
+
+    def replace(self, **changes: Unpack[ToolResultFields]) -> ToolResultBlock:
+        """A copy with other fields; a str as `output` is a block of text."""
+        return replace(self, **changes)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the call failed; one that waits has not."""
+        return self.kind is not None and not self.kind.waits
+
+    @property
+    def text(self) -> str:
+        """The text parts of the output, joined by newlines."""
+        return "\n".join(block.text for block in self.output if isinstance(block, TextBlock))
+
+    @classmethod
+    def error(cls, call: ToolUseBlock, kind: ToolResultKind, text: str) -> ToolResultBlock:
+        """The error result of `call`; the one spelling that a model sees is `Error: <text>`."""
+        return cls(call.id, call.name, (TextBlock(f"Error: {text}"),), kind)
+
+    @classmethod
+    def of(cls, call: ToolUseBlock, output: str | OutputBlock | Iterable[OutputBlock]) -> ToolResultBlock:
+        """The result of `call` with this output."""
+        return cls(call.id, call.name, output_blocks(output))
+
+
+ContentBlock = Annotated[
+    TextBlock | ThinkingBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock | ToolUseBlock | ToolResultBlock,
+    Discriminator("type"),
+]
+
+BLOCK_TYPES = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock, ToolUseBlock, ToolResultBlock)
+OUTPUT_TYPES = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
+
+
+def output_blocks(output: str | OutputBlock | Iterable[OutputBlock]) -> tuple[OutputBlock, ...]:
+    """Text, a block or blocks as a tuple of blocks; `InvalidInputError` for anything else."""
+    if isinstance(output, str):
+        return (TextBlock(output),)
+    if isinstance(output, OUTPUT_TYPES):
+        return (output,)
+    try:
+        blocks = tuple(output)
+    except TypeError:
+        raise InvalidInputError(f"A result's output must be text or blocks, not {type(output).__name__}.") from None
+    for block in blocks:
+        if not isinstance(block, OUTPUT_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(
+                f"A result's output is made of text, image, audio, video and file blocks; found {shown(block)}."
+            )
+    return blocks
+
+
+def _check_source(block: object, source: object) -> None:
+    if not isinstance(source, SOURCE_TYPES):
+        raise InvalidInputError(
+            f"{type(block).__name__} needs a source, such as URLSource('...'), FileSource(path) or "
+            f"Base64Source.of(...), not {shown(source)}."
+        )
+
+
+def _check_names(block: object, id: object, name: object) -> None:
+    if not (isinstance(id, str) and isinstance(name, str)):
+        raise InvalidInputError(
+            f"{type(block).__name__} needs the id and the name of a call, not {shown(id)} and {shown(name)}."
+        )
+    if not (id.isascii() and name.isascii()):
+        check_encodable(id, f"{type(block).__name__}.id")
+        check_encodable(name, f"{type(block).__name__}.name")

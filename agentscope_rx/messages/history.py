@@ -1,0 +1,209 @@
+"""The laws of a history: an O(1) view of messages, which calls are open, and how they are closed.
+
+A call is *open* while no later message holds a result with its id. After any end of a run every call of an agent has
+exactly one result, but for the last assistant message of a run that stopped on purpose: its open calls are *pending*.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import overload
+
+from agentscope_rx.messages.blocks import ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.messages.msg import Msg, MsgRole
+
+
+class History(Sequence[Msg]):
+    """The first `length` messages of an append-only list, as a read-only sequence: made in O(1), it never changes.
+
+    Its owner may append to the list but must start a new one to change or remove what is in it.
+    """
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, messages: list[Msg] | None = None, length: int | None = None) -> None:
+        self._messages = messages if messages is not None else []
+        self._length = len(self._messages) if length is None else length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Msg: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Msg]: ...
+    def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
+        if isinstance(index, slice):
+            return [self._messages[i] for i in range(*index.indices(self._length))]
+        if index < 0:
+            index += self._length
+        if not 0 <= index < self._length:
+            raise IndexError("history index out of range")
+        return self._messages[index]
+
+    def __iter__(self) -> Iterator[Msg]:
+        # the list may be appended to meanwhile: not beyond what this view saw
+        return islice(self._messages, self._length)
+
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other)
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'History'")
+
+    def __repr__(self) -> str:
+        return f"History({self._length} messages)"
+
+
+class Joined(Sequence[Msg]):
+    """Several sequences of messages as one, without copying them."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, *parts: Sequence[Msg]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self._parts)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return chain.from_iterable(self._parts)
+
+    @overload
+    def __getitem__(self, index: int) -> Msg: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Msg]: ...
+    def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        if index < 0:
+            index += len(self)
+        if index >= 0:
+            for part in self._parts:
+                if index < len(part):
+                    return part[index]
+                index -= len(part)
+        raise IndexError("index out of range")
+
+    def __eq__(self, other: object) -> bool:
+        return _same(self, other)
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'Joined'")
+
+    def __repr__(self) -> str:
+        return f"Joined({len(self)} messages)"
+
+
+def _same(one: Sequence[Msg], other: object) -> bool:
+    """Views are equal to any sequence of equal messages."""
+    if not isinstance(other, Sequence) or isinstance(other, str):
+        return NotImplemented
+    items: Sequence[object] = other  # pyright: ignore[reportUnknownVariableType]
+    return len(items) == len(one) and all(a == b for a, b in zip(one, items, strict=True))
+
+
+def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:
+    """The calls without result in the last assistant message of the agent `name`, in call order.
+
+    Peers' messages are looked past: what another agent says or calls is not this agent's work.
+    """
+    answered: set[str] = set()
+    for index in range(len(history) - 1, -1, -1):
+        message = history[index]
+        if message.role is MsgRole.ASSISTANT and message.name == name:
+            return tuple(call for call in message.tool_calls if call.id not in answered)
+        answered.update(result.id for result in message.tool_results)
+    return ()
+
+
+def open_among(history: Sequence[Msg], name: str, ids: Collection[str]) -> tuple[ToolUseBlock, ...]:
+    """Those of these calls of the agent `name` that have no result, in call order, whatever has been said since.
+
+    No more is looked at than it takes to find them all.
+    """
+    sought, answered = set(ids), set[str]()
+    found: list[ToolUseBlock] = []
+    for index in range(len(history) - 1, -1, -1):
+        if not sought:
+            break
+        message = history[index]
+        if message.role is MsgRole.ASSISTANT and message.name == name:
+            calls = [call for call in message.tool_calls if call.id in sought]
+            sought.difference_update(call.id for call in calls)
+            found[:0] = [call for call in calls if call.id not in answered]
+        answered.update(result.id for result in message.tool_results)
+    return tuple(found)
+
+
+_CLOSING_TEXT = {
+    ToolResultKind.INTERRUPTED: "The tool call was interrupted before it finished; its effect is unknown.",
+    ToolResultKind.FAILED: "The run ended before the tool call finished; its effect is unknown.",
+}
+
+
+def closing_results(
+    calls: Iterable[ToolUseBlock], kind: ToolResultKind = ToolResultKind.INTERRUPTED, text: str | None = None
+) -> tuple[ToolResultBlock, ...]:
+    """One machine-readable error result for each open call."""
+    return tuple(ToolResultBlock.error(call, kind, text or _CLOSING_TEXT.get(kind, kind.value)) for call in calls)
+
+
+Place = tuple[int, int]
+"""Where a block stands: the number of its message, and its number in the message's content."""
+
+
+def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
+    """Where each result's call stands, by the place of the result; a result whose call is not there has none.
+
+    A result answers the latest call of its id before it (in its own message: whatever the order there) that has no
+    result yet, so an id that is used again is answered anew. Each call has one result at most. Only an assistant calls.
+    """
+    places: dict[Place, Place] = {}
+    unanswered: dict[str, list[deque[Place]]] = {}
+    for number, message in enumerate(messages):
+        if message.role is MsgRole.ASSISTANT:
+            own: dict[str, deque[Place]] = {}
+            for at, block in enumerate(message.content):
+                if type(block) is ToolUseBlock:
+                    own.setdefault(block.id, deque()).append((number, at))
+            for id, calls in own.items():
+                unanswered.setdefault(id, []).append(calls)
+        for at, block in enumerate(message.content):
+            if type(block) is ToolResultBlock and (stack := unanswered.get(block.id)):
+                places[number, at] = stack[-1].popleft()
+                if not stack[-1]:
+                    stack.pop()
+    return places
+
+
+def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
+    """The messages in an order that every provider takes: nothing stands between calls and their results.
+
+    What was observed, or said in an overlapping run, while a tool was running stands in memory where it came; here it
+    waits until the calls before it are answered. Calls that have no result hold nothing up: the order stays.
+    """
+    given = list(messages)
+    answers: list[set[Place]] = [set() for _ in given]
+    answered: list[set[Place]] = [set() for _ in given]
+    for (result, _), call in call_places(given).items():
+        if result != call[0]:
+            answers[result].add(call)
+            answered[call[0]].add(call)
+    queue = deque(range(len(given)))
+    waiting: set[Place] = set()
+    held: deque[int] = deque()
+    while queue:
+        number = queue.popleft()
+        if waiting and not answers[number] & waiting:
+            held.append(number)
+            continue
+        yield given[number]
+        waiting -= answers[number]
+        waiting |= answered[number]
+        if not waiting and held:
+            queue.extendleft(reversed(held))
+            held.clear()
+    yield from (given[number] for number in held)

@@ -1,0 +1,324 @@
+"""`Msg`: the one unit that user, agent, tools and memory exchange. A frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import groupby
+from os import PathLike, urandom
+from time import time_ns
+from typing import Any, Self, TypeVar, cast, overload
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict, Unpack
+
+from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
+from agentscope_rx.messages.blocks import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages.frozen import EMPTY, check_encodable, freeze, shown, thaw
+from agentscope_rx.messages.sources import reading
+from agentscope_rx.messages.structured import STRUCTURED, structured_as
+from agentscope_rx.messages.usage import ChatUsage
+
+B = TypeVar("B")
+T = TypeVar("T")
+
+
+class MsgRole(StrEnum):
+    """Who speaks."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+class GenerateReason(StrEnum):
+    """Why a reply ended where it did."""
+
+    MODEL_STOP = "model_stop"
+    TOOL_CALLS = "tool_calls"
+    STRUCTURED_OUTPUT = "structured_output"
+    RETURN_DIRECT = "return_direct"
+    TOOL_SUSPENDED = "tool_suspended"
+    APPROVAL_REQUIRED = "approval_required"
+    REASONING_STOP_REQUESTED = "reasoning_stop_requested"
+    ACTING_STOP_REQUESTED = "acting_stop_requested"
+    INTERRUPTED = "interrupted"
+    MAX_ITERATIONS = "max_iterations"
+    LIMIT_REACHED = "limit_reached"
+
+
+SUB_AGENT = "sub_agent"
+"""The key in a placeholder's metadata under which it says where in sub-agents its call is."""
+WAITS_FOR = "waits_for"
+"""The key there of a call that only waits for calls inside of it, which it names."""
+
+
+def waits_inside(placeholder: ToolResultBlock) -> bool:
+    """Whether the call of this placeholder only waits for calls of a sub-agent."""
+    place = placeholder.metadata.get(SUB_AGENT)
+    return isinstance(place, Mapping) and WAITS_FOR in place
+
+
+_LEAVES_CALLS_PENDING = frozenset(
+    {GenerateReason.REASONING_STOP_REQUESTED, GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED}
+)
+
+
+class MsgFields(TypedDict, total=False):
+    """What `Msg.replace` and the role constructors take."""
+
+    name: str
+    content: str | ContentBlock | Iterable[ContentBlock]
+    role: MsgRole | str
+    id: str
+    metadata: Mapping[str, Any]
+    timestamp: str
+    generate_reason: GenerateReason
+    usage: ChatUsage | None
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, init=False)
+class Msg:
+    """A message: who (`name`, `role`), what (`content` blocks), and its own `id`.
+
+    `content` may be given as a str, a block or blocks; it is kept as a tuple of blocks. Equality is by value.
+    `usage` is what the message cost (summed over the run on a final message), `timestamp` UTC in ISO 8601.
+    """
+
+    name: str
+    content: tuple[ContentBlock, ...]
+    role: MsgRole = MsgRole.USER
+    id: str = ""
+    metadata: Mapping[str, Any] = EMPTY
+    timestamp: str = ""
+    generate_reason: GenerateReason = GenerateReason.MODEL_STOP
+    usage: ChatUsage | None = None
+
+    def __init__(
+        self,
+        name: str,
+        content: str | ContentBlock | Iterable[ContentBlock],
+        role: MsgRole | str = MsgRole.USER,
+        *,
+        id: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        timestamp: str | None = None,
+        generate_reason: GenerateReason = GenerateReason.MODEL_STOP,
+        usage: ChatUsage | None = None,
+    ) -> None:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"A message needs the name of its speaker, a str, not {shown(name, 60)}.")
+        put = object.__setattr__
+        put(self, "name", name)
+        put(self, "content", _blocks(content))
+        put(self, "role", role if type(role) is MsgRole else _role(role))
+        put(self, "id", id or new_id())
+        put(self, "metadata", freeze(metadata, "Msg.metadata"))
+        put(self, "timestamp", timestamp or _now())
+        put(self, "generate_reason", generate_reason)
+        put(self, "usage", usage)
+        self._check_texts()
+
+    def __post_init__(self) -> None:
+        # the JSON codec fills the slots itself, with what the text holds, and then comes here
+        put = object.__setattr__
+        put(self, "id", self.id or new_id())
+        put(self, "timestamp", self.timestamp or _now())
+        put(self, "metadata", freeze(self.metadata, "Msg.metadata"))
+        self._check_texts()
+
+    def _check_texts(self) -> None:
+        if not (self.name.isascii() and self.id.isascii() and self.timestamp.isascii()):
+            for field in ("name", "id", "timestamp"):
+                check_encodable(getattr(self, field), f"Msg.{field}")
+
+    @classmethod
+    def user(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "user") -> Msg:
+        """What a user says."""
+        return cls(name, content, MsgRole.USER)
+
+    @classmethod
+    def assistant(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "assistant") -> Msg:
+        """What an agent says."""
+        return cls(name, content, MsgRole.ASSISTANT)
+
+    @classmethod
+    def system(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "system") -> Msg:
+        """An instruction that stands before a conversation."""
+        return cls(name, content, MsgRole.SYSTEM)
+
+    @classmethod
+    def tool(cls, results: ToolResultBlock | Iterable[ToolResultBlock], name: str = "tool") -> Msg:
+        """Results of tool calls."""
+        return cls(name, results, MsgRole.TOOL)
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by newlines; '' if there are none.
+
+        Text blocks of an assistant that stand side by side are one text, which providers cut up (at citations, for
+        one): they are joined by nothing.
+        """
+        if self.role is not MsgRole.ASSISTANT:
+            return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+        runs = groupby(self.content, key=lambda block: type(block) is TextBlock)
+        return "\n".join("".join([cast("TextBlock", block).text for block in run]) for is_text, run in runs if is_text)
+
+    @property
+    def tool_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls in this message, in order."""
+        return tuple([block for block in self.content if type(block) is ToolUseBlock])
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The results in this message, in order."""
+        return tuple([block for block in self.content if type(block) is ToolResultBlock])
+
+    @property
+    def pending_calls(self) -> tuple[ToolUseBlock, ...]:
+        """The calls that wait for the caller, if this is the reply of a run that stopped, was suspended or asks.
+
+        `call()` runs them, results in the input answer them, `Approve` and `Reject` decide those that need approval.
+        Of a call whose sub-agent waits, the calls inside are listed: they are to be answered, not the call itself.
+        """
+        if self.generate_reason not in _LEAVES_CALLS_PENDING:
+            return ()
+        inside = {result.id for result in self.tool_results if waits_inside(result)}
+        return tuple(call for call in self.tool_calls if call.id not in inside)
+
+    def blocks(self, kind: type[B]) -> tuple[B, ...]:
+        """All blocks of one class, in order."""
+        return tuple(block for block in self.content if isinstance(block, kind))
+
+    @property
+    def has_structured(self) -> bool:
+        """Whether this is the reply of a call that asked for an `output`, and got it."""
+        return STRUCTURED in self.metadata
+
+    @overload
+    def structured(self) -> object: ...
+    @overload
+    def structured(self, kind: type[T]) -> T: ...
+    @overload
+    def structured(self, kind: object) -> object: ...
+    def structured(self, kind: object = None) -> object:
+        """The structured value as this type (a model, a dataclass, `list[int]`, ...); without one as plain JSON.
+
+        The plain value is what the model gave, checked; defaults are filled in by the type. `NoStructuredOutputError`
+        if the message holds none, `InvalidInputError` if it is no such type.
+        """
+        if STRUCTURED not in self.metadata:
+            raise NoStructuredOutputError(self.id, self.generate_reason.name)
+        value = thaw({STRUCTURED: self.metadata[STRUCTURED]})[STRUCTURED]
+        return value if kind is None else structured_as(kind, value, self.id)
+
+    def replace(self, **changes: Unpack[MsgFields]) -> Msg:
+        """A copy with these fields changed; the id stays unless given."""
+        values = {name: getattr(self, name) for name in _FIELDS} | changes
+        return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
+
+    def to_json(self) -> str:
+        """One JSON object; `Msg.from_json` gives an equal message back, unless it names local files (see there).
+
+        `InvalidInputError` if metadata or arguments hold what JSON has no form for.
+        """
+        try:
+            return _adapter().dump_json(self).decode()
+        except (ValueError, RecursionError) as error:
+            # (pydantic's own errors are ValueErrors; its limit of levels is a plain one)
+            raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
+
+    def to_dict(self) -> dict[str, object]:
+        """The message as plain values, as `to_json` would write them; `Msg.from_dict` gives an equal message back."""
+        try:
+            return cast("dict[str, object]", _adapter().dump_python(self, mode="json"))
+        except (ValueError, RecursionError) as error:
+            raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Self:
+        """The message that `to_dict` wrote; `InvalidInputError` names what does not fit.
+
+        A `FileSource` in it is refused, because it may have come over a wire, unless it lies beneath `file_root`.
+        """
+        return read_message(data, reading(file_root))  # pyright: ignore[reportReturnType]
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, file_root: str | PathLike[str] | None = None) -> Self:
+        """The message that `to_json` wrote; `InvalidInputError` and `file_root` as for `from_dict`."""
+        try:
+            return _adapter().validate_json(text, context=reading(file_root))  # pyright: ignore[reportReturnType]
+        except ValidationError as error:
+            raise InvalidInputError(f"This is not a message: {error}") from error
+
+
+_FIELDS = tuple(field.name for field in fields(Msg))
+
+
+def read_message(data: Mapping[str, object], context: dict[str, object]) -> Msg:
+    """The message in what was JSON, its local files by the context (see `source.reading`); `InvalidInputError`."""
+    try:
+        # what has been through JSON: no enum, no tuple
+        return _adapter().validate_python(data, context=context)
+    except (ValidationError, RecursionError) as error:
+        raise InvalidInputError(f"This is not a message: {error}") from error
+
+
+_ADAPTER: list[TypeAdapter[Msg]] = []
+
+
+def _adapter() -> TypeAdapter[Msg]:
+    # built on first use: it costs more than importing the module
+    if not _ADAPTER:
+        _ADAPTER.append(TypeAdapter(Msg))
+    return _ADAPTER[0]
+
+
+def new_id() -> str:
+    """An id that nobody else makes: 128 random bits."""
+    return urandom(16).hex()
+
+
+_latest = (0, "")
+
+
+def _now() -> str:
+    """This moment; the messages of one millisecond share its text."""
+    global _latest
+    moment = time_ns() // 1_000_000
+    then, text = _latest
+    if moment != then:
+        text = datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
+        # one assignment: messages are made on many threads
+        _latest = (moment, text)
+    return text
+
+
+def _role(role: str) -> MsgRole:
+    try:
+        return MsgRole(role)
+    except (ValueError, RecursionError):
+        raise InvalidInputError(
+            f"{shown(role)} is not a role; use one of {', '.join(r.value for r in MsgRole)}. "
+            "(The order of Msg's arguments is name, content, role.)"
+        ) from None
+
+
+def _blocks(content: str | ContentBlock | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:
+    if isinstance(content, str):
+        return (TextBlock(content),)
+    if isinstance(content, BLOCK_TYPES):
+        return (content,)
+    try:
+        blocks = tuple(content)
+    except TypeError:
+        raise InvalidInputError(f"Message content must be text or blocks, not {type(content).__name__}.") from None
+    for block in blocks:
+        if not isinstance(block, BLOCK_TYPES):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(
+                f"Message content must be text or blocks, found {type(block).__name__}: {shown(block)}"
+            )
+    return blocks

@@ -1,7 +1,0 @@
-"""The embedded model: a small language model on this machine, its server, and the installing of both."""
-
-from agentscope_rx.model.local.install import install_weights
-from agentscope_rx.model.local.model import LocalChatModel
-from agentscope_rx.model.local.weights import MODEL_NAME
-
-__all__ = ["MODEL_NAME", "LocalChatModel", "install_weights"]

@@ -1,0 +1,90 @@
+"""Models: the port, its options and responses, and the providers. A provider is imported when it is first named."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agentscope_rx.models.capabilities import Capabilities
+from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.openai.model import OpenAIChatModel
+from agentscope_rx.models.options import (
+    MODEL_DEFAULTS,
+    TOOL_DEFAULTS,
+    UNSET,
+    ExecutionConfig,
+    GenerateOptions,
+    ToolChoice,
+    ToolSchema,
+)
+from agentscope_rx.models.response import AudioDelta, ChatResponse, FinishReason, RetryNotice, ToolUseDelta
+
+if TYPE_CHECKING:
+    from agentscope_rx.models.anthropic.model import AnthropicChatModel
+    from agentscope_rx.models.dashscope.model import DashScopeChatModel
+    from agentscope_rx.models.gemini.model import GeminiChatModel
+    from agentscope_rx.models.ollama.model import OllamaChatModel
+    from agentscope_rx.models.openai.responses.model import OpenAIResponsesModel
+    from agentscope_rx.models.registry import ModelRegistry, model, register_provider
+    from agentscope_rx.models.wrappers import AroundModel, CircuitBreaker, FallbackModel, HedgedModel, LimitedModel
+    from agentscope_rx.models.wrappers.multi_agent import SeveralSpeakers
+    from agentscope_rx.models.wrappers.truncating import TruncatingModel
+
+_LAZY = {
+    "AnthropicChatModel": "agentscope_rx.models.anthropic.model",
+    "AroundModel": "agentscope_rx.models.wrappers",
+    "CircuitBreaker": "agentscope_rx.models.wrappers",
+    "DashScopeChatModel": "agentscope_rx.models.dashscope.model",
+    "FallbackModel": "agentscope_rx.models.wrappers",
+    "GeminiChatModel": "agentscope_rx.models.gemini.model",
+    "HedgedModel": "agentscope_rx.models.wrappers",
+    "LimitedModel": "agentscope_rx.models.wrappers",
+    "ModelRegistry": "agentscope_rx.models.registry",
+    "OllamaChatModel": "agentscope_rx.models.ollama.model",
+    "OpenAIResponsesModel": "agentscope_rx.models.openai.responses.model",
+    "SeveralSpeakers": "agentscope_rx.models.wrappers.multi_agent",
+    "model": "agentscope_rx.models.registry",
+    "register_provider": "agentscope_rx.models.registry",
+    "TruncatingModel": "agentscope_rx.models.wrappers.truncating",
+}
+
+__all__ = [
+    "MODEL_DEFAULTS",
+    "TOOL_DEFAULTS",
+    "UNSET",
+    "AnthropicChatModel",
+    "AroundModel",
+    "AudioDelta",
+    "Capabilities",
+    "ChatModel",
+    "ChatResponse",
+    "CircuitBreaker",
+    "DashScopeChatModel",
+    "ExecutionConfig",
+    "FallbackModel",
+    "FinishReason",
+    "GeminiChatModel",
+    "GenerateOptions",
+    "HedgedModel",
+    "LimitedModel",
+    "ModelRegistry",
+    "OllamaChatModel",
+    "OpenAIChatModel",
+    "OpenAIResponsesModel",
+    "RetryNotice",
+    "SeveralSpeakers",
+    "ToolChoice",
+    "ToolSchema",
+    "ToolUseDelta",
+    "TruncatingModel",
+    "model",
+    "register_provider",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,244 @@
+"""The body of a request: what `GenerateOptions` and tools become. Pure.
+
+| option                            | on the wire                                                              |
+|-----------------------------------|--------------------------------------------------------------------------|
+| max_tokens, max_completion_tokens | `max_tokens`, which the API demands; else the model's, over the budget   |
+| stop                              | `stop_sequences`                                                         |
+| temperature, top_p, top_k         | as they are, in API version 2023-06-01; later ones have none of them     |
+| thinking_budget                   | `thinking` of type enabled; 0 disables it                                |
+| reasoning_effort                  | `output_config.effort`, with adaptive thinking; "none" disables thinking |
+| response_format                   | `output_config.format`, the schema as `shape` makes it                   |
+| tool_choice                       | auto, none, any (required), tool (one tool)                              |
+| parallel_tool_calls=False         | `disable_parallel_tool_use`                                              |
+| seed, penalties                   | `UnsupportedOptionError`: the API has none                               |
+| additional_body_params            | last, over everything; a value of None takes a field out                 |
+
+The API does not think when a tool call is forced, nor with a budget in the middle of calls that were begun without
+thinking: then `thinking` is left out. With thinking it takes no temperature but 1, no top_k and no top_p below 0.95,
+and a budget of at least 1024, below `max_tokens` unless thinking is interleaved; anything else is a
+`ConfigurationError`. A conversation with calls needs tools: without, those called are declared, and not to be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, UnsupportedOptionError
+from agentscope_rx.messages import Msg
+from agentscope_rx.models.anthropic.formatter import EPHEMERAL, THOUGHTS, Conversation, format_messages, last_markable
+from agentscope_rx.models.anthropic.shape import format_shape, output_schema
+from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
+
+Cache = Literal["auto", "1h"]
+
+MAX_TOKENS = 16_384
+"""What every current model can write, and less than what outlasts a connection when it comes in one piece."""
+
+SAMPLED_VERSION = "2023-06-01"
+"""The last API version with temperature, top_p and top_k; the one that compatible servers know."""
+VERSION = "2026-10-21"
+
+_SAMPLING = ("temperature", "top_p", "top_k")
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_MIN_BUDGET = 1024
+_MIN_TOP_P = 0.95
+_MAX_MARKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a model object adds to each request."""
+
+    max_tokens: int = MAX_TOKENS
+    thinking: Mapping[str, object] | None = None
+    cache: Cache | None = None
+    server_tools: Sequence[Mapping[str, object]] = ()
+    betas: Sequence[str] = ()
+    version: str | None = None
+    official: bool = True
+
+
+def format_request(
+    model: str,
+    messages: Sequence[Msg],
+    tools: Sequence[ToolSchema],
+    options: GenerateOptions,
+    settings: Settings,
+    *,
+    stream: bool,
+) -> dict[str, object]:
+    """The body of one request."""
+    check_options(options, settings)
+    conversation = format_messages(messages)
+    thinking = _thinking(model, options, settings)
+    if (thinking or {}).get("type") == "enabled" and _amid_calls(conversation):
+        thinking = None
+    body: dict[str, object] = {
+        "model": model,
+        "max_tokens": _max_tokens(options, settings, thinking),
+        "messages": [turn._asdict() for turn in conversation.turns],
+        "stream": stream,
+    }
+    if conversation.system:
+        body["system"] = conversation.system
+    body |= {name: getattr(options, name) for name in _SAMPLING}
+    body["stop_sequences"] = list(options.stop) if options.stop else None
+    body |= _tools(tools, options, settings, conversation)
+    body |= _output(options)
+    body["thinking"] = thinking
+    _cache(body, conversation, settings)
+    body |= options.additional_body_params
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def version_for(options: GenerateOptions, settings: Settings) -> str:
+    """The API version of a request: the newest that has all it asks for; the old one with others than Anthropic."""
+    sampled = any(getattr(options, name) is not None for name in _SAMPLING)
+    return settings.version or (VERSION if settings.official and not sampled else SAMPLED_VERSION)
+
+
+def check_options(options: GenerateOptions, settings: Settings) -> None:
+    """`UnsupportedOptionError` for what there is no field for, `ConfigurationError` for what cannot be."""
+    for name in ("seed", "frequency_penalty", "presence_penalty"):
+        if getattr(options, name) is not None:
+            raise UnsupportedOptionError(f"Anthropic has no {name}; leave it out.", option=name)
+    given = [name for name in _SAMPLING if getattr(options, name) is not None]
+    if given and settings.version is not None and settings.version > SAMPLED_VERSION:
+        raise UnsupportedOptionError(
+            f"Version {settings.version} of Anthropic's API has no {given[0]}. Leave it out, or use "
+            f"version={SAMPLED_VERSION!r} with a model that still takes it.",
+            option=given[0],
+        )
+    effort = options.reasoning_effort
+    if effort is not None and effort not in (*_EFFORTS, "none"):
+        raise ConfigurationError(f"reasoning_effort is one of none, {', '.join(_EFFORTS)}, not {effort!r}.")
+    if options.thinking_budget is not None and 0 != options.thinking_budget < _MIN_BUDGET:
+        raise ConfigurationError(
+            f"thinking_budget must be at least {_MIN_BUDGET} tokens, or 0 for none, not {options.thinking_budget}."
+        )
+
+
+def format_tool(tool: ToolSchema) -> dict[str, object]:
+    """A tool on the wire."""
+    schema = tool.parameters or {"type": "object", "properties": {}}
+    wire: dict[str, object] = {"name": tool.name, "description": tool.description, "input_schema": schema}
+    if tool.strict is not None:
+        wire["strict"] = tool.strict
+    if tool.strict:
+        wire["input_schema"] = output_schema(schema)
+    return wire
+
+
+def _thinking(model: str, options: GenerateOptions, settings: Settings) -> Mapping[str, object] | None:
+    choice = options.tool_choice
+    if choice is not None and choice.mode in ("required", "specific"):
+        return None
+    budget, effort = options.thinking_budget, options.reasoning_effort
+    if budget is not None:
+        thinking = {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
+    elif settings.thinking is not None:
+        thinking = settings.thinking
+    elif effort is not None and not model.startswith("claude-opus-4-5"):
+        # the one model that knows effort and no adaptive thinking
+        thinking = {"type": "disabled"} if effort == "none" else {"type": "adaptive"}
+    else:
+        return None
+    if thinking.get("type") != "disabled":
+        _check_sampling(options)
+    return thinking
+
+
+def _amid_calls(conversation: Conversation) -> bool:
+    """Whether results are told of calls that were begun without thinking: by another model, or when forced."""
+    if len(conversation.turns) < 2:
+        return False
+    asked, answered = conversation.turns[-2:]
+    return answered.content[0]["type"] == "tool_result" and asked.content[0]["type"] not in THOUGHTS
+
+
+def _check_sampling(options: GenerateOptions) -> None:
+    if options.temperature not in (None, 1):
+        raise ConfigurationError(f"With thinking the temperature is 1, not {options.temperature}; leave it out.")
+    if options.top_k is not None:
+        raise ConfigurationError("With thinking there is no top_k; leave it out.")
+    if options.top_p is not None and options.top_p < _MIN_TOP_P:
+        raise ConfigurationError(f"With thinking top_p is {_MIN_TOP_P} to 1, not {options.top_p}; leave it out.")
+
+
+def _max_tokens(options: GenerateOptions, settings: Settings, thinking: Mapping[str, object] | None) -> int:
+    asked = options.max_tokens if options.max_completion_tokens is None else options.max_completion_tokens
+    budget = (thinking or {}).get("budget_tokens")
+    if not isinstance(budget, int):
+        return settings.max_tokens if asked is None else asked
+    if asked is None:
+        return budget + settings.max_tokens
+    if asked <= budget and not any(beta.startswith("interleaved-thinking") for beta in settings.betas):
+        raise ConfigurationError(
+            f"max_tokens={asked} must be more than the thinking budget of {budget}, which counts towards it."
+        )
+    return asked
+
+
+def _output(options: GenerateOptions) -> dict[str, object]:
+    config: dict[str, object] = {}
+    if options.reasoning_effort not in (None, "none"):
+        config["effort"] = options.reasoning_effort
+    if options.response_format is not None and (shape := format_shape(options.response_format)) is not None:
+        config["format"] = shape
+    return {"output_config": config} if config else {}
+
+
+def _tools(
+    tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings, conversation: Conversation
+) -> dict[str, object]:
+    wire = [*(format_tool(tool) for tool in tools), *(dict(tool) for tool in settings.server_tools)]
+    choice = options.tool_choice
+    if not wire:
+        if choice is not None and choice.mode in ("required", "specific"):
+            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+        parts = [part for turn in conversation.turns for part in turn.content]
+        called = {str(part["name"]): None for part in parts if part["type"] == "tool_use"}
+        if not called:
+            return {}
+        wire = [{"name": name, "input_schema": {"type": "object"}} for name in called]
+        return {"tools": wire, "tool_choice": {"type": "none"}}
+    fields: dict[str, object] = {"tools": wire}
+    chosen = _choice(choice, [str(tool.get("name")) for tool in wire]) if choice is not None else None
+    if options.parallel_tool_calls is False and (choice is None or choice.mode != "none"):
+        chosen = {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": True}
+    if chosen is not None:
+        fields["tool_choice"] = chosen
+    return fields
+
+
+def _choice(choice: ToolChoice, names: Sequence[str]) -> dict[str, object]:
+    if choice.mode != "specific":
+        return {"type": "any" if choice.mode == "required" else choice.mode}
+    if choice.tool not in names:
+        raise ConfigurationError(
+            f"tool_choice names {choice.tool!r}, which is not among the tools: {', '.join(names)}."
+        )
+    return {"type": "tool", "name": choice.tool}
+
+
+def _cache(body: dict[str, object], conversation: Conversation, settings: Settings) -> None:
+    """Put the automatic marks on the end of the conversation, of the system and of the tools: what comes again."""
+    contents = [conversation.system, *(turn.content for turn in conversation.turns)]
+    marks = sum("cache_control" in part for content in contents for part in content)
+    if marks > _MAX_MARKS:
+        raise InvalidInputError(f"There are {marks} cache marks in the messages; the API takes {_MAX_MARKS}.")
+    if settings.cache is None:
+        return
+    mark = EPHEMERAL if settings.cache == "auto" else {**EPHEMERAL, "ttl": settings.cache}
+    tools = cast("list[dict[str, object]]", body.get("tools", []))
+    ends = [
+        last_markable([part for turn in conversation.turns for part in turn.content]),
+        conversation.system[-1] if conversation.system else None,
+        tools[-1] if tools else None,
+    ]
+    for end in ends:
+        if end is not None and "cache_control" not in end and marks < _MAX_MARKS:
+            end["cache_control"] = mark
+            marks += 1

@@ -1,0 +1,147 @@
+"""Turns -> the `input.messages` of a DashScope request. Pure; media files must be read already.
+
+| turn      | text endpoint                                   | multimodal endpoint         |
+|-----------|-------------------------------------------------|-----------------------------|
+| system    | `content`: text                                 | `content`: a part of text   |
+| user      | `content`: text; media are `InvalidInputError`  | `content`: parts, in order  |
+| assistant | `content`: text or "", `tool_calls`             | `content`: parts, `tool_calls` |
+| tool      | `content`: text, with `tool_call_id` and `name` | the same, with a part of text |
+
+| block      | part                                                             |
+|------------|------------------------------------------------------------------|
+| TextBlock  | `{text}`                                                         |
+| ImageBlock | `{image, min_pixels, max_pixels}`                                |
+| AudioBlock | `{audio}`                                                        |
+| VideoBlock | `{video, fps, max_frames, min_pixels, max_pixels, total_pixels}` |
+| FileBlock  | none: `InvalidInputError`                                        |
+
+A source goes out as its web address, its `oss://` address, or a base64 data URL; frames as a list of these.
+`cache_control` in a message's metadata (True, or what the API takes) marks the end of a prefix to be cached: it goes to
+the message's last part, which makes parts of a text, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.messages import (
+    AudioBlock,
+    Base64Source,
+    FileBlock,
+    FramesSource,
+    ImageBlock,
+    Source,
+    TextBlock,
+    ToolUseBlock,
+    URLSource,
+    VideoBlock,
+)
+from agentscope_rx.models.dashscope.endpoint import Kind
+from agentscope_rx.models.wire.chat_turns import Said, Turn
+from agentscope_rx.models.wire.json_codec import arguments_text
+from agentscope_rx.models.wire.media import MediaBlock, address_of, sources_of
+
+WireMessage = dict[str, object]
+WirePart = dict[str, object]
+
+CACHE = "cache_control"
+"""The key of a message's metadata that marks the end of a prefix to be cached."""
+
+_PIXELS = ("min_pixels", "max_pixels")
+_VIDEO = ("fps", "max_frames", "min_pixels", "max_pixels", "total_pixels")
+
+
+def has_media(turns: Sequence[Turn]) -> bool:
+    """Whether there is any picture, sound or video."""
+    return any(turn.media for turn in turns)
+
+
+def has_uploads(turns: Sequence[Turn]) -> bool:
+    """Whether any of the media is a file that was uploaded to the vendor's own storage."""
+    sources = (source for turn in turns for block in turn.media for source in sources_of(block))
+    return any(isinstance(source, URLSource) and source.url.startswith("oss://") for source in sources)
+
+
+def format_turns(turns: Sequence[Turn], kind: Kind, *, reasoning: bool = False) -> list[WireMessage]:
+    """The wire's messages for this endpoint, in order; `reasoning` sends earlier thinking back."""
+    return [_message(turn, kind, reasoning) for turn in turns]
+
+
+def _message(turn: Turn, kind: Kind, reasoning: bool) -> WireMessage:
+    wire: WireMessage = {"role": turn.role.value, "content": _content(turn, kind)}
+    if turn.calls:
+        wire["tool_calls"] = [_call(call) for call in turn.calls]
+    if turn.result is not None:
+        wire |= {"tool_call_id": turn.result.id, "name": turn.result.name}
+    if reasoning and turn.thinking:
+        wire["reasoning_content"] = "".join(block.thinking for block in turn.thinking)
+    return wire
+
+
+def _content(turn: Turn, kind: Kind) -> object:
+    mark = _cache_mark(turn.metadata)
+    if kind == "text":
+        if turn.media:
+            raise InvalidInputError(
+                f"The text endpoint takes no {turn.media[0].type}: use endpoint='multimodal' (or 'auto'), and a model "
+                "that sees and hears."
+            )
+        return turn.text if mark is None else [{"text": turn.text, CACHE: mark}]
+    parts = [_part(block) for block in turn.content] or [{"text": ""}]
+    if mark is not None:
+        parts[-1] |= {CACHE: mark}
+    return parts
+
+
+def _part(block: Said) -> WirePart:
+    if isinstance(block, TextBlock):
+        return {"text": block.text}
+    return _media_part(block)
+
+
+def _media_part(block: MediaBlock) -> WirePart:
+    match block:
+        case ImageBlock():
+            return {"image": _address(block.source), **_hints(block, _PIXELS)}
+        case AudioBlock():
+            return {"audio": _address(block.source)}
+        case VideoBlock():
+            return {"video": _video(block.source), **_hints(block, _VIDEO)}
+        case FileBlock():
+            raise InvalidInputError(
+                "DashScope takes no files in messages. Give the file's text, or its pages as images; for qwen-long "
+                "upload it and name it in a system message as 'fileid://...'."
+            )
+
+
+def _hints(block: ImageBlock | VideoBlock, names: Sequence[str]) -> WirePart:
+    return {name: value for name in names if (value := getattr(block, name)) is not None}
+
+
+def _video(source: Source | FramesSource) -> object:
+    return [_address(frame) for frame in source.frames] if isinstance(source, FramesSource) else _address(source)
+
+
+def _address(source: Source) -> str:
+    if isinstance(source, Base64Source):
+        return f"data:{source.media_type};base64,{source.data}"
+    return address_of(source)
+
+
+def _call(block: ToolUseBlock) -> WireMessage:
+    # never `raw`: what the model could not write as JSON must not come back to it as its own words
+    function = {"name": block.name, "arguments": arguments_text(block)}
+    return {"id": block.id, "type": "function", "function": function}
+
+
+def _cache_mark(metadata: Mapping[str, object]) -> object:
+    mark = metadata.get(CACHE)
+    if mark is None or mark is False:
+        return None
+    if mark is True:
+        return {"type": "ephemeral"}
+    if isinstance(mark, Mapping):
+        return cast("Mapping[str, object]", mark)
+    raise InvalidInputError(f"{CACHE} in a message's metadata is True or a mapping such as {{'type': 'ephemeral'}}.")

@@ -1,0 +1,96 @@
+"""`DashScopeChatModel`: Qwen and its kin by DashScope's own wire format, as a `ChatModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelError
+from agentscope_rx.messages.frozen import EMPTY
+from agentscope_rx.messages.msg import Msg
+from agentscope_rx.models.checks import check_one_of
+from agentscope_rx.models.dashscope.endpoint import Endpoint, EndpointChoice, kind_of
+from agentscope_rx.models.dashscope.formatter import format_turns, has_media, has_uploads
+from agentscope_rx.models.dashscope.parser import DashScopeParser
+from agentscope_rx.models.dashscope.request import Settings, check_options, format_parameters
+from agentscope_rx.models.http_model import Exchange, HttpChatModel
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.wire.chat_turns import sendable_turns
+from agentscope_rx.models.wire.json_codec import encode_json
+
+
+class DashScopeChatModel(HttpChatModel):
+    """A model behind DashScope. One object works in any number of event loops, and for any number of calls.
+
+    `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given (see `Endpoint.of`; the
+    default is Beijing, `DASHSCOPE_INTL_URL` is Singapore). `endpoint` is text or multimodal; "auto" goes by the model's
+    name and by what the messages hold (see `kind_of`).
+
+    `enable_thinking` is left to the model unless given; a `thinking_budget` in the options turns it on. With
+    `enable_thinking=True` the answer is asked for piece by piece even if `stream=False`: the API demands it.
+    `send_reasoning` gives earlier thinking back, for models that are told to `preserve_thinking`. `enable_search` and
+    `search_options` let the model search the web; what it found is in the chunks' metadata as `search_info`.
+    `native_output` says that the model holds its answer to a JSON schema in `response_format`; only some do.
+    """
+
+    provider = "dashscope"
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        workspace: str | None = None,
+        endpoint: EndpointChoice = "auto",
+        stream: bool = True,
+        enable_thinking: bool | None = None,
+        enable_search: bool | None = None,
+        search_options: Mapping[str, object] | None = None,
+        send_reasoning: bool = False,
+        native_output: bool = False,
+        options: GenerateOptions | None = None,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(
+            model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
+        )
+        if endpoint not in ("auto", "text", "multimodal"):
+            raise ConfigurationError(f"endpoint is 'auto', 'text' or 'multimodal', not {endpoint!r}.")
+        check_one_of("enable_thinking", enable_thinking, (True, False))
+        check_one_of("enable_search", enable_search, (True, False))
+        self._settings = Settings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)
+        check_options(self.options, self._settings)
+        self.endpoint = Endpoint.of(base_url, api_key, workspace)
+        self._kind: EndpointChoice = endpoint
+        if native_output:
+            self.output_modes = frozenset(("native", "tool", "prompted"))
+
+    def wants_stream(self, options: GenerateOptions) -> bool:
+        return self._settings.enable_thinking is True or super().wants_stream(options)
+
+    def advice(self, error: ModelError) -> str | None:
+        if isinstance(error, BadRequestError) and "url error" in str(error):
+            return (
+                "(This model has the other endpoint. Give endpoint='multimodal' or endpoint='text'; "
+                f"now it is endpoint={self._kind!r}.)"
+            )
+        return None
+
+    def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        stream = self.wants_stream(options)
+        turns = sendable_turns(messages)
+        kind = kind_of(self.model_name, media=has_media(turns)) if self._kind == "auto" else self._kind
+        parameters = format_parameters(tools, options, self._settings, stream=stream)
+        wire = format_turns(turns, kind, reasoning=self._settings.reasoning)
+        body = {"model": self.model_name, "input": {"messages": wire}, "parameters": parameters}
+        request = HttpRequest(
+            self.endpoint.url(kind, options.additional_query_params),
+            encode_json(body).encode("utf-8", "replace"),
+            self.endpoint.headers(options.additional_headers, stream=stream, uploads=has_uploads(turns)),
+        )
+        # unless increments were asked for, each event tells the answer from its beginning
+        incremental = not stream or parameters.get("incremental_output") is True
+        return Exchange(request, partial(DashScopeParser, incremental=incremental), streams=stream)

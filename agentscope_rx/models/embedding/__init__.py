@@ -1,0 +1,41 @@
+"""Texts and media as vectors: the port, providers behind HTTP, one that runs in this process, a cache."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, Vector, cosine
+
+if TYPE_CHECKING:
+    from agentscope_rx.models.embedding.cached import CachedEmbeddingModel
+    from agentscope_rx.models.embedding.dashscope import DashScopeEmbeddingModel
+    from agentscope_rx.models.embedding.openai import OpenAIEmbeddingModel
+    from agentscope_rx.models.embedding.static import StaticEmbeddingModel
+
+_LAZY = {
+    "CachedEmbeddingModel": "agentscope_rx.models.embedding.cached",
+    "DashScopeEmbeddingModel": "agentscope_rx.models.embedding.dashscope",
+    "OpenAIEmbeddingModel": "agentscope_rx.models.embedding.openai",
+    "StaticEmbeddingModel": "agentscope_rx.models.embedding.static",
+}
+
+__all__ = [
+    "CachedEmbeddingModel",
+    "DashScopeEmbeddingModel",
+    "EmbeddingInput",
+    "EmbeddingModel",
+    "Embeddings",
+    "OpenAIEmbeddingModel",
+    "StaticEmbeddingModel",
+    "Vector",
+    "cosine",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

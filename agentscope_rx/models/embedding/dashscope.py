@@ -1,0 +1,115 @@
+"""`DashScopeEmbeddingModel`: DashScope's two endpoints, for texts and for texts, images and videos.
+
+| inputs                            | text endpoint       | multimodal endpoint |
+|-----------------------------------|---------------------|---------------------|
+| str, TextBlock                    | `input.texts`       | `{text}`            |
+| ImageBlock                        | `InvalidInputError` | `{image}`           |
+| VideoBlock                        | `InvalidInputError` | `{video}`           |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.messages import Base64Source, FramesSource, ImageBlock, TextBlock, VideoBlock
+from agentscope_rx.models.dashscope.endpoint import Endpoint
+from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, Embeddings, text_of
+from agentscope_rx.models.embedding.http import HttpEmbeddingModel, vectors_in
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.wire.base_url import url_with
+from agentscope_rx.models.wire.json_codec import JsonObject, encode_json, integer, object_in, objects_in
+from agentscope_rx.models.wire.media import address_of
+
+Kind = Literal["text", "multimodal"]
+
+_PATHS: dict[Kind, str] = {
+    "text": "/services/embeddings/text-embedding/text-embedding",
+    "multimodal": "/services/embeddings/multimodal-embedding/multimodal-embedding",
+}
+_MULTIMODAL = re.compile(r"multimodal|vision|-vl-")
+
+
+class DashScopeEmbeddingModel(HttpEmbeddingModel):
+    """Vectors of texts, or by a multimodal model of images and videos, too.
+
+    `text_type` is "query" for what is searched with, "document" for what is searched through. `api_key`, `base_url` and
+    `workspace` as for `DashScopeChatModel`. `endpoint` is found by the model's name; a name that says nothing is a text
+    model's. `batch_size` is what the vendor takes: 25 texts for v1 and v2, 10 for later models, 1 input multimodal.
+    """
+
+    provider = "dashscope"
+
+    def __init__(
+        self,
+        model_name: str = "text-embedding-v4",
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        workspace: str | None = None,
+        endpoint: Kind | None = None,
+        dimensions: int | None = None,
+        text_type: Literal["query", "document"] | None = None,
+        batch_size: int | None = None,
+        max_concurrency: int = 4,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        self.kind: Kind = endpoint or ("multimodal" if _MULTIMODAL.search(model_name.lower()) else "text")
+        size = batch_size or (1 if self.kind == "multimodal" else 25 if model_name.endswith(("-v1", "-v2")) else 10)
+        super().__init__(
+            model_name,
+            batch_size=size,
+            max_concurrency=max_concurrency,
+            execution_config=execution_config,
+            transport=transport,
+        )
+        if text_type is not None and self.kind == "multimodal":
+            raise ConfigurationError("text_type is for text models; the multimodal endpoint does not take it.")
+        self.dimensions = dimensions
+        self.text_type = text_type
+        self._endpoint = Endpoint.of(base_url, api_key, workspace)
+
+    def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
+        if self.kind == "text":
+            given: dict[str, object] = {"texts": [text_of(each, self) for each in batch]}
+        else:
+            given = {"contents": [_content(each) for each in batch]}
+        wanted = {"dimension": self.dimensions, "text_type": self.text_type}
+        parameters = {name: value for name, value in wanted.items() if value is not None}
+        body = {"model": self.model_name, "input": given, "parameters": parameters}
+        base = self._endpoint.base
+        return HttpRequest(
+            url_with(base, f"{base.path}{_PATHS[self.kind]}", {}),
+            encode_json(body).encode("utf-8", "replace"),
+            self._endpoint.headers({}, stream=False, uploads="oss://" in encode_json(given)),
+        )
+
+    def read(self, answer: JsonObject) -> Embeddings:
+        output = object_in(answer, "output") or {}
+        usage = object_in(answer, "usage") or {}
+        tokens = integer(usage, "total_tokens") or sum(
+            integer(usage, name) for name in ("input_tokens", "image_tokens")
+        )
+        index = "text_index" if self.kind == "text" else "index"
+        return Embeddings(vectors_in(objects_in(output, "embeddings"), index), tokens)
+
+
+def _content(each: EmbeddingInput) -> dict[str, object]:
+    if isinstance(each, (str, TextBlock)):
+        return {"text": each if isinstance(each, str) else each.text}
+    return {each.type: _address(each)}
+
+
+def _address(block: ImageBlock | VideoBlock) -> str:
+    source = block.source
+    if isinstance(source, Base64Source):
+        return f"data:{source.media_type};base64,{source.data}"
+    if isinstance(source, FramesSource):
+        raise InvalidInputError(
+            "A video as frames cannot be embedded: give its address or its data, or embed the frames."
+        )
+    return address_of(source)

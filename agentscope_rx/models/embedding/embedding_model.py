@@ -1,0 +1,143 @@
+"""The port to an embedding model: texts and media in, one vector for each out, in their order.
+
+A provider implements `do_embed`, one attempt for one batch. `embed` does the rest:
+
+    batches of batch_size, each: defer(do_embed) |> timeout |> retry    merge_ordered, at most max_concurrency at once
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import TypeAlias
+
+from reactivex import operators as ops
+
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, ModelTimeoutError, ProtocolError
+from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
+from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
+from agentscope_rx.reactive import Flow, defer, just, map_flow, merge_ordered, retry, timeout
+
+EmbeddingInput: TypeAlias = str | TextBlock | ImageBlock | VideoBlock
+Vector: TypeAlias = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """A vector for each input, in their order, and the tokens that they cost, where the provider says."""
+
+    vectors: tuple[Vector, ...]
+    tokens: int = 0
+
+
+class EmbeddingModel(ABC):
+    """An embedding model. Subclass it and implement `do_embed`; users call `embed`.
+
+    `batch_size` is how many inputs go into one request, `max_concurrency` how many requests run at once.
+    """
+
+    provider: str = "custom"
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        batch_size: int = 64,
+        max_concurrency: int = 4,
+        execution_config: ExecutionConfig | None = None,
+    ) -> None:
+        for name, value in (("batch_size", batch_size), ("max_concurrency", max_concurrency)):
+            if type(value) is not int or value < 1:
+                raise ConfigurationError(f"{name} must be a whole number >= 1, not {value!r}.")
+        self.model_name = model_name
+        self.batch_size = batch_size
+        self.max_concurrency = max_concurrency
+        self.execution_config = execution_config
+
+    @abstractmethod
+    def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """One attempt for one batch: a cold Flow of one value, without retry or deadline.
+
+        Signals: the vectors of the batch; one `ModelError`.
+        Cancels: the request.
+        """
+
+    def embed(self, inputs: EmbeddingInput | Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """The vectors of these inputs. What is refused, is before anything is sent.
+
+        Signals: one value, then completion; `InvalidInputError`; the first `ModelError` of a batch that has used up its
+        attempts: there is a vector for each input or none for any.
+        Cancels: the requests in progress, the waits before others.
+        """
+        given = (inputs,) if isinstance(inputs, (str, TextBlock, ImageBlock, VideoBlock)) else tuple(inputs)
+
+        def begin() -> Flow[Embeddings]:
+            for number, each in enumerate(given):
+                _check(each, number)
+            if not given:
+                return just(Embeddings(()))
+            batches = [given[at : at + self.batch_size] for at in range(0, len(given), self.batch_size)]
+            asked = [self._bounded(batch) for batch in batches]
+            parts = merge_ordered(asked, max_concurrency=self.max_concurrency)
+            return parts.pipe(ops.to_list(), map_flow(_joined))
+
+        return defer(begin)
+
+    def _bounded(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        config = (self.execution_config or ExecutionConfig()).over(MODEL_DEFAULTS)
+
+        def late(which: str, limit: float) -> Exception:
+            return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
+
+        whole = defer(lambda: self.do_embed(batch)).pipe(map_flow(lambda found: self._checked(batch, found)))
+        attempt = whole.pipe(timeout(total=config.limit("timeout"), error=late))
+        tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
+        overall = config.limit("total_timeout")
+        if overall is None:
+            return tried
+        return tried.pipe(timeout(total=overall, error=lambda _, limit: late("overall", limit)))
+
+    def _checked(self, batch: Sequence[EmbeddingInput], found: Embeddings) -> Embeddings:
+        if len(found.vectors) != len(batch):
+            raise ProtocolError(
+                f"{len(batch)} inputs were sent and {len(found.vectors)} vectors came back.",
+                model=self.model_name,
+                provider=self.provider,
+            )
+        return found
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_name!r})"
+
+
+def text_of(each: EmbeddingInput, model: EmbeddingModel) -> str:
+    """The text of an input; `InvalidInputError` if it is media, for models that take words only."""
+    if isinstance(each, str):
+        return each
+    if isinstance(each, TextBlock):
+        return each.text
+    raise InvalidInputError(f"{model!r} embeds text only, not a {each.type} block.")
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """How alike two vectors are: 1 for the same direction, 0 for none in common (or a vector of zeros)."""
+    if len(one) != len(other):
+        raise InvalidInputError(f"Vectors of {len(one)} and {len(other)} dimensions cannot be compared.")
+    lengths = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
+    return sum(x * y for x, y in zip(one, other, strict=True)) / lengths if lengths else 0.0
+
+
+def _check(each: object, number: int) -> None:
+    text = each.text if isinstance(each, TextBlock) else each
+    if isinstance(text, str):
+        if not text.strip():
+            raise InvalidInputError(f"There is nothing to embed in input {number}: it is blank.")
+    elif not isinstance(each, (ImageBlock, VideoBlock)):
+        raise InvalidInputError(f"Texts, images and videos can be embedded; input {number} is {each!r:.80}.")
+
+
+def _joined(parts: Sequence[Embeddings]) -> Embeddings:
+    vectors = tuple(vector for part in parts for vector in part.vectors)
+    return Embeddings(vectors, sum(part.tokens for part in parts))

@@ -1,0 +1,109 @@
+"""`HttpEmbeddingModel`: a provider behind one POST. What differs from one to the next is pure: asking and reading.
+
+inputs -- read_files --> request(batch) --> Transport --> read(answer) --> vectors
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import cast
+
+from agentscope_rx.errors import ModelError
+from agentscope_rx.messages import ImageBlock, Msg, VideoBlock
+from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, Vector
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.wire.json_codec import JsonObject, integer, malformed
+from agentscope_rx.models.wire.media import has_files, read_files
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, fail, map_flow, on_worker
+
+
+class HttpEmbeddingModel(EmbeddingModel):
+    """An embedding model behind an HTTP API."""
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        batch_size: int,
+        max_concurrency: int = 4,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(
+            model_name, batch_size=batch_size, max_concurrency=max_concurrency, execution_config=execution_config
+        )
+        self._transport = transport or Transport()
+
+    @abstractmethod
+    def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
+        """What to send; local files have been read. `InvalidInputError` for what the model does not take."""
+
+    @abstractmethod
+    def read(self, answer: JsonObject) -> Embeddings:
+        """The vectors of an answer, in the order of what was sent; `ProtocolError` if it is none."""
+
+    def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """One POST.
+
+        Signals: the vectors of the batch; one `ModelError` with the model's name.
+        Cancels: the request; the response is closed.
+        """
+
+        def ask(read: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+            request = self.request(read)
+
+            def found(answer: object) -> Embeddings:
+                with self._transport.hiding(request):
+                    return self.read(_object(answer))
+
+            return self._transport.request(request).pipe(map_flow(found))
+
+        files = [_message(each) for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
+        if has_files(files):
+            answer = on_worker(lambda: _with_files(batch), ENGINE_WORKERS).pipe(concat_map(ask))
+        else:
+            answer = defer(lambda: ask(batch))
+        return answer.pipe(catch(self._named))
+
+    def _named(self, error: Exception) -> Flow[Embeddings]:
+        if isinstance(error, ModelError):
+            error.model = error.model or self.model_name
+            error.provider = error.provider or self.provider
+        return fail(error)
+
+
+def vectors_in(items: Sequence[JsonObject], index: str) -> tuple[Vector, ...]:
+    """The `embedding` of each item, in the order of their numbers under `index`, where they have them."""
+    # each is set down at its place: an answer may come in any order
+    placed = sorted(enumerate(items), key=lambda at: integer(at[1], index) if index in at[1] else at[0])
+    return tuple(_vector(item) for _, item in placed)
+
+
+def _vector(item: JsonObject) -> Vector:
+    found = item.get("embedding")
+    numbers = cast("list[object]", found) if isinstance(found, list) else []
+    if not numbers or not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in numbers):
+        raise malformed("'embedding' must be a list of numbers", item)
+    return tuple(map(float, cast("list[float]", numbers)))
+
+
+def _object(answer: object) -> JsonObject:
+    if not isinstance(answer, dict):
+        raise malformed("it is no object", answer)
+    return cast("JsonObject", answer)
+
+
+def _message(block: ImageBlock | VideoBlock) -> Msg:
+    return Msg.user(block)
+
+
+def _with_files(batch: Sequence[EmbeddingInput]) -> list[EmbeddingInput]:
+    """The batch with its files read: together, as they are of one request."""
+    media = [each for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
+    read = iter(read_files([_message(each) for each in media]))
+    return [
+        cast("EmbeddingInput", next(read).content[0]) if isinstance(each, (ImageBlock, VideoBlock)) else each
+        for each in batch
+    ]

@@ -1,0 +1,76 @@
+"""`StaticEmbeddingModel`: vectors of English texts, made in this process by WordLlama; its package brings its weights.
+
+Extra `[embeddings]`. Thousands of texts a second and no network; a bag of word vectors, which knows what a text is
+about and not what it says about it. It is loaded once for all, on a worker, when first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from agentscope_rx.errors import ConfigurationError, MissingExtraError, SetupError
+from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, text_of
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
+from agentscope_rx.reactive.kernel.forking import new_lock
+
+Dimensions = Literal[64, 128, 256]
+
+_loaded: dict[int, Any] = {}
+_loading = new_lock()
+
+
+class StaticEmbeddingModel(EmbeddingModel):
+    """Vectors of length 1; those of a text without a known word are zeros."""
+
+    provider = "wordllama"
+
+    def __init__(self, dimensions: Dimensions = 256, *, batch_size: int = 512) -> None:
+        if dimensions not in get_args(Dimensions):
+            raise ConfigurationError(f"dimensions is 64, 128 or 256, not {dimensions!r}.")
+        super().__init__("wordllama-l2-supercat", batch_size=batch_size, max_concurrency=1)
+        self.dimensions: Dimensions = dimensions
+
+    def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
+        """The vectors, worked out on a worker.
+
+        Signals: the vectors of the batch; `MissingExtraError`, `SetupError`.
+        Cancels: nothing that has begun; it takes milliseconds.
+        """
+
+        def ask() -> Flow[Embeddings]:
+            texts = [text_of(each, self) for each in batch]
+            return on_worker(lambda: _vectors(_model(self.dimensions), texts), ENGINE_WORKERS)
+
+        return defer(ask)
+
+
+def _model(dimensions: int) -> Any:
+    with _loading:
+        if dimensions not in _loaded:
+            _loaded[dimensions] = _load(dimensions)
+        return _loaded[dimensions]
+
+
+def _load(dimensions: int) -> Any:
+    try:
+        import wordllama  # pyright: ignore[reportMissingTypeStubs]
+    except ImportError:
+        raise MissingExtraError("wordllama", "embeddings") from None
+    package = Path(wordllama.__file__).parent
+    try:
+        # its weights and its tokenizer are in the package, but it looks for the tokenizer in the cache alone
+        return wordllama.WordLlama.load(cache_dir=package, trunc_dim=dimensions, disable_download=True)
+    except (OSError, ValueError) as error:
+        raise SetupError(f"WordLlama's weights cannot be loaded from {package}: {error}") from error
+
+
+def _vectors(model: Any, texts: Sequence[str]) -> Embeddings:
+    found: list[list[float]] = model.embed(list(texts), norm=False).astype("float64").tolist()
+    return Embeddings(tuple(_unit(vector) for vector in found))
+
+
+def _unit(vector: Sequence[float]) -> tuple[float, ...]:
+    length = sum(x * x for x in vector) ** 0.5
+    return tuple(x / length for x in vector) if length else tuple(vector)

@@ -1,0 +1,161 @@
+"""`HttpChatModel`: a provider behind one POST. What differs from one to the next is pure: an exchange and a parser.
+
+messages -- read_files --> exchange(messages, tools, options) --> Transport --> AnswerParser --> increments
+           (on a worker,    what to send, and who reads the       (one POST)    (pure)
+            if there are any)   answer (pure)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentscope_rx.errors import ModelError
+from agentscope_rx.messages.msg import Msg
+from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.models.transport import Framing, HttpRequest, ServerEvent, Transport
+from agentscope_rx.models.wire.media import has_files, read_files
+from agentscope_rx.models.wire.tool_names import WireNames
+from agentscope_rx.reactive import (
+    ENGINE_WORKERS,
+    Flow,
+    catch,
+    concat_map,
+    defer,
+    fail,
+    from_async_iterable,
+    just,
+    map_flow,
+    on_worker,
+)
+
+Clock = Callable[[], float]
+
+
+class AnswerParser(Protocol):
+    """Reads one answer, in the order of the wire. Pure: the events are all it knows."""
+
+    def read(self, event: ServerEvent) -> Iterable[ChatResponse]:
+        """The increments of one event of a streamed answer; a `ModelError` for one that is none, or that complains."""
+        ...
+
+    def read_whole(self, answer: object) -> Iterable[ChatResponse]:
+        """The increments of an answer that came in one piece, as JSON."""
+        ...
+
+    def end(self) -> Iterable[ChatResponse]:
+        """What was held back, when nothing more comes; a `ModelError` if the answer is not whole."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request, and how its answer is read: streamed up to and with the event whose data or name is `until`, or
+    whole.
+
+    `parser` makes the reader of one answer; the clock, in seconds, is for the time in its usage.
+    """
+
+    request: HttpRequest
+    parser: Callable[[Clock], AnswerParser]
+    streams: bool = True
+    until: str | None = None
+    framing: Framing = "sse"
+
+
+class HttpChatModel(ChatModel):
+    """A model behind an HTTP API. One object works in any number of event loops, and for any number of calls.
+
+    `stream=False` asks for the answer in one piece; a call's own option wins. `transport` brings one's own proxy or
+    certificates: `Transport(HttpConfig(proxy=...))`.
+    """
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        stream: bool = True,
+        options: GenerateOptions | None = None,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(model_name, options=options, execution_config=execution_config)
+        self._streams = stream
+        self._transport = transport or Transport()
+
+    @abstractmethod
+    def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        """What to send and how to read the answer. Local files of the messages have been read into base64.
+
+        `InvalidInputError` or `ConfigurationError` for what cannot be asked of this provider.
+        """
+
+    def advice(self, error: ModelError) -> str | None:
+        """What can be done about this error where the provider's own words do not say; it is added to them."""
+        return None
+
+    def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
+        """What this error is an answer to the model by; None, as nearly always, if it is an error."""
+        return None
+
+    def wants_stream(self, options: GenerateOptions) -> bool:
+        """Whether the answer is asked for piece by piece."""
+        return self._streams if options.stream is None else options.stream
+
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """One attempt: one POST.
+
+        Signals: increments; then completion when the answer is whole, or one `ModelError` with the model's name;
+        `InvalidInputError` or `ConfigurationError` for what cannot be asked, before anything is sent.
+        Cancels: the reading of files, the request or the reading of its answer; the response is closed.
+        """
+
+        def ask(read: Sequence[Msg]) -> Flow[ChatResponse]:
+            names = WireNames.of(read, tools)
+            if names is None:
+                exchange = self.exchange(read, tools, options)
+                return from_async_iterable(lambda: self._increments(exchange))
+            renamed = self.exchange(names.messages(read), names.tools(tools), names.options(options))
+            return from_async_iterable(lambda: self._increments(renamed)).pipe(map_flow(names.back))
+
+        if has_files(messages):
+            answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))
+        else:
+            answer = defer(lambda: ask(messages))
+        return answer.pipe(catch(lambda error: self._failed(error, messages, tools)))
+
+    async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:
+        # one generator from the response to the increments: an operator for each step would cost more than the parsing
+        parser = exchange.parser(asyncio.get_running_loop().time)
+        with self._transport.hiding(exchange.request):
+            if exchange.streams:
+                received = self._transport.events(exchange.request, until=exchange.until, framing=exchange.framing)
+                async with aclosing(received) as events:
+                    async for event in events:
+                        for increment in parser.read(event):
+                            yield increment
+            else:
+                for increment in parser.read_whole(await self._transport.answer(exchange.request)):
+                    yield increment
+            for increment in parser.end():
+                yield increment
+
+    def _failed(self, error: Exception, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> Flow[ChatResponse]:
+        if isinstance(error, ModelError):
+            answer = self.instead(error, messages, tools)
+            if answer is not None:
+                return just(answer)
+            error.model = error.model or self.model_name
+            error.provider = error.provider or self.provider
+            advice = self.advice(error)
+            if advice:
+                error.args = (f"{error} {advice}",)
+        return fail(error)

@@ -1,0 +1,78 @@
+"""`OllamaChatModel`: models that Ollama serves, by its own wire format, as a `ChatModel`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentscope_rx.errors import ModelConnectionError, ModelError, NotFoundError
+from agentscope_rx.messages.msg import Msg
+from agentscope_rx.models.checks import check_one_of
+from agentscope_rx.models.http_model import Exchange, HttpChatModel
+from agentscope_rx.models.ollama.endpoint import Endpoint
+from agentscope_rx.models.ollama.formatter import format_turns
+from agentscope_rx.models.ollama.parser import OllamaParser
+from agentscope_rx.models.ollama.request import Settings, Think, check_options, format_request
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.wire.chat_turns import sendable_turns
+from agentscope_rx.models.wire.json_codec import encode_json
+
+
+class OllamaChatModel(HttpChatModel):
+    """A model of an Ollama server. One object works in any number of event loops, and for any number of calls.
+
+    `base_url` is a host as OLLAMA_HOST gives it (see `Endpoint.of`); not given, OLLAMA_HOST, else this machine.
+    `api_key`, or OLLAMA_API_KEY, is for ollama.com. `think` turns thinking on or off, or says how much ("low",
+    "medium", "high"), for models that can; `keep_alive` says how long the model stays loaded ("10m", seconds, -1).
+
+    What Ollama calls options (num_ctx, min_p, ...) goes into `GenerateOptions.additional_body_params`. Set num_ctx: a
+    conversation that is longer than a server's default is cut by the server, and nobody is told.
+
+    `native_output=True` asks for structured output by `format`. That holds the whole answer to the schema, so it is for
+    agents without tools.
+    """
+
+    provider = "ollama"
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        stream: bool = True,
+        think: Think | None = None,
+        keep_alive: float | str | None = None,
+        native_output: bool = False,
+        options: GenerateOptions | None = None,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(
+            model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
+        )
+        check_options(self.options)
+        self.endpoint = Endpoint.of(base_url, api_key)
+        if not isinstance(think, str):
+            check_one_of("think", think, (True, False, "low", "medium", "high"))
+        self._settings = Settings(think, keep_alive)
+        if native_output:
+            self.output_modes = frozenset(("native", "tool", "prompted"))
+
+    def advice(self, error: ModelError) -> str | None:
+        if isinstance(error, NotFoundError) and "model" in str(error):
+            return f"(The server does not have this model. Get it with: ollama pull {self.model_name})"
+        if isinstance(error, ModelConnectionError) and str(error).startswith("No connection"):
+            return "(Is Ollama running there? Start it with: ollama serve)"
+        return None
+
+    def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        wanted = self.wants_stream(options)
+        wire = format_turns(sendable_turns(messages))
+        body = format_request(self.model_name, wire, tools, options, self._settings, stream=wanted)
+        request = HttpRequest(
+            self.endpoint.url(options.additional_query_params),
+            encode_json(body).encode("utf-8", "replace"),
+            self.endpoint.headers(options.additional_headers),
+        )
+        return Exchange(request, OllamaParser, streams=body.get("stream", True) is not False, framing="ndjson")

@@ -1,0 +1,116 @@
+"""Where requests go: profile, base URL, key and query -> the URL and headers of a Chat Completions endpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, parse_qsl, quote, urlunsplit
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.openai.profile import Profile
+from agentscope_rx.models.openai.profiles import OPENAI, profile_named, profile_of
+from agentscope_rx.models.wire.base_url import base_parts, secret, url_with
+
+_EXAMPLE = "https://api.openai.com/v1"
+CHAT = "/chat/completions"
+RESPONSES = "/responses"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server: its ways, the address of its endpoint, and the header with its key."""
+
+    profile: Profile
+    parts: SplitResult = field(repr=False)
+    api_key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        base_url: str | None,
+        api_key: str | None,
+        *,
+        profile: Profile | str | None = None,
+        model: str = "",
+        path: str = CHAT,
+    ) -> Endpoint:
+        """The endpoint under a base URL, its path appended and nothing else.
+
+        | base_url                              | requests go to                                          |
+        |---------------------------------------|---------------------------------------------------------|
+        | `https://host/v1`, `https://host/v1/` | `https://host/v1/chat/completions`                      |
+        | `https://host/api/paas/v4`            | `https://host/api/paas/v4/chat/completions`             |
+        | `https://host`                        | `https://host/chat/completions`: no version is invented |
+        | `https://host/x?api-version=1`        | `https://host/x/chat/completions?api-version=1`         |
+        | `https://host/v1/chat/completions`    | itself                                                  |
+
+        A profile that is not given is guessed from the host. What else is not given comes from the profile and its
+        environment variable; with OpenAI, servers that are not known, and where OPENAI_BASE_URL names the server, from
+        OPENAI_BASE_URL and OPENAI_API_KEY. (A key of OpenAI's is not sent to another known vendor.) Azure: see `azure`.
+        """
+        known = profile_named(profile) if isinstance(profile, str) else profile
+        named = os.environ.get("OPENAI_BASE_URL") if known is None or known.name in ("openai", "generic") else None
+        base = base_url or named or (known or OPENAI).base_url
+        if known is not None and known.auth == "api-key":
+            base = base or os.environ.get("AZURE_OPENAI_ENDPOINT")
+        if not base:
+            name = (known or OPENAI).name
+            raise ConfigurationError(f"The profile {name!r} has no address of its own: pass base_url.")
+        parts = base_parts(base, _EXAMPLE)
+        known = known or profile_of(parts.hostname or "")
+        variables = [known.key] if known.key else []
+        if not base_url and named:
+            variables.append("OPENAI_API_KEY")
+        key = secret(api_key, *variables)
+        if known.needs_key and not key and not (api_key is not None and known.auth == "api-key"):
+            raise ConfigurationError(
+                f"No API key for {known.title}. Pass api_key=..., or set the environment variable {known.key}. "
+                "(For another server pass base_url=... or set OPENAI_BASE_URL; then no key is needed.)"
+            )
+        if known.name == "deepseek" and parts.path.startswith("/beta"):
+            known = known.but(strict=True)
+        if known.name == "azure":
+            parts = azure(parts, model if path == CHAT else None)
+        return cls(known, parts._replace(path=parts.path.removesuffix(path) + path), key)
+
+    @property
+    def url(self) -> str:
+        """The address that requests go to."""
+        return urlunsplit(self.parts)
+
+    def url_with(self, query: Mapping[str, str]) -> str:
+        """The URL with these query parameters in place of its own of the same names."""
+        return url_with(self.parts, self.parts.path, query) if query else self.url
+
+    def headers_with(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """The authorization, and these headers over it."""
+        given = {name.lower(): value for name, value in headers.items()}
+        if not self.api_key:
+            return given
+        if self.profile.auth == "api-key":
+            return {"api-key": self.api_key, **given}
+        return {"authorization": f"Bearer {self.api_key}", **given}
+
+
+def azure(parts: SplitResult, deployment: str | None) -> SplitResult:
+    """The base of a deployment at Azure; the version is in the query of base_url, or in OPENAI_API_VERSION.
+
+    | base_url                        | version   | base                               |
+    |---------------------------------|-----------|------------------------------------|
+    | `https://name.openai.azure.com` | given     | `/openai/deployments/{deployment}` |
+    | `https://name.openai.azure.com` | not given | `/openai/v1`, which needs none     |
+    | with a path of its own          |           | itself                             |
+    """
+    versions = [value for name, value in parse_qsl(parts.query) if name == "api-version"]
+    version = versions[0] if versions else os.environ.get("OPENAI_API_VERSION")
+    if parts.path.removesuffix("/openai"):
+        if "/deployments/" in parts.path and version and not versions:
+            return parts._replace(query=f"api-version={quote(version)}")
+        return parts
+    if version is None:
+        return parts._replace(path="/openai/v1")
+    query = parts.query if versions else f"api-version={quote(version)}"
+    # the Responses API is told the deployment by the model's name
+    path = "/openai" if deployment is None else f"/openai/deployments/{quote(deployment, safe='')}"
+    return parts._replace(path=path, query=query)

@@ -1,0 +1,89 @@
+"""`OpenAIChatModel`: OpenAI, and every server that speaks Chat Completions, as a `ChatModel`.
+
+messages, tools, options -- format_request --> Transport -- AnswerReader --> increments
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import cast
+
+from agentscope_rx.errors import ModelError
+from agentscope_rx.messages.msg import Msg
+from agentscope_rx.models.http_model import Exchange, HttpChatModel
+from agentscope_rx.models.openai.endpoint import Endpoint
+from agentscope_rx.models.openai.profile import Profile
+from agentscope_rx.models.openai.reader import DONE, AnswerReader
+from agentscope_rx.models.openai.refused_call import refused_call
+from agentscope_rx.models.openai.request import format_request, special_fields
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.wire.json_codec import encode_json
+
+
+class OpenAIChatModel(HttpChatModel):
+    """A model behind Chat Completions. One object works in any number of event loops, and for any number of calls.
+
+    `profile` names the server's ways ("deepseek", "groq", ...: see `profiles`), or is a `Profile` of one's own; not
+    given, it is guessed from the host of `base_url`, and a server that is not known is "generic". The address and the
+    key come from the profile, the key from its environment variable, when not given; see `Endpoint.of`. `stream=False`
+    asks for the answer in one piece. `send_reasoning` and `native_output` overrule the profile: whether earlier
+    thinking goes back, and whether `response_format` holds answers to a JSON schema. `transport` brings one's own proxy
+    or certificates: `Transport(HttpConfig(proxy=...))`.
+    """
+
+    provider = "openai"
+
+    def __init__(
+        self,
+        model_name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        profile: Profile | str | None = None,
+        stream: bool = True,
+        send_reasoning: bool | None = None,
+        native_output: bool | None = None,
+        options: GenerateOptions | None = None,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(
+            model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
+        )
+        self.endpoint = Endpoint.of(base_url, api_key, profile=profile, model=model_name)
+        self.profile = overruled(self.endpoint.profile, send_reasoning, native_output)
+        special_fields(self.options, self.profile)
+        self.provider = "openai" if self.profile.name == "generic" else self.profile.name
+        if self.profile.native_output:
+            self.output_modes = frozenset(("native", "tool", "prompted"))
+
+    def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
+        wanted = self.wants_stream(options)
+        body = format_request(self.model_name, messages, tools, options, stream=wanted, profile=self.profile)
+        request = HttpRequest(
+            self.endpoint.url_with(options.additional_query_params),
+            encode_json(body).encode("utf-8", "replace"),
+            self.endpoint.headers_with(options.additional_headers),
+        )
+        parser = partial(AnswerReader, audio=_audio_format(body)) if "audio" in body else AnswerReader
+        return Exchange(request, parser, streams=bool(body.get("stream")), until=DONE)
+
+    def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
+        return refused_call(error, messages, tools)
+
+
+def _audio_format(body: Mapping[str, object]) -> str | None:
+    """The format of the sound that is asked for."""
+    asked = body.get("audio")
+    form = cast("Mapping[str, object]", asked).get("format") if isinstance(asked, Mapping) else None
+    return form if isinstance(form, str) else None
+
+
+def overruled(profile: Profile, send_reasoning: bool | None, native_output: bool | None) -> Profile:
+    """The profile, with what its user knows better."""
+    if send_reasoning is not None:
+        profile = profile.but(reasoning="always" if send_reasoning else "never")
+    return profile if native_output is None else profile.but(native_output=native_output)

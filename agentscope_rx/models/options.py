@@ -1,0 +1,311 @@
+"""What a caller may ask of a model or tool call: sampling, tools, connection, and how long and how often to try.
+
+Every field of `GenerateOptions` and `ExecutionConfig` may be left out; `a.over(b)` takes a's where given, else b's.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from typing import Final, Literal, Self, TypeGuard
+
+from tenacity import RetryCallState
+from tenacity.stop import stop_after_attempt, stop_base
+from tenacity.wait import wait_base, wait_exponential
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.messages.frozen import EMPTY, freeze
+from agentscope_rx.models.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
+from agentscope_rx.models.wire.base_url import sendable
+from agentscope_rx.reactive.operators._retry import LONGEST_ASKED, RetryPolicy, jittered
+
+
+class Unset(Enum):
+    """The type of `UNSET`."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""Not given: take the default. (None, where it is allowed, is a choice of its own: no limit.)"""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as a model sees it: `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+    strict: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether the model may, must or must not call a tool, or which one it must call."""
+
+    mode: Literal["auto", "none", "required", "specific"] = "auto"
+    tool: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in (modes := ("auto", "none", "required", "specific")):
+            raise ConfigurationError(f"The mode of a ToolChoice must be one of {modes}, not {self.mode!r:.60}.")
+        if (self.mode == "specific") != bool(self.tool and self.tool.strip()):
+            raise ConfigurationError("ToolChoice names a tool if, and only if, its mode is 'specific'.")
+
+    def check(self, tools: Sequence[ToolSchema]) -> None:
+        """`ConfigurationError` if it demands a call where there are no tools, or of one that is not among them."""
+        if self.fits(tools):
+            return
+        if not tools:
+            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+        names = ", ".join(tool.name for tool in tools)
+        raise ConfigurationError(f"tool_choice names {self.tool!r}, which is not among the tools: {names}.")
+
+    def fits(self, tools: Sequence[ToolSchema]) -> bool:
+        """Whether it asks for nothing that these tools do not have."""
+        if self.mode == "specific":
+            return any(tool.name == self.tool for tool in tools)
+        return bool(tools) or self.mode != "required"
+
+    def is_met(self, calls: Iterable[str]) -> bool:
+        """Whether it demands a call, and calls of these tools are what it demands."""
+        names = tuple(calls)
+        return self.tool in names if self.mode == "specific" else self.mode == "required" and bool(names)
+
+    @classmethod
+    def specific(cls, tool: str) -> ToolChoice:
+        """The model must call this tool."""
+        return cls("specific", tool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionConfig:
+    """How long one attempt may take, and how often and when to try again. Seconds throughout; None is no limit.
+
+    `timeout` bounds one attempt as a whole, `first_chunk_timeout` the wait for its first chunk, `idle_timeout` the
+    silence between chunks; `total_timeout` bounds all attempts and the waits between them together. The waits are
+    `initial_backoff`, times `backoff_multiplier` each, at most `max_backoff`, +-50 % jitter, and never less than what a
+    Retry-After asks for. One of more than `max_retry_after` (60 unless given) is not waited for: the error is final,
+    and its `retry_after` tells how long the server wants. `wait`, `stop` take tenacity objects instead, if given.
+    `retry_on` says which errors are worth another attempt: an exception type, a tuple of them, or a function;
+    `is_retryable` unless given.
+
+    `after_content` says what happens if a model's answer breaks off once some of it was shown: that is the end
+    ("error", unless given), or it is announced as void, and another attempt is made ("restart"). A tool's progress
+    always is.
+    """
+
+    timeout: float | Unset | None = UNSET
+    first_chunk_timeout: float | Unset | None = UNSET
+    idle_timeout: float | Unset | None = UNSET
+    total_timeout: float | Unset | None = UNSET
+    max_attempts: int | Unset = UNSET
+    initial_backoff: float | Unset = UNSET
+    max_backoff: float | Unset = UNSET
+    max_retry_after: float | Unset | None = UNSET
+    backoff_multiplier: float | Unset = UNSET
+    retry_on: ErrorKinds | Unset = UNSET
+    after_content: Literal["error", "restart"] | Unset = UNSET
+    wait: wait_base | Unset = UNSET
+    stop: stop_base | Unset = UNSET
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "first_chunk_timeout", "idle_timeout", "total_timeout"):
+            limit: object = getattr(self, name)
+            if limit is not UNSET and limit is not None and not (_is_number(limit) and limit > 0):
+                raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {limit!r}.")
+        attempts: object = self.max_attempts
+        if attempts is not UNSET and not (type(attempts) is int and attempts >= 1):
+            raise ConfigurationError(f"max_attempts counts the first try: a whole number >= 1, not {attempts!r}.")
+        factor: object = self.backoff_multiplier
+        if factor is not UNSET and not (_is_number(factor) and factor >= 1):
+            raise ConfigurationError(f"backoff_multiplier must be >= 1.0, not {factor!r}.")
+        for name in ("initial_backoff", "max_backoff"):
+            delay: object = getattr(self, name)
+            if delay is not UNSET and not (_is_number(delay) and delay >= 0):
+                raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay!r}.")
+        longest: object = self.max_retry_after
+        if longest is not UNSET and longest is not None and not (_is_number(longest) and longest >= 0):
+            raise ConfigurationError(f"max_retry_after must be >= 0 seconds (or None for no limit), not {longest!r}.")
+        if self.retry_on is not UNSET:
+            check_error_kinds("retry_on", self.retry_on)
+        check_after_content(self.after_content)
+        for name in ("wait", "stop"):
+            value: object = getattr(self, name)
+            if value is not UNSET and not callable(value):
+                raise ConfigurationError(f"{name} must be callable, not {value!r:.60}.")
+
+    def over(self, other: ExecutionConfig | None) -> Self:
+        """This config, with what it leaves out taken from `other`."""
+        if other is None:
+            return self
+        given = {f.name: getattr(other, f.name) for f in fields(self) if getattr(self, f.name) is UNSET}
+        return replace(self, **given)
+
+    def limit(self, name: Literal["timeout", "first_chunk_timeout", "idle_timeout", "total_timeout"]) -> float | None:
+        """The seconds of one deadline; None if there is none."""
+        value: float | Unset | None = getattr(self, name)
+        return None if value is UNSET else value
+
+    @property
+    def longest_retry_after(self) -> float | None:
+        """The longest Retry-After that is waited for; None if there is no limit."""
+        return LONGEST_ASKED if self.max_retry_after is UNSET else self.max_retry_after
+
+    @property
+    def retries(self) -> bool:
+        """Whether there may be a second attempt."""
+        return self.stop is not UNSET or self.max_attempts not in (UNSET, 1)
+
+    def policy(self, jitter: Callable[[], float] = random.random) -> RetryPolicy:
+        """The retry policy that this config describes; `jitter` gives numbers in [0, 1)."""
+        attempts = 1 if self.max_attempts is UNSET else self.max_attempts
+        wait = self.wait
+        if wait is UNSET:
+            wait = jittered(
+                wait_exponential(
+                    multiplier=2.0 if self.initial_backoff is UNSET else self.initial_backoff,
+                    max=30.0 if self.max_backoff is UNSET else self.max_backoff,
+                    exp_base=2.0 if self.backoff_multiplier is UNSET else self.backoff_multiplier,
+                ),
+                source=jitter,
+            )
+        retry_on = is_retryable if self.retry_on is UNSET else error_predicate(self.retry_on)
+
+        def retry(state: RetryCallState) -> bool:
+            error = state.outcome.exception() if state.outcome else None
+            return error is not None and retry_on(error)
+
+        return RetryPolicy(
+            stop=stop_after_attempt(attempts) if self.stop is UNSET else self.stop,
+            wait=wait,
+            retry=retry,
+            discards=self.after_content == "restart",
+            asked=asked_wait,
+            within=self.limit("total_timeout"),
+            longest_asked=self.longest_retry_after,
+        )
+
+
+def check_after_content(given: object) -> None:
+    """`ConfigurationError` for what it cannot be."""
+    if given is not UNSET and given not in ("error", "restart"):
+        raise ConfigurationError(f"after_content must be 'error' or 'restart', not {given!r:.60}.")
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_KINDS: Final[tuple[tuple[tuple[str, ...], str, Callable[[object], bool]], ...]] = (
+    (("temperature", "top_p", "frequency_penalty", "presence_penalty"), "a number", _is_number),
+    (("top_k", "max_tokens", "max_completion_tokens", "seed", "thinking_budget"), "a whole number", _is_whole),
+    (("reasoning_effort",), "text such as 'low'", lambda value: isinstance(value, str)),
+    (("parallel_tool_calls", "stream"), "True or False", lambda value: isinstance(value, bool)),
+    (
+        ("tool_choice",),
+        "a ToolChoice, such as ToolChoice('required') or ToolChoice.specific('name')",
+        lambda value: isinstance(value, ToolChoice),
+    ),
+    (("response_format",), "a dict", lambda value: isinstance(value, Mapping)),
+    (("execution_config",), "ExecutionConfig(...)", lambda value: isinstance(value, ExecutionConfig)),
+)
+
+
+MODEL_DEFAULTS: Final = ExecutionConfig(
+    timeout=300.0,
+    total_timeout=1200.0,
+    max_attempts=3,
+    initial_backoff=2.0,
+    max_backoff=30.0,
+    backoff_multiplier=2.0,
+    max_retry_after=60.0,
+)
+"""5 minutes an attempt, 3 attempts, 2 s to 30 s between them, a minute if the server asks for it; 20 minutes in all."""
+
+TOOL_DEFAULTS: Final = ExecutionConfig(
+    timeout=300.0,
+    max_attempts=1,
+    initial_backoff=2.0,
+    max_backoff=30.0,
+    backoff_multiplier=2.0,
+    max_retry_after=60.0,
+)
+"""5 minutes and a single attempt: a tool's effect may not bear repeating."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerateOptions:
+    """What to ask of one model call; a field left None is the provider's default.
+
+    `additional_body_params`, `_headers` and `_query_params` go to the wire as they are. An option that a provider
+    does not know is a `ConfigurationError`, never dropped.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop: Sequence[str] | None = None
+    thinking_budget: int | None = None
+    reasoning_effort: str | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: Mapping[str, object] | None = None
+    stream: bool | None = None
+    execution_config: ExecutionConfig | None = None
+    # keys go here, too: they are not shown
+    additional_headers: Mapping[str, str] = field(default=EMPTY, repr=False)  # pyright: ignore[reportAssignmentType]
+    additional_body_params: Mapping[str, object] = EMPTY
+    additional_query_params: Mapping[str, str] = field(default=EMPTY, repr=False)  # pyright: ignore[reportAssignmentType]
+
+    def __post_init__(self) -> None:
+        self._check()
+        for name in ("additional_headers", "additional_body_params", "additional_query_params"):
+            object.__setattr__(self, name, freeze(getattr(self, name)))
+        if self.response_format is not None:
+            object.__setattr__(self, "response_format", freeze(self.response_format))
+        if self.stop is not None:
+            # a single str is a sequence, too: of its letters
+            object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
+
+    def _check(self) -> None:
+        """`ConfigurationError` for what no provider takes; which values it takes is the provider's to say."""
+        for names, what, right in _KINDS:
+            for name in names:
+                value: object = getattr(self, name)
+                if value is not None and not right(value):
+                    raise ConfigurationError(f"{name} must be {what}, not {value!r:.60}.")
+        for name in ("additional_headers", "additional_body_params", "additional_query_params"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise ConfigurationError(f"{name} must be a dict, not {type(getattr(self, name)).__name__}.")
+        sendable(self.additional_headers)
+
+    def over(self, other: GenerateOptions | None) -> GenerateOptions:
+        """These options, with what they leave out taken from `other`; the maps and execution configs are united."""
+        if other is None or other is self:
+            return self
+        merged: dict[str, object] = {}
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
+            if f.name.startswith("additional_"):
+                merged[f.name] = {**theirs, **mine}
+            elif f.name == "execution_config":
+                merged[f.name] = mine.over(theirs) if mine is not None else theirs
+            else:
+                merged[f.name] = theirs if mine is None else mine
+        return GenerateOptions(**merged)  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,136 @@
+"""`DashScopeTTSModel`: Qwen's voices over HTTP; the sound comes as it is made.
+
+| asked for              | the sound                                                   |
+|------------------------|-------------------------------------------------------------|
+| streamed, the default  | `output.audio.data` of each event: PCM, 24 kHz, 16 bit, mono |
+| `stream=False`         | `output.audio.data`, or what is at its `url`: WAV           |
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+
+from agentscope_rx.errors import ConfigurationError, ProtocolError
+from agentscope_rx.messages import AudioBlock, Base64Source
+from agentscope_rx.models.dashscope.endpoint import Endpoint
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.models.speech.tts_model import TTSModel
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.transport.fetch import fetched
+from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.base_url import url_with
+from agentscope_rx.models.wire.json_codec import (
+    JsonObject,
+    decode_json,
+    encode_json,
+    malformed,
+    object_in,
+    proof_in,
+    text_in,
+)
+from agentscope_rx.reactive import Flow, from_async_iterable
+
+PCM = "audio/pcm;rate=24000"
+_PATH = "/services/aigc/multimodal-generation/generation"
+
+
+class DashScopeTTSModel(TTSModel):
+    """`language` is a name such as "English"; `parameters` go to the wire as they are (sample_rate, volume, ...).
+
+    With `stream=False` the vendor answers with an address. `fetch=True` gets the sound from there, from public
+    addresses only, without a proxy, up to 50 MiB. Without it nothing is asked but `base_url`.
+    """
+
+    provider = "dashscope"
+
+    def __init__(
+        self,
+        model_name: str = "qwen3-tts-flash",
+        *,
+        voice: str = "Cherry",
+        language: str = "Auto",
+        stream: bool = True,
+        fetch: bool = False,
+        parameters: JsonObject | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        workspace: str | None = None,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(model_name, max_characters=600, execution_config=execution_config)
+        if not voice.strip():
+            raise ConfigurationError("voice is the name of one of the model's voices, such as 'Cherry'.")
+        self.voice = voice
+        self.language = language
+        self._streams = stream
+        self._fetch = fetch
+        self._parameters = dict(parameters or {})
+        self._endpoint = Endpoint.of(base_url, api_key, workspace)
+        self._transport = transport or Transport()
+
+    def do_synthesize(self, text: str) -> Flow[AudioBlock]:
+        """One POST, and with `fetch` one GET if the answer is an address.
+
+        Signals: the sound in chunks as they come, or whole; a `ModelError`; `ConfigurationError` for an address that is
+        not to be fetched.
+        Cancels: the request; the response is closed.
+        """
+        given = {"text": text, "voice": self.voice, "language_type": self.language}
+        body: dict[str, object] = {"model": self.model_name, "input": given}
+        if self._parameters:
+            body["parameters"] = self._parameters
+        base = self._endpoint.base
+        request = HttpRequest(
+            url_with(base, f"{base.path}{_PATH}", {}),
+            encode_json(body).encode("utf-8", "replace"),
+            self._endpoint.headers({}, stream=self._streams, uploads=False),
+        )
+        return from_async_iterable(lambda: self._streamed(request) if self._streams else self._whole(request))
+
+    async def _streamed(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
+        heard = False
+        audio: JsonObject = {}
+        with self._transport.hiding(request):
+            async with aclosing(self._transport.events(request)) as events:
+                async for event in events:
+                    if not event.data.strip():
+                        continue
+                    audio = _audio(decode_json(event.data)) or audio
+                    data = proof_in(audio, "data")
+                    if data:
+                        heard = True
+                        yield AudioBlock(Base64Source(PCM, data))
+        if not heard:
+            yield await self._fetched(audio)
+
+    async def _whole(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
+        with self._transport.hiding(request):
+            audio = _audio(await self._transport.answer(request)) or {}
+            data = proof_in(audio, "data")
+        yield AudioBlock(Base64Source("audio/wav", data)) if data else await self._fetched(audio)
+
+    async def _fetched(self, audio: JsonObject) -> AudioBlock:
+        url = text_in(audio, "url")
+        if not url:
+            raise ProtocolError("The answer has no sound in it: neither output.audio.data nor output.audio.url.")
+        if not self._fetch:
+            raise ConfigurationError(
+                "The answer is not the sound, but an address of it, which is not asked unless you say so: "
+                "DashScopeTTSModel(fetch=True), or stream=True for the sound itself."
+            )
+        # signed, and at a storage of its own: the key stays here
+        sound = await fetched(url, self._transport.config, accept="audio/*")
+        return AudioBlock(Base64Source.of(sound, "audio/wav"))
+
+
+def _audio(answer: object) -> JsonObject | None:
+    if not isinstance(answer, dict):
+        raise malformed("it is no object", answer)
+    found = cast("JsonObject", answer)
+    error = answered_error(found) if found.get("code") else None
+    if error is not None:
+        raise error
+    return object_in(object_in(found, "output") or {}, "audio")

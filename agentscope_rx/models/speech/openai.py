@@ -1,0 +1,104 @@
+"""`OpenAITTSModel`: OpenAI's voices, and servers that speak that format; the sound comes as it is made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Literal
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.messages import AudioBlock, Base64Source
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.models.speech.tts_model import TTSModel
+from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.wire.base_url import base_parts, is_host, secret, url_with
+from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.reactive import Flow, from_async_iterable
+
+SoundFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
+
+_BASE_URL = "https://api.openai.com/v1"
+_PATH = "/audio/speech"
+_TYPES: dict[SoundFormat, str] = {
+    "mp3": "audio/mpeg",
+    "opus": "audio/ogg",
+    "aac": "audio/aac",
+    "flac": "audio/flac",
+    "wav": "audio/wav",
+    "pcm": "audio/pcm;rate=24000",
+}
+_STREAMS = frozenset(("pcm", "mp3"))
+
+
+class OpenAITTSModel(TTSModel):
+    """`pcm` (24 kHz, 16 bit, mono) and `mp3` come in chunks while they are made; the other formats whole, by sentence.
+
+    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself must have a
+    key. `instructions` says how to speak, where the model can; `speed` is 0.25 to 4.
+    """
+
+    provider = "openai"
+
+    def __init__(
+        self,
+        model_name: str = "gpt-4o-mini-tts",
+        *,
+        voice: str = "alloy",
+        format: SoundFormat = "pcm",
+        speed: float | None = None,
+        instructions: str | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        execution_config: ExecutionConfig | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        super().__init__(model_name, max_characters=4_096, execution_config=execution_config)
+        if format not in _TYPES:
+            raise ConfigurationError(f"format is one of {', '.join(_TYPES)}, not {format!r}.")
+        parts = base_parts(base_url or os.environ.get("OPENAI_BASE_URL") or _BASE_URL, _BASE_URL)
+        key = secret(api_key, "OPENAI_API_KEY")
+        if key is None and is_host(parts, "api.openai.com"):
+            raise ConfigurationError(
+                "No API key for OpenAI. Pass api_key=..., or set the environment variable OPENAI_API_KEY."
+            )
+        self.voice = voice
+        self.format: SoundFormat = format
+        self.speed = speed
+        self.instructions = instructions
+        self._url = url_with(parts, parts.path.removesuffix(_PATH) + _PATH, {})
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._transport = transport or Transport()
+
+    def do_synthesize(self, text: str) -> Flow[AudioBlock]:
+        """One POST.
+
+        Signals: the sound in chunks as they come, or whole; a `ModelError`.
+        Cancels: the request; the response is closed.
+        """
+        body: dict[str, object] = {
+            "input": text,
+            "model": self.model_name,
+            "voice": self.voice,
+            "response_format": self.format,
+        }
+        if self.speed is not None:
+            body["speed"] = self.speed
+        if self.instructions is not None:
+            body["instructions"] = self.instructions
+        request = HttpRequest(self._url, encode_json(body).encode("utf-8", "replace"), self._headers)
+        return from_async_iterable(lambda: self._chunks(request))
+
+    async def _chunks(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
+        media_type = _TYPES[self.format]
+        held = bytearray()
+        async with aclosing(self._transport.chunks(request, accept=media_type.partition(";")[0])) as chunks:
+            async for chunk in chunks:
+                held += chunk
+                # a sample of pcm has two bytes, which the network may part
+                ready = len(held) - len(held) % 2 if self.format in _STREAMS else 0
+                if ready:
+                    yield AudioBlock(Base64Source.of(bytes(held[:ready]), media_type))
+                    del held[:ready]
+        if held:
+            yield AudioBlock(Base64Source.of(bytes(held), media_type))

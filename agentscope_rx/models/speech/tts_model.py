@@ -1,0 +1,105 @@
+"""The port to a voice: text in, at once or as it is written, chunks of sound out, in order.
+
+synthesize(text)            at most max_characters a request, cut after sentences
+synthesize(flow of text)    sentence by sentence, as each is whole
+
+sentences -- each: defer(do_synthesize) |> timeout |> retry -- one after the other --> AudioBlock, AudioBlock, ...
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+from reactivex import Observable
+
+from agentscope_rx.errors import ConfigurationError, ModelError, ModelTimeoutError
+from agentscope_rx.messages import AudioBlock
+from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
+from agentscope_rx.models.speech.sentences import Sentences
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, expand, fail, flow, from_iterable, retry, timeout
+
+
+class TTSModel(ABC):
+    """A voice. Subclass it and implement `do_synthesize`; users call `synthesize`."""
+
+    provider: str = "custom"
+
+    def __init__(
+        self, model_name: str, *, max_characters: int = 1_000, execution_config: ExecutionConfig | None = None
+    ) -> None:
+        if type(max_characters) is not int or max_characters < 20:
+            raise ConfigurationError(f"max_characters must be a whole number >= 20, not {max_characters!r}.")
+        self.model_name = model_name
+        self.max_characters = max_characters
+        self.execution_config = execution_config
+
+    @abstractmethod
+    def do_synthesize(self, text: str) -> Flow[AudioBlock]:
+        """One attempt to speak one piece of text, which is not blank: a cold Flow, without retry or deadline.
+
+        Signals: chunks of sound, which played one after the other are the text; one `ModelError`.
+        Cancels: the request, or the program.
+        """
+
+    def synthesize(self, text: str | Observable[str]) -> Flow[AudioBlock]:
+        """Speak a text, or a text that is still being written: its first sentence when that is whole.
+
+        Signals: chunks of sound in the order of the text, none for blank text; a `ModelError`, or the text's own error.
+        An attempt is made again only while nothing of its sentence has been heard.
+        Cancels: the request in progress, and the flow of text. (Text is read as it comes: its sentences wait, not it.)
+        """
+        if isinstance(text, str):
+            return from_iterable(self._pieces(text)).pipe(concat_map(self._bounded))
+
+        def begin() -> Flow[AudioBlock]:
+            sentences = Sentences(longest=min(300, self.max_characters))
+            whole = flow(text).pipe(expand(sentences.take, sentences.rest))
+            return whole.pipe(expand(_said), concat_map(self._bounded))
+
+        return defer(begin)
+
+    def _pieces(self, text: str) -> Iterator[str]:
+        sentences = Sentences(longest=self.max_characters)
+        piece = ""
+        for sentence in (*sentences.take(text), *sentences.rest()):
+            if len(piece) + len(sentence) > self.max_characters:
+                yield from _said(piece)
+                piece = ""
+            piece += sentence
+        yield from _said(piece)
+
+    def _bounded(self, text: str) -> Flow[AudioBlock]:
+        config = (self.execution_config or ExecutionConfig()).over(MODEL_DEFAULTS)
+
+        def late(which: str, limit: float) -> Exception:
+            return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
+
+        deadlines = timeout(
+            first=config.limit("first_chunk_timeout"),
+            idle=config.limit("idle_timeout"),
+            total=config.limit("timeout"),
+            error=late,
+        )
+        attempt = defer(lambda: self.do_synthesize(text)).pipe(deadlines)
+        tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
+        whole = config.limit("total_timeout")
+        bounded = (
+            tried if whole is None else tried.pipe(timeout(total=whole, error=lambda _, limit: late("overall", limit)))
+        )
+        return bounded.pipe(catch(self._named))
+
+    def _named(self, error: Exception) -> Flow[AudioBlock]:
+        if isinstance(error, ModelError):
+            error.model = error.model or self.model_name
+            error.provider = error.provider or self.provider
+        return fail(error)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model_name!r})"
+
+
+def _said(text: str) -> Iterable[str]:
+    """The text without the white space around it; nothing if there is nothing in it to say."""
+    said = text.strip()
+    return (said,) if any(letter.isalnum() for letter in said) else ()

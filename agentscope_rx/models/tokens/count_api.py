@@ -1,0 +1,115 @@
+"""`asked_tokens`: what the vendor itself says that a request counts. Anthropic and Gemini are asked; nobody else tells.
+
+| provider              | asked at                    | with                                                |
+|-----------------------|-----------------------------|-----------------------------------------------------|
+| Anthropic             | `/messages/count_tokens`    | the request, without what is about the answer alone |
+| Gemini, Developer API | `models/<name>:countTokens` | the request, as `generateContentRequest`            |
+| others                | nowhere                     | `ConfigurationError`: count by a tokenizer, estimate |
+
+It takes a request of its own, so it is for measuring, not for each turn: `TruncatingModel` counts here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+from urllib.parse import urlsplit, urlunsplit
+
+from agentscope_rx.errors import ConfigurationError, ModelError, ModelTimeoutError, ProtocolError
+from agentscope_rx.messages import Msg
+from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.http_model import HttpChatModel
+from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.transport import HttpRequest
+from agentscope_rx.models.wire.json_codec import JsonObject, decode_json, encode_json, integer
+from agentscope_rx.models.wire.media import has_files, read_files
+from agentscope_rx.reactive import (
+    ENGINE_WORKERS,
+    Flow,
+    catch,
+    concat_map,
+    defer,
+    fail,
+    map_flow,
+    on_worker,
+    retry,
+    timeout,
+)
+
+# what `anthropic.types.MessageCountTokensParams` has
+_ANTHROPIC = frozenset(("messages", "model", "output_config", "speed", "system", "thinking", "tool_choice", "tools"))
+
+
+def asked_tokens(
+    model: ChatModel,
+    messages: Sequence[Msg],
+    tools: Sequence[ToolSchema] = (),
+    options: GenerateOptions | None = None,
+) -> Flow[int]:
+    """Ask the model's vendor how many tokens of input this would be; the answer is not made.
+
+    Signals: one number; a `ModelError` after the model's own number of attempts; `ConfigurationError` for a model
+    whose vendor does not tell.
+    Cancels: the request, or the wait before the next one.
+    """
+    if not isinstance(model, HttpChatModel) or model.provider not in ("anthropic", "gemini"):
+        raise ConfigurationError(
+            f"The vendor of {model!r} does not count for others. Use OpenAITokens, FileTokens or EstimatedTokens."
+        )
+    merged = replace((options or model.options).over(model.options), stream=False)
+    config = (merged.execution_config or ExecutionConfig()).over(model.execution_config).over(MODEL_DEFAULTS)
+
+    def ask(read: Sequence[Msg]) -> Flow[int]:
+        request = _counting(model, model.exchange(read, tools, merged).request)
+
+        def number(answer: object) -> int:
+            with model._transport.hiding(request):
+                return _number(answer)
+
+        return model._transport.request(request).pipe(map_flow(number))
+
+    def late(which: str, limit: float) -> Exception:
+        return ModelTimeoutError(which, limit, model=model.model_name, provider=model.provider)
+
+    def named(error: Exception) -> Flow[int]:
+        if isinstance(error, ModelError):
+            error.model, error.provider = error.model or model.model_name, error.provider or model.provider
+        return fail(error)
+
+    read = (
+        on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask)) if has_files(messages) else None
+    )
+    attempt = (read or defer(lambda: ask(messages))).pipe(timeout(total=config.limit("timeout"), error=late))
+    tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
+    whole = config.limit("total_timeout")
+    bounded = (
+        tried if whole is None else tried.pipe(timeout(total=whole, error=lambda _, limit: late("overall", limit)))
+    )
+    return bounded.pipe(catch(named))
+
+
+def _counting(model: ChatModel, request: HttpRequest) -> HttpRequest:
+    """The request for the answer, made into that for its count."""
+    parts = urlsplit(request.url)
+    body = cast("JsonObject", decode_json(request.body.decode()))
+    if model.provider == "anthropic":
+        path = f"{parts.path}/count_tokens"
+        body = {name: value for name, value in body.items() if name in _ANTHROPIC}
+    else:
+        path, _, _ = parts.path.rpartition(":")
+        if "/publishers/" in path or "/projects/" in path:
+            raise ConfigurationError("Vertex AI counts in another way; ask the Developer API, or use EstimatedTokens.")
+        name = path[path.rindex("/", 0, path.rindex("/")) + 1 :]
+        path = f"{path}:countTokens"
+        body = {"generateContentRequest": {"model": name, **body}}
+    url = urlunsplit(parts._replace(path=path))
+    return HttpRequest(url, encode_json(body).encode("utf-8", "replace"), request.headers)
+
+
+def _number(answer: object) -> int:
+    fields: JsonObject = cast("JsonObject", answer) if isinstance(answer, Mapping) else {}
+    for name in ("input_tokens", "totalTokens"):
+        if name in fields:
+            return integer(fields, name)
+    raise ProtocolError("The answer does not say how many tokens there are.", body=f"{cast('object', answer)!r:.500}")

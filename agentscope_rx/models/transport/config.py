@@ -1,0 +1,92 @@
+"""`HttpConfig`: how to connect, and how much of an answer is read."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.wire.base_url import without_userinfo
+
+MIB = 1024 * 1024
+
+_PROXIES = ("http", "https", "socks5", "socks5h")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """How to connect. The defaults are httpx's: proxies from the environment, certificates checked.
+
+    `proxy` is a URL; `verify=False` turns certificate checks off, an `SSLContext` brings one's own. Configurations
+    that connect in the same way share their connections.
+
+    The limits are bytes after decompression; an answer beyond one is an `AnswerTooLargeError`:
+
+    | limit              | bounds                                                                 |
+    |--------------------|------------------------------------------------------------------------|
+    | `max_event_bytes`  | a line, an event, a JSON document (a picture comes in one of these)    |
+    | `max_answer_bytes` | all of an answer: a stream from its beginning to its end, a sound      |
+    | `max_error_bytes`  | what is read of the body of an error status; the rest is left (no error) |
+    """
+
+    proxy: str | None = None
+    verify: bool | ssl.SSLContext = True
+    trust_env: bool = True
+    connect_timeout: float = 30.0
+    max_keepalive: int = 5
+    keepalive_seconds: float = 30.0
+    max_event_bytes: int = 64 * MIB
+    max_answer_bytes: int = 256 * MIB
+    max_error_bytes: int = MIB
+
+    def __post_init__(self) -> None:
+        if self.proxy is not None:
+            _check_proxy(self.proxy)
+        if not isinstance(self.verify, (bool, ssl.SSLContext)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"verify must be True, False or an ssl.SSLContext, not {self.verify!r:.60}. "
+                "For certificates of your own: ssl.create_default_context(cafile=...)."
+            )
+        for name in ("max_event_bytes", "max_answer_bytes", "max_error_bytes"):
+            value: object = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigurationError(f"{name} must be a whole number of bytes, at least 1, not {value!r:.60}.")
+        for name in ("connect_timeout", "keepalive_seconds"):
+            seconds: object = getattr(self, name)
+            if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
+                raise ConfigurationError(f"{name} must be more than 0 seconds, not {seconds!r:.60}.")
+
+    @property
+    def connection(self) -> tuple[object, ...]:
+        """What makes two connections different: all but the limits."""
+        return (
+            self.proxy,
+            self.verify,
+            self.trust_env,
+            self.connect_timeout,
+            self.max_keepalive,
+            self.keepalive_seconds,
+        )
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        if self.proxy is not None:
+            given["proxy"] = without_userinfo(self.proxy)
+        return f"HttpConfig({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+
+def _check_proxy(proxy: object) -> None:
+    if isinstance(proxy, str):
+        try:
+            parts = urlsplit(proxy)
+            if parts.scheme in _PROXIES and parts.hostname and (parts.port is None or parts.port > 0):
+                return
+        except ValueError:
+            pass
+    # (not the URL itself: there may be a password in a part of it that cannot be told apart)
+    raise ConfigurationError(
+        "proxy must be a URL with a host and one of the schemes "
+        f"{', '.join(_PROXIES)}, such as 'http://user:password@proxy.example:8080'; special characters in the "
+        "password are percent-encoded."
+    )

@@ -1,0 +1,223 @@
+"""`Transport`: one POST to a provider, as a Flow of its events or of its JSON answer. The only place with httpx.
+
+    stream(request)     --event--event--|        the response is closed before the completion,
+                        --event--X               before the error,
+                        --event--                and at disposal
+    request(request)    --answer|
+
+There is one pooled client for each event loop and configuration, closed with its loop, so one `Transport` works in any
+number of loops. Of times it bounds connecting only: how long an answer may take is a matter of operators above. How
+much of it is read is bounded here (`HttpConfig`), and where a request goes: to the origin that it is meant for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from itertools import count
+from typing import Literal
+
+import httpx
+
+from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelError, ModelHTTPError, ProtocolError
+from agentscope_rx.models.transport.body import ENCODINGS, read_chunks, read_document, read_error
+from agentscope_rx.models.transport.client import close_client, new_client
+from agentscope_rx.models.transport.config import HttpConfig
+from agentscope_rx.models.transport.ndjson import read_lines
+from agentscope_rx.models.transport.redirect import MAX_REDIRECTS, redirected, too_many
+from agentscope_rx.models.transport.secrets import Secrets
+from agentscope_rx.models.transport.sse import ServerEvent, read_events
+from agentscope_rx.models.transport.status import BODY_SHOWN, http_error
+from agentscope_rx.models.transport.tls import tls_context
+from agentscope_rx.models.wire.base_url import sendable, shown_url
+from agentscope_rx.models.wire.json_size import load_json
+from agentscope_rx.reactive import Flow, from_async_iterable, from_call
+from agentscope_rx.reactive.kernel.runtime import runtime
+
+Framing = Literal["sse", "ndjson"]
+"""How events follow each other in a body: server-sent events, or lines of JSON."""
+
+_FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], AsyncGenerator[ServerEvent]]]] = {
+    "sse": ("text/event-stream, application/json", read_events),
+    "ndjson": ("application/x-ndjson, application/json", read_lines),
+}
+
+DRAIN_SECONDS = 0.2
+DRAIN_BYTES = 64 * 1024
+"""How long, and for how much, the end of a body is waited for after its last event, so that the connection can be used
+again."""
+
+ERROR_BODY_SECONDS = 10.0
+"""How long the body of an error status is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """One POST of a JSON body, or a GET."""
+
+    url: str
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    method: Literal["POST", "GET"] = "POST"
+
+    def __repr__(self) -> str:
+        # the body is a conversation, and the query may hold a key
+        return f"HttpRequest({self.method} {shown_url(self.url)}, {len(self.body)} bytes)"
+
+
+class Transport:
+    """Sends requests; holds nothing but its configuration."""
+
+    def __init__(self, config: HttpConfig | None = None) -> None:
+        self.config = config or HttpConfig()
+
+    def stream(self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse") -> Flow[ServerEvent]:
+        """The events of the answer as they come, up to and with the one whose data or name is `until`.
+
+        An answer that ends without it completes too: whether it is whole is the parser's to say.
+
+        Signals: events, then completion; a `ModelHTTPError` for an error status; `ModelConnectionError` if there is
+        no connection or it breaks off; `ProtocolError` for a web page.
+        Cancels: the request, or the reading; the response is closed.
+        """
+        return from_async_iterable(lambda: self.events(request, until=until, framing=framing))
+
+    def request(self, request: HttpRequest) -> Flow[object]:
+        """The JSON value that the server answers with.
+
+        Signals: the value and completion; errors as `stream`, and `ProtocolError` if the answer is not JSON.
+        Cancels: the request; the response is closed.
+        """
+        return from_call(lambda: self.answer(request))
+
+    async def events(
+        self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse"
+    ) -> AsyncGenerator[ServerEvent]:
+        """What `stream` is made of, for a source that reads and parses in one go; to be closed by its user."""
+        accept, read = _FRAMINGS[framing]
+        async with self._open(request, accept) as response, aclosing(read(response, self.config)) as events:
+            async for event in events:
+                yield event
+                if until is not None and (event.event == until or event.data.strip() == until):
+                    await _drain(events)
+                    return
+
+    async def chunks(self, request: HttpRequest, *, accept: str) -> AsyncGenerator[bytes]:
+        """The bytes of an answer that is no text, as they come; to be closed by its user. Errors as `stream`."""
+        async with self._open(request, accept) as response, aclosing(read_chunks(response, self.config)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def answer(self, request: HttpRequest) -> object:
+        """What `request` is made of."""
+        async with self._open(request, "application/json") as response:
+            body = (await read_document(response, self.config)).decode("utf-8-sig", "replace")
+            try:
+                return load_json(body)
+            except (ValueError, RecursionError) as error:
+                raise ProtocolError(f"The answer is not JSON: {error}", body=body[:BODY_SHOWN]) from error
+
+    @contextmanager
+    def hiding(self, request: HttpRequest) -> Generator[None]:
+        """Errors of the block say nothing of the keys and passwords that this request carries."""
+        try:
+            yield
+        except Exception as error:
+            self._secrets(request).hide_in(error)
+            raise
+
+    @asynccontextmanager
+    async def _open(self, request: HttpRequest, accept: str) -> AsyncGenerator[httpx.Response]:
+        """The response to a request, closed at the end; httpx's errors within become ours."""
+        headers = {
+            "accept": accept,
+            "accept-encoding": ENCODINGS,
+            "content-type": "application/json",
+            "user-agent": user_agent(),
+            **sendable(request.headers),
+        }
+        with self.hiding(request), _ours(request.url):
+            client = await self._client()
+            url = httpx.URL(request.url)
+            for redirects in count():
+                async with client.stream(request.method, url, content=request.body, headers=headers) as response:
+                    if not response.has_redirect_location:
+                        if not response.is_success:
+                            raise await self._refused(response, request)
+                        yield response
+                        return
+                    if redirects == MAX_REDIRECTS:
+                        raise too_many(url, response.status_code)
+                    url = redirected(request.method, url, response)
+
+    async def _client(self) -> httpx.AsyncClient:
+        config = self.config
+        context = await tls_context(config.verify, trust_env=config.trust_env)
+        proxy = None
+        if config.proxy is not None:
+            checked = config.proxy.startswith("https:")
+            over = await tls_context(True, trust_env=config.trust_env) if checked else None
+            proxy = httpx.Proxy(config.proxy, ssl_context=over)
+        return await runtime().resource(
+            (Transport, config.connection), lambda: new_client(config, context, proxy), close_client
+        )
+
+    async def _refused(self, response: httpx.Response, request: HttpRequest) -> ModelHTTPError:
+        """The error of an error status. The status has been told: it says more than a body that breaks off or drags."""
+        body = b""
+        with suppress(TimeoutError, httpx.HTTPError, ModelError):
+            async with asyncio.timeout(ERROR_BODY_SECONDS):
+                body = await read_error(response, self.config)
+        # before anything of it is cut: half a key would not be found
+        text = self._secrets(request).hide(body.decode("utf-8-sig", "replace"))
+        return http_error(response.status_code, text, response.headers)
+
+    def _secrets(self, request: HttpRequest) -> Secrets:
+        return Secrets(request.url, request.headers, self.config.proxy)
+
+
+@cache
+def user_agent() -> str:
+    """What the library calls itself to servers."""
+    try:
+        return f"agentscope-rx/{version('agentscope-rx')}"
+    except PackageNotFoundError:
+        return "agentscope-rx"
+
+
+async def _drain(events: AsyncGenerator[ServerEvent]) -> None:
+    # Usually the end of the body is here already. A server that holds the connection open costs it and nothing else.
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            left = DRAIN_BYTES
+            async for event in events:
+                left -= len(event.data)
+                if left < 0:
+                    return
+    except (TimeoutError, httpx.HTTPError, ModelError):
+        return
+
+
+@contextmanager
+def _ours(url: str) -> Generator[None]:
+    """Errors of httpx in the block become ours."""
+    try:
+        yield
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+        raise ConfigurationError(f"This request to {shown_url(url)} cannot be sent: {error}") from error
+    except (httpx.RequestError, httpx.StreamError) as error:
+        raise _broken(error, url) from error
+
+
+def _broken(error: httpx.RequestError | httpx.StreamError, url: str) -> ModelConnectionError:
+    where = shown_url(url)
+    what = str(error) or type(error).__name__
+    if isinstance(error, httpx.ConnectTimeout):
+        what = "connecting took too long"
+    if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
+        return ModelConnectionError(f"No connection to {where}: {what}")
+    return ModelConnectionError(f"The connection to {where} broke off: {what}")

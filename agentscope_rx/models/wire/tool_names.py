@@ -1,0 +1,111 @@
+"""Names of tools that no provider takes, in letters that all of them take, there and back.
+
+    math.sqrt      ->  math_sqrt_x1f09a3c2
+    get_weather    ->  get_weather                  1 to 64 of a-z, A-Z, 0-9, '_' and '-': as it is
+
+The other letters become '_', and what tells the name apart from all others follows: `_x` and eight hexadecimal digits
+of its SHA-256. It depends on the name alone, so that a prompt stays the same whatever other tools there are. A name
+that ends like one of these is changed as well; so no two names become one, unless eight digits of their digests agree:
+that is a `ConfigurationError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.messages import Msg, ToolResultBlock, ToolUseBlock
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.response import ChatResponse, ToolUseDelta
+
+B = TypeVar("B")
+
+_TAKEN = re.compile(r"(?!.*_x[0-9a-f]{8}\Z)[a-zA-Z0-9_-]{1,64}")
+_NOT_TAKEN = re.compile(r"[^a-zA-Z0-9_-]+")
+_DIGITS = 8
+
+
+def wire_name(name: str) -> str:
+    """The name as providers take it; a name that they take is itself. (None at all, of a call cut off, is so too.)"""
+    if not name or _TAKEN.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+    return f"{_NOT_TAKEN.sub('_', name)[: 64 - _DIGITS - 2]}_x{digest}"
+
+
+class WireNames:
+    """The names of one request, and the way back from its answer."""
+
+    __slots__ = ("_back",)
+
+    def __init__(self, back: dict[str, str]) -> None:
+        self._back = back
+
+    @classmethod
+    def of(cls, messages: Iterable[Msg], tools: Iterable[ToolSchema]) -> WireNames | None:
+        """The names of these tools and calls; None if all of them are sent as they are, as nearly always."""
+        back: dict[str, str] = {}
+        seen: set[str] = set()
+        for name in _names(messages, tools):
+            if name in seen:
+                continue
+            seen.add(name)
+            wire = wire_name(name)
+            if wire != name and back.setdefault(wire, name) != name:
+                raise ConfigurationError(f"Tools {back[wire]!r:.80} and {name!r:.80} cannot be told apart: rename one.")
+        return cls(back) if back else None
+
+    def messages(self, messages: Sequence[Msg]) -> list[Msg]:
+        """The messages with the names as they are sent."""
+        return [
+            message.replace(content=[_renamed(block) for block in message.content])
+            if any(_changes(block) for block in message.content)
+            else message
+            for message in messages
+        ]
+
+    def tools(self, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
+        """The tools with the names as they are sent."""
+        return [replace(tool, name=wire_name(tool.name)) for tool in tools]
+
+    def options(self, options: GenerateOptions) -> GenerateOptions:
+        """The options with the name of a tool that must be called as it is sent."""
+        choice = options.tool_choice
+        if choice is None or choice.tool is None:
+            return options
+        return replace(options, tool_choice=replace(choice, tool=wire_name(choice.tool)))
+
+    def back(self, answer: ChatResponse) -> ChatResponse:
+        """The increment with the tools' own names."""
+        if not any(isinstance(block, (ToolUseDelta, ToolUseBlock)) for block in answer.content):
+            return answer
+        return replace(
+            answer,
+            content=tuple(
+                replace(block, name=self._back.get(block.name, block.name))
+                if isinstance(block, (ToolUseDelta, ToolUseBlock)) and block.name
+                else block
+                for block in answer.content
+            ),
+        )
+
+
+def _names(messages: Iterable[Msg], tools: Iterable[ToolSchema]) -> Iterable[str]:
+    for tool in tools:
+        yield tool.name
+    for message in messages:
+        for block in message.content:
+            if isinstance(block, (ToolUseBlock, ToolResultBlock)):
+                yield block.name
+
+
+def _changes(block: object) -> bool:
+    return isinstance(block, (ToolUseBlock, ToolResultBlock)) and wire_name(block.name) != block.name
+
+
+def _renamed(block: B) -> B:
+    return replace(block, name=wire_name(block.name)) if isinstance(block, (ToolUseBlock, ToolResultBlock)) else block

@@ -1,0 +1,99 @@
+"""`InnerModel`: a model that is another one in everything but what a subclass says.
+
+`AroundModel`: such a model that does something to each attempt.
+
+    model.stream  =  defer(do_stream) |> timeout(...) |> around |> retry |> timeout(total_timeout)
+                                                         ^ what this model adds; the rest is the inner one's own
+
+So an attempt that is made again is limited, counted or hedged again; what it waits for counts for no attempt's
+deadlines; and an error that this adds is retried if it is `retryable`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.messages.msg import Msg
+from agentscope_rx.models.capabilities import Capabilities
+from agentscope_rx.models.chat_model import ChatModel, OutputSupport
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.registry import model as model_named
+from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.reactive import Flow
+from agentscope_rx.reactive.kernel.flow import Operator
+
+
+def as_model(who: str, given: ChatModel | str) -> ChatModel:
+    """The model, or the one of this name; `ConfigurationError` if it is neither."""
+    found = model_named(given) if isinstance(given, str) else given
+    if not isinstance(found, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"{who} goes around a model, such as OpenAIChatModel('gpt-5-mini') or 'openai:gpt-5-mini', not "
+            f"{given!r:.60}."
+        )
+    return found
+
+
+class InnerModel(ChatModel):
+    """Name, provider, options and what it supports are those of `model`, a model or the name of one."""
+
+    def __init__(self, model: ChatModel | str) -> None:
+        self.model = model = as_model(type(self).__name__, model)
+        super().__init__(model.model_name, options=model.options, execution_config=model.execution_config)
+        self.provider = model.provider
+        self.output_modes: frozenset[OutputSupport] = model.output_modes
+
+    @property
+    def model_names(self) -> Sequence[str]:
+        return self.model.model_names
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        return self.model.capabilities
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r})"
+
+
+class AroundModel(InnerModel):
+    """Subclass it and implement `around`."""
+
+    @abstractmethod
+    def around(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Operator[ChatResponse, ChatResponse]:
+        """What to put around each attempt to answer this."""
+
+    def stream(
+        self,
+        messages: Sequence[Msg],
+        tools: Sequence[ToolSchema] = (),
+        options: GenerateOptions | None = None,
+        *,
+        around: Operator[ChatResponse, ChatResponse] | None = None,
+    ) -> Flow[ChatResponse]:
+        """Ask the inner model, with its own options, deadlines and retries.
+
+        Signals: as the inner model's; see the class.
+        Cancels: the attempt, or the wait for it.
+        """
+        own = self.around(messages, tools, (options or self.options).over(self.options))
+        return self.model.stream(messages, tools, options, around=own if around is None else _both(own, around))
+
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """One attempt of the inner model.
+
+        Signals: as the inner model's.
+        Cancels: the attempt, or the wait for it.
+        """
+        return self.model.do_stream(messages, tools, options).pipe(self.around(messages, tools, options))
+
+
+def _both(
+    inner: Operator[ChatResponse, ChatResponse], outer: Operator[ChatResponse, ChatResponse]
+) -> Operator[ChatResponse, ChatResponse]:
+    return lambda attempt: outer(inner(attempt))

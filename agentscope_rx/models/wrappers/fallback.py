@@ -1,0 +1,221 @@
+"""`FallbackModel`: ask one model and, if it does not answer well, the next.
+
+    first.stream     --n--X                           (its own deadlines and retries are over)
+    second.stream          --a--b|
+    result           --n--r--a--b|                    r: a `RetryNotice` that names the second
+
+| an answer                     | after_content="error"                  | after_content="restart"                   |
+|-------------------------------|----------------------------------------|-------------------------------------------|
+| fails before it shows content | the next model is asked                | the next model is asked                   |
+| fails afterwards              | that error is the end                  | what was shown is void; the next is asked |
+| fails the `check`             | nobody saw it: it is held back until   | shown as it comes, then void; the next    |
+|                               | it has been checked; the next is asked | is asked                                  |
+| is empty                      | fails with `EmptyResponseError`        | the same                                  |
+
+So with "error" nothing that was shown is ever taken back, and with "restart" everything is shown at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from agentscope_rx.errors import (
+    BadAnswerError,
+    ConfigurationError,
+    EmptyResponseError,
+    ModelError,
+    ModelTimeoutError,
+)
+from agentscope_rx.messages import ThinkingBlock
+from agentscope_rx.messages.msg import Msg, MsgRole
+from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.capabilities import Capabilities, common
+from agentscope_rx.models.chat_model import ChatModel, overall_deadline
+from agentscope_rx.models.options import GenerateOptions, ToolSchema, check_after_content
+from agentscope_rx.models.response import ChatResponse, RetryNotice
+from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
+from agentscope_rx.models.wrappers.base import as_model
+from agentscope_rx.reactive import Flow, catch, concat, defer, expand, fail, just
+from agentscope_rx.reactive.kernel.flow import Operator
+
+Check = Callable[[Msg], str | None]
+"""What is wrong with an answer; None if nothing is."""
+
+
+def any_trouble(error: BaseException) -> bool:
+    """Whether it is between us and the model: not for an argument that cannot work with any."""
+    return isinstance(error, ModelError) or is_retryable(error)
+
+
+class FallbackModel(ChatModel):
+    """Models to ask in turn, until one answers. It goes by the name of the first; `output_modes` are what all support.
+
+    `when` says which errors lead to the next model (a type, several, or a function), each `ModelError` unless given.
+    `check(message)` gives what is wrong with an answer, or None. Options of a call go to each model, over its own; a
+    `total_timeout` among them bounds all models together. See the table above for `after_content`.
+    """
+
+    def __init__(
+        self,
+        *models: ChatModel | str,
+        when: ErrorKinds = any_trouble,
+        check: Check | None = None,
+        after_content: Literal["error", "restart"] = "error",
+    ) -> None:
+        self.models = tuple(as_model("FallbackModel", model) for model in models)
+        if len(models) < 2:
+            raise ConfigurationError("FallbackModel needs at least two models: the one to ask first, and the next.")
+        check_error_kinds("when", when)
+        check_after_content(after_content)
+        if check is not None and not callable(check):  # pyright: ignore[reportUnnecessaryComparison]
+            raise ConfigurationError(f"check must be a function of the answer, not {check!r:.60}.")
+        first = self.models[0]
+        super().__init__(first.model_name, options=first.options, execution_config=first.execution_config)
+        self.provider = first.provider
+        self.output_modes = frozenset(
+            mode for mode in first.output_modes if all(mode in model.output_modes for model in self.models)
+        )
+        self._when = error_predicate(when)
+        self._check = check
+        self._restarts = after_content == "restart"
+
+    @property
+    def model_names(self) -> Sequence[str]:
+        return tuple(name for model in self.models for name in model.model_names)
+
+    @property
+    def capabilities(self) -> Capabilities | None:
+        """What all have in common."""
+        return common(model.capabilities for model in self.models)
+
+    def stream(
+        self,
+        messages: Sequence[Msg],
+        tools: Sequence[ToolSchema] = (),
+        options: GenerateOptions | None = None,
+        *,
+        around: Operator[ChatResponse, ChatResponse] | None = None,
+    ) -> Flow[ChatResponse]:
+        """Ask the models in turn: a cold Flow. Two are never asked at the same time.
+
+        Signals: the increments of the attempts, and a chunk with `retry` before each further one; then completion, or
+        the last model's error, with a note that tells of those before.
+        Cancels: the attempt in progress, or the wait before the next one.
+        """
+
+        def ask(model: ChatModel) -> Flow[ChatResponse]:
+            return model.stream(messages, tools, options, around=around)
+
+        return self._in_turn(ask, options)
+
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """One attempt of each model in turn.
+
+        Signals: as `stream`.
+        Cancels: the attempt in progress.
+        """
+        return self._in_turn(lambda model: model.do_stream(messages, tools, options), None)
+
+    def __repr__(self) -> str:
+        return f"FallbackModel({', '.join(map(repr, self.models))})"
+
+    def _in_turn(
+        self, ask: Callable[[ChatModel], Flow[ChatResponse]], options: GenerateOptions | None
+    ) -> Flow[ChatResponse]:
+        config = None if options is None else options.execution_config
+        whole = None if config is None else config.limit("total_timeout")
+
+        def attempt(index: int, before: tuple[str, ...]) -> Flow[ChatResponse]:
+            model = self.models[index]
+            answer = _Answer(model, self._check, held=self._check is not None and not self._restarts)
+
+            def failed(error: Exception) -> Flow[ChatResponse]:
+                out_of_time = isinstance(error, ModelTimeoutError) and error.which == "overall" and whole is not None
+                over = index + 1 == len(self.models) or out_of_time or (answer.shown and not self._restarts)
+                if over or not self._when(error):
+                    return fail(_noted(error, before))
+                told = (*before, f"{model.model_name}: {type(error).__name__}: {error}")
+                following = self.models[index + 1].model_name
+                notice = RetryNotice(index + 1, 0.0, error, answer.shown, following)
+                return concat(
+                    just(ChatResponse(retry=notice, usage=answer.usage)), defer(lambda: attempt(index + 1, told))
+                )
+
+            return ask(model).pipe(expand(answer.take, answer.end), catch(failed))
+
+        flow = defer(lambda: attempt(0, ()))
+        return flow if whole is None else flow.pipe(overall_deadline(whole, self.model_name, self.provider))
+
+
+class _Answer:
+    """One model's answer as it comes: passed on or held back, and looked at when it is whole."""
+
+    __slots__ = ("_check", "_gather", "_held", "_model", "_said", "shown", "usage")
+
+    def __init__(self, model: ChatModel, check: Check | None, *, held: bool) -> None:
+        self._model = model
+        self._check = check
+        self._gather = None if check is None else Gather()
+        self._held: list[ChatResponse] | None = [] if held else None
+        self._said = False
+        self.shown = False
+        """Whether some of it has been seen, and is not void by now."""
+        self.usage = None
+        """What it cost, if that was held back."""
+
+    def take(self, chunk: ChatResponse) -> Sequence[ChatResponse]:
+        """An increment came; gives what is to be shown now."""
+        if self._gather is not None:
+            self._gather.feed(chunk)
+        if chunk.retry is not None:
+            return self._again(chunk, chunk.retry)
+        if not self._said:
+            self._said = any(type(block) is not ThinkingBlock for block in chunk.content)
+        if self._held is not None and chunk.wait is None:
+            self._held.append(chunk)
+            self.usage = chunk.usage or self.usage
+            return ()
+        if chunk.content:
+            self.shown = True
+        return (chunk,)
+
+    def end(self) -> Sequence[ChatResponse]:
+        """It is whole; gives what was held back, or raises what is wrong with it."""
+        if not self._said:
+            raise EmptyResponseError(model=self._model.model_name)
+        if self._check is not None and self._gather is not None:
+            name = self._gather.model or self._model.model_name
+            answer = Msg(name, self._gather.blocks(), MsgRole.ASSISTANT, usage=self._gather.usage)
+            problem = self._check(answer)
+            if problem is not None:
+                raise BadAnswerError(str(problem), model=name, provider=self._model.provider)
+        held, self._held = self._held, None
+        return held or ()
+
+    def _again(self, chunk: ChatResponse, notice: RetryNotice) -> Sequence[ChatResponse]:
+        """The model itself makes another attempt."""
+        self._said = self.shown = False
+        if self._held is None:
+            return (chunk,)
+        self._held.clear()
+        usage, self.usage = chunk.usage or self.usage, None
+        return (replace(chunk, usage=usage, retry=replace(notice, discarded=False)),)
+
+
+class _Before(str):
+    """A note of ours on an error."""
+
+    __slots__ = ()
+
+
+def _noted(error: Exception, before: Sequence[str]) -> Exception:
+    notes: list[str] = getattr(error, "__notes__", [])
+    # one exception object may end many calls: it tells of the last one only
+    notes[:] = [note for note in notes if not isinstance(note, _Before)]
+    if before:
+        error.add_note(_Before(f"Asked before, in vain: {'; '.join(before)}"))
+    return error

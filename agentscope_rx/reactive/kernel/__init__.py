@@ -1,0 +1,1 @@
+"""How flows are attached, subscribed to and cancelled: what all sources and operators are made of."""

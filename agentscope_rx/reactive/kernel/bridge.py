@@ -1,0 +1,208 @@
+"""The places where Flows and plain Python touch: `run()`, `await`, `async for`, `async with`.
+
+An iterator is a handle that holds the channel while the channel never holds it: when the loop that pulls is left, by
+`break` or by an exception, the handle dies and its finalizer disposes the run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, TimeoutError
+from types import FrameType, TracebackType
+from typing import Generic, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from reactivex.internal.exceptions import SequenceContainsNoElementsError
+
+from agentscope_rx.errors import RunInsideLoopError
+from agentscope_rx.reactive.channel import DEFAULT_CAPACITY, Buffering, Channel, ChannelStatistics, Overflow
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.runtime import library_loop, running_loop
+from agentscope_rx.reactive.kernel.scope import Scope
+from agentscope_rx.reactive.kernel.subscription import Subscription, raisable
+
+T = TypeVar("T")
+
+CLOSING_SECONDS = 10.0
+"""How long `run()` waits, after Ctrl-C, for the clean-up of the run."""
+
+
+class FlowIterator(AsyncIterator[T], Generic[T]):
+    """Pulls a flow through a bounded channel. The run starts at the first pull and is disposed with the handle.
+
+    As `async with`, the end of the block waits for the clean-up.
+    """
+
+    __slots__ = ("__weakref__", "_buffering", "_channel", "_source")
+
+    def __init__(
+        self,
+        source: Flow[T],
+        capacity: int = DEFAULT_CAPACITY,
+        overflow: Overflow = Overflow.WAIT,
+        coalesce: Callable[[T, T], T | None] | None = None,
+    ) -> None:
+        self._channel: Channel[T] | None = None
+        self._source: Flow[T] | None = source
+        self._buffering = Buffering(capacity, overflow, coalesce)
+
+    def __aiter__(self) -> FlowIterator[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        """The next value. Whatever it raises, the run has ended or is disposed."""
+        if self._channel is None:
+            source, self._source = self._source, None
+            if source is None:
+                raise StopAsyncIteration
+            self._channel = Channel(self._buffering)
+            self._channel.open(source)
+        try:
+            return await self._channel.pull()
+        except BaseException:
+            self._channel.dispose()
+            raise
+
+    async def aclose(self) -> None:
+        """Dispose the run and wait for its clean-up: afterwards nothing of it is left."""
+        self._source = None
+        if self._channel is not None:
+            self._channel.dispose()
+            await self._channel.scope.work.idle()
+
+    async def __aenter__(self) -> FlowIterator[T]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def statistics(self) -> ChannelStatistics:
+        """What has passed through the iterator's buffer and what waits in it."""
+        if self._channel is None:
+            return ChannelStatistics(0, self._buffering.capacity, 0, 0, 0, 0, False)
+        return self._channel.statistics()
+
+    def __del__(self) -> None:
+        if self._channel is not None:
+            self._channel.dispose()
+
+
+class _Entry(NamedTuple):
+    """An `async with` block: which frame entered it, on which task, and what it got."""
+
+    frame: int
+    task: asyncio.Task[object]
+    iterator: FlowIterator[object]
+
+
+_entered: WeakKeyDictionary[object, list[_Entry]] = WeakKeyDictionary()
+
+
+async def enter(source: Flow[T], frame: FrameType) -> FlowIterator[T]:
+    """Begin an `async with` over a flow; one flow object may be entered by many tasks, and more than once."""
+    iterator = FlowIterator(source)
+    task = asyncio.current_task()
+    assert task is not None
+    # (a number, as the frame would keep alive what the block holds; it lives as long as its block)
+    _entered.setdefault(source, []).append(_Entry(id(frame), task, cast("FlowIterator[object]", iterator)))
+    return iterator
+
+
+async def leave(source: Flow[object], frame: FrameType) -> None:
+    """End the innermost `async with` over this flow: of this frame, else (a stack of contexts) of this task."""
+    task = asyncio.current_task()
+    assert task is not None
+    entries = _entered[source]
+    # An async generator that was left half-way is closed by a task of the loop's own, not by the one that entered.
+    own = [entry for entry in entries if entry.frame == id(frame)] or [entry for entry in entries if entry.task is task]
+    others = [entry for entry in entries if entry.task.get_loop() is task.get_loop()]
+    entry = (own or others)[-1]
+    entries.remove(entry)
+    await entry.iterator.aclose()
+
+
+class _Last(Generic[T]):
+    """Keeps the last value of a run and settles a future with it."""
+
+    __slots__ = ("_future", "_has", "_value")
+
+    def __init__(self, future: asyncio.Future[T] | Future[T]) -> None:
+        self._future = future
+        self._has = False
+
+    def on_next(self, value: T) -> None:
+        self._value = value
+        self._has = True
+
+    def on_error(self, error: Exception) -> None:
+        if not self._future.done():
+            self._future.set_exception(raisable(error))
+
+    def on_abort(self, error: BaseException) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    def on_completed(self) -> None:
+        if self._future.done():
+            return
+        if self._has:
+            self._future.set_result(self._value)
+        else:
+            self._future.set_exception(SequenceContainsNoElementsError())
+
+
+async def last_value(source: Flow[T]) -> T:
+    """The last value of one run; a cancellation disposes the run and goes on as it came."""
+    scope = Scope.here()
+    future: asyncio.Future[T] = scope.loop.create_future()
+    last = _Last(future)
+    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
+    subscription.start(source)
+    try:
+        return await future
+    except asyncio.CancelledError:
+        if future.done() and not future.cancelled() and (lost := future.exception()) is not None:
+            report_dropped(lost, "an await that was cancelled")
+        raise
+    finally:
+        subscription.dispose()
+        # an error's traceback holds this frame: no cycle for each failed run
+        del future, last
+
+
+def run_flow(source: Flow[T]) -> T:
+    """The last value of one run on the library's loop; blocks the calling thread."""
+    if running_loop() is not None:
+        # (who is told so needs no warning)
+        source.take_over()
+        raise RunInsideLoopError
+    future: Future[T] = Future()
+    last = _Last(future)
+    scope = Scope.here()
+    assert scope.loop is library_loop()
+    subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
+    try:
+        # inside: Ctrl-C may come at once
+        subscription.start(source)
+        return future.result()
+    except BaseException:
+        if not future.done():
+            subscription.dispose()
+            _wait_idle(scope)
+        raise
+    finally:
+        del future, last
+
+
+def _wait_idle(scope: Scope) -> None:
+    closed: Future[None] = Future()
+    scope.call_from_thread(lambda: scope.work.when_idle(lambda: closed.set_result(None)))
+    try:
+        closed.result(CLOSING_SECONDS)
+    except TimeoutError:
+        # the clean-up goes on, on the library's loop; the user has waited long enough
+        return

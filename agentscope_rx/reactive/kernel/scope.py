@@ -1,0 +1,188 @@
+"""What a subscriber tells the sources: the loop, its context variables, its demand, and where work is counted.
+
+A `Scope` *is* a reactivex scheduler, so it travels upstream through stock operators in the `scheduler` argument of
+`subscribe`. What stock operators schedule on it without delay runs on the current thread's trampoline (`just(x)` stays
+synchronous); only delays go to the loop, by the loop's clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from contextvars import Context, copy_context
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from reactivex import abc, typing
+from reactivex.disposable import Disposable
+from reactivex.scheduler import CurrentThreadScheduler
+from reactivex.scheduler.periodicscheduler import PeriodicScheduler
+
+from agentscope_rx.reactive.kernel.demand import Demand
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.in_flight import Work
+from agentscope_rx.reactive.kernel.runtime import is_library_loop, library_loop, running_loop
+
+TState = TypeVar("TState")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
+    """The loop's clock; where it is asyncio's own, what that reads."""
+    return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
+
+
+class Scope(PeriodicScheduler):
+    """One subscription's surroundings; `child()` shares all but the count of work, which it passes on to its parent.
+
+    All methods but `call_from_thread` and those of the scheduler are for the loop's own thread.
+    """
+
+    __slots__ = ("context", "demand", "loop", "work")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        context: Context,
+        demand: Demand | None = None,
+        parent: Work | None = None,
+    ) -> None:
+        self.loop = loop
+        self.context = context
+        self.demand = demand
+        self.work = Work(parent)
+
+    @classmethod
+    def here(cls, demand: Demand | None = None) -> Scope:
+        """A scope on this thread's running loop, or on the library's; captures the context variables."""
+        return cls(running_loop() or library_loop(), copy_context(), demand)
+
+    def child(self) -> Scope:
+        """The same surroundings with a count of work of its own."""
+        return Scope(self.loop, self.context, self.demand, self.work)
+
+    def own_demand(self) -> Scope:
+        """A scope whose demand can be waived without that of the rest; this very one if there is none to waive."""
+        if self.demand is None:
+            return self
+        return Scope(self.loop, self.context, self.demand.follower(), self.work)
+
+    def is_here(self) -> bool:
+        """Whether this thread is the one that runs the loop."""
+        return running_loop() is self.loop
+
+    def spawn(
+        self, coroutine: Coroutine[object, None, None], ended: Callable[[asyncio.Task[None]], object] | None = None
+    ) -> asyncio.Task[None]:
+        """Run a source's coroutine as a task in a fresh copy of the subscriber's context; counted until it ends.
+
+        `ended(task)` is called then, if given, and has to call `self.ended(task)` in its turn.
+        """
+        task = self.loop.create_task(coroutine, context=self.context.copy())
+        self.work.begin()
+        task.add_done_callback(self.ended if ended is None else ended)
+        return task
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """A task is over: its work is counted off."""
+        if not task.cancelled():
+            error = task.exception()
+            if error is not None:
+                report_dropped(error, "a source")
+        self.guarded(self.work.end)
+
+    def abort(self, error: BaseException) -> None:
+        """End the run for an exception that is no `Exception` (`SystemExit`, `KeyboardInterrupt`, ...).
+
+        asyncio would stop the loop for it, and with the library's loop all other runs. So the run is disposed, and its
+        subscriber gets the exception as it is, once clean-up has ended. With no subscriber left it goes to the
+        dropped-error hook on the library's loop, and out of the loop on any other.
+        """
+        on_abort = self.work.outermost().on_abort
+        if on_abort is not None:
+            on_abort(error)
+        elif is_library_loop(self.loop):
+            report_dropped(error, "a run that nothing is subscribed to")
+        else:
+            raise error
+
+    def guarded(self, call: Callable[..., object], *args: object) -> None:
+        """Call from the loop itself: what is raised that is no `Exception` ends the run, and not the loop."""
+        try:
+            call(*args)
+        except Exception:
+            raise
+        except BaseException as error:
+            self.abort(error)
+
+    def call_later(self, delay: float, call: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call after `delay` seconds of the loop's clock, in a fresh copy of the context."""
+        return self.loop.call_later(delay, self.guarded, call, context=self.context.copy())
+
+    def call_soon(self, call: Callable[[], object]) -> asyncio.Handle:
+        """Call in the loop's next turn, in a fresh copy of the context and not in that of whoever asks for it."""
+        return self.loop.call_soon(self.guarded, call, context=self.context.copy())
+
+    def call_from_thread(self, call: Callable[..., object], *args: object) -> None:
+        """Hop to the loop's thread, and to a fresh copy of the context; dropped if the loop has closed."""
+        try:
+            self.loop.call_soon_threadsafe(self.guarded, call, *args, context=self.context.copy())
+        except RuntimeError:
+            if not self.loop.is_closed():
+                raise
+
+    # --- the scheduler that stock operators see -------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        """The loop's clock as a date: differences are exact, also in virtual time."""
+        return _EPOCH + timedelta(seconds=self.loop.time())
+
+    def schedule(self, action: abc.ScheduledAction[TState], state: TState | None = None) -> abc.DisposableBase:
+        """Run now, on this thread's trampoline."""
+        return CurrentThreadScheduler.singleton().schedule(action, state)
+
+    def schedule_relative(
+        self, duetime: typing.RelativeTime, action: abc.ScheduledAction[TState], state: TState | None = None
+    ) -> abc.DisposableBase:
+        """Run after `duetime` by the loop's clock, on the loop's thread."""
+        seconds = max(0.0, self.to_seconds(duetime))
+        handles: list[asyncio.TimerHandle | abc.DisposableBase] = []
+        cancelled: list[bool] = []
+
+        def act() -> None:
+            handles.clear()
+            if not cancelled:
+                handles.append(self.invoke_action(action, state))
+
+        def start() -> None:
+            if not cancelled:
+                handles.append(self.call_later(seconds, act))
+
+        def stop() -> None:
+            for handle in handles:
+                if isinstance(handle, asyncio.TimerHandle):
+                    handle.cancel()
+                else:
+                    handle.dispose()
+
+        def dispose() -> None:
+            cancelled.append(True)
+            if self.is_here():
+                stop()
+            else:
+                self.call_from_thread(stop)
+
+        if self.is_here():
+            start()
+        else:
+            self.call_from_thread(start)
+        return Disposable(dispose)
+
+    def schedule_absolute(
+        self, duetime: typing.AbsoluteTime, action: abc.ScheduledAction[TState], state: TState | None = None
+    ) -> abc.DisposableBase:
+        """Run when `now` reaches `duetime`."""
+        return self.schedule_relative(self.to_datetime(duetime) - self.now, action, state)

@@ -1,0 +1,1 @@
+"""Operators, one a file. `agentscope_rx.reactive` exports them."""

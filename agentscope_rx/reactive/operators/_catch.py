@@ -1,0 +1,70 @@
+"""`catch`: go on with another Flow where the source failed.
+
+source    --a--b--X
+result    --a--b--c--d--|      where function(X) emits c, d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from reactivex import Observable, abc
+
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
+from agentscope_rx.reactive.kernel.scope import Scope
+
+T = TypeVar("T")
+
+
+def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[Observable[T]], Flow[T]]:
+    """Emits the source's values and, if it fails, those of `function(error)` instead of the error.
+
+    An exception of `function` itself is the result's error; what its Flow signals is not caught again.
+    Cancels: whichever of the two is in progress.
+    """
+
+    def operator(source: Observable[T]) -> Flow[T]:
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            catcher = _Catch(sink, scope, function)
+            sink.on_subscribe(catcher)
+            if not catcher.disposed:
+                attach(source, catcher, scope)
+
+        return Flow(connect)
+
+    return operator
+
+
+class _Catch(Link, Generic[T]):
+    __slots__ = ("_caught", "_function", "_scope", "_sink", "on_next")
+
+    def __init__(self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._sink = sink
+        self._scope = scope
+        self._function = function
+        self._caught = False
+        self.on_next = sink.on_next
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._sink.on_completed()
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        if self._caught or isinstance(error, SourceCancelledError):
+            # a loop that shuts down is not answered with more work
+            self._sink.on_error(error)
+            return
+        self._caught = True
+        try:
+            other = self._function(error)
+        except Exception as failure:
+            self._sink.on_error(failure)
+            return
+        if not self.disposed:
+            attach(other, self, self._scope)

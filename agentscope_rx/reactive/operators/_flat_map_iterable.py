@@ -1,0 +1,92 @@
+"""`expand`: one value becomes several, at once and in order.
+
+source     --a------b--|
+result     --a1a2---b1--z|      function(a) gives a1, a2; at_end() gives z
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Generic, TypeVar
+
+from reactivex import Observable
+
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.scope import Scope
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+def expand(
+    function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None = None
+) -> Callable[[Observable[A]], Flow[B]]:
+    """Emits every item of `function(value)`, and of `at_end()` once the source has completed; looks for disposal
+    between items.
+
+    Signals: the items; the error of the source or of a function.
+    Cancels: the source.
+    """
+
+    return partial(_Expanded, function, at_end)
+
+
+class _Expanded(Flow[B], Generic[A, B]):
+    def __init__(
+        self, function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None, source: Observable[A]
+    ) -> None:
+        self._function = function
+        self._at_end = at_end
+        self._source = source
+
+    def _attach(self, sink: Sink[B], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        expanding = _Expand(sink, self._function, self._at_end)
+        sink.on_subscribe(expanding)
+        if not expanding.disposed:
+            attach(self._source, expanding, scope)
+
+
+class _Expand(Link, Generic[A, B]):
+    __slots__ = ("_at_end", "_function", "_sink")
+
+    def __init__(
+        self, sink: Sink[B], function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None
+    ) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._sink = sink
+        self._function = function
+        self._at_end = at_end
+
+    def on_next(self, value: A) -> None:
+        try:
+            items = list(self._function(value))
+        except Exception as error:
+            self.dispose()
+            self._sink.on_error(error)
+            return
+        for item in items:
+            if self.disposed:
+                return
+            self._sink.on_next(item)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        if self._at_end is not None:
+            try:
+                items = list(self._at_end())
+            except Exception as error:
+                self._sink.on_error(error)
+                return
+            for item in items:
+                if self.disposed:
+                    return
+                self._sink.on_next(item)
+        if not self.disposed:
+            self._sink.on_completed()

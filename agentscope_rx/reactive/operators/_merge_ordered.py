@@ -1,0 +1,186 @@
+"""`merge_ordered`: run several flows at once, at most n, and emit their results in the order of the flows.
+
+    a        --p-----A|
+    b        -q--B|
+    result   -qp-----AB|       p, q are live (they pass at once), A and B are results (in order)
+
+A flow that has its turn passes straight through; the results of the others wait for theirs. One that is to be `alone`
+is a barrier: it begins when all before it have ended, and those behind it when it has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Generic, TypeVar, cast
+
+from reactivex import Observable, abc
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive.kernel.flow import Flow, flow
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.scope import Scope
+
+T = TypeVar("T")
+
+
+def merge_ordered(
+    sources: Sequence[abc.ObservableBase[T]],
+    *,
+    max_concurrency: int = 16,
+    live: Callable[[T], bool] | None = None,
+    alone: Collection[int] = (),
+) -> Flow[T]:
+    """Emits results in the order of `sources`, begins them in that order, at most `max_concurrency` at once.
+
+    `alone` are the indices of those that run by themselves.
+
+    Signals: values for which `live(value)` holds, as they come; all others in order; the first error, which disposes
+    the rest; completion when all have completed.
+    Cancels: the flows in progress; those not begun never begin.
+    """
+    if max_concurrency < 1:
+        raise ConfigurationError(f"max_concurrency must be at least 1, not {max_concurrency}.")
+    if len(sources) == 1:
+        # its turn from the start
+        return flow(cast("Observable[T]", sources[0]))
+    return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live, alone).start())
+
+
+class _Merge(Link, Generic[T]):
+    __slots__ = (
+        "_active",
+        "_alone",
+        "_limit",
+        "_live",
+        "_running",
+        "_scope",
+        "_sources",
+        "_starting",
+        "_turn",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        sources: Sequence[abc.ObservableBase[T]],
+        limit: int,
+        live: Callable[[T], bool] | None,
+        alone: Collection[int],
+    ) -> None:
+        # or ended
+        self.disposed = False
+        self._upstream = None
+        self.sink = sink
+        self._scope = scope
+        self._sources = sources
+        self._limit = limit
+        self._live = live
+        self._alone = alone
+        self._running: deque[_Lane[T]] = deque()
+        self._turn = 0
+        self._active = 0
+        self._starting = False
+
+    def start(self) -> None:
+        self.sink.on_subscribe(self)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Start what may start and pass the turn on; a loop, so that synchronous sources do not nest."""
+        if self._starting:
+            return
+        self._starting = True
+        started = self._turn + len(self._running)
+        while not self.disposed:
+            if self._running and self._running[0].completed:
+                self._running.popleft()
+                self._turn += 1
+                if self._running:
+                    self._running[0].flush(self.sink)
+            elif (
+                started < len(self._sources)
+                and self._active < self._limit
+                and not (self._alone and self._barred(started))
+            ):
+                source = self._sources[started]
+                started += 1
+                self._active += 1
+                lane = _Lane(self)
+                self._running.append(lane)
+                attach(source, lane, self._scope)
+            else:
+                break
+        self._starting = False
+        if not self.disposed and not self._running and started == len(self._sources):
+            self.disposed = True
+            self.sink.on_completed()
+
+    def _barred(self, index: int) -> bool:
+        """Whether this one, or the one before it, is to be alone and would not be."""
+        return self._active > 0 and (index in self._alone or index - 1 in self._alone)
+
+    def lane_next(self, lane: _Lane[T], value: T) -> None:
+        if self.disposed:
+            return
+        if self._running[0] is not lane or lane.held:
+            try:
+                live = self._live is not None and self._live(value)
+            except Exception as error:
+                self.lane_failed(error)
+                return
+            if not live:
+                lane.held.append(value)
+                return
+        self.sink.on_next(value)
+
+    def lane_completed(self, lane: _Lane[T]) -> None:
+        if not self.disposed:
+            self._active -= 1
+            self._advance()
+
+    def lane_failed(self, error: Exception) -> None:
+        if not self.disposed:
+            self.dispose()
+            self.sink.on_error(error)
+
+    def dispose(self) -> None:
+        if not self.disposed:
+            self.disposed = True
+            lanes, self._running = self._running, deque()
+            for lane in lanes:
+                lane.dispose()
+
+
+class _Lane(Link, Generic[T]):
+    """One of the flows, and its results while it has not its turn."""
+
+    __slots__ = ("_parent", "completed", "held")
+
+    def __init__(self, parent: _Merge[T]) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._parent = parent
+        self.completed = False
+        self.held: deque[T] = deque()
+
+    def on_next(self, value: T) -> None:
+        self._parent.lane_next(self, value)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._parent.lane_failed(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self.completed = True
+        self._parent.lane_completed(self)
+
+    def flush(self, sink: Sink[T]) -> None:
+        while self.held and not self._parent.disposed:
+            # left among the held while it is emitted: what comes meanwhile goes behind them
+            value = self.held[0]
+            sink.on_next(value)
+            self.held.popleft()

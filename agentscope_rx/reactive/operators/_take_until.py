@@ -1,0 +1,114 @@
+"""`stop_on`: end a stream normally when a signal fires.
+
+    source   --a--b--c--d--
+    signal   --------!
+    result   --a--b--|         the source is disposed at once; with `grace`, its clean-up is waited for, bounded
+
+The signal is listened to before the source starts: if it has fired already, the source is never attached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, TypeVar
+
+from reactivex import Observable
+
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.scope import Scope
+
+T = TypeVar("T")
+
+
+def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], Flow[T]]:
+    """Ends the stream when the signal fires, with completion and not with an error.
+
+    Signals: the source's, until the signal; then completion: at once, or, with `grace`, when the source's cancelled
+    tasks have run their `finally` blocks, but no later than `grace` seconds on.
+    Cancels: the source.
+    """
+
+    return partial(_Stoppable, signal, grace)
+
+
+class _Stoppable(Flow[T]):
+    def __init__(self, signal: Signal, grace: float, source: Observable[T]) -> None:
+        self._signal = signal
+        self._grace = grace
+        self._source = source
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        _StopOn(sink, scope, self._signal, self._grace).start(self._source)
+
+
+class _StopOn(Link, Generic[T]):
+    __slots__ = ("_forget", "_grace", "_scope", "_signal", "_sink", "_timer")
+
+    def __init__(self, sink: Sink[T], scope: Scope, signal: Signal, grace: float) -> None:
+        self._upstream = None
+        # or stopped
+        self.disposed = False
+        self._sink = sink
+        self._scope = scope.child() if grace else scope
+        self._signal = signal
+        self._grace = grace
+        self._forget: Callable[[], None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, source: Observable[T]) -> None:
+        self._sink.on_subscribe(self)
+        if self.disposed:
+            return
+        if self._signal.fired:
+            self.disposed = True
+            self._sink.on_completed()
+            return
+        self._forget = self._signal.listen(self._stop)
+        attach(source, self, self._scope)
+
+    def on_next(self, value: T) -> None:
+        # a source that never waits gives the loop no chance to call the listeners: ask
+        if self._signal.fired:
+            self._stop()
+        else:
+            self._sink.on_next(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._finish()
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._finish()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._finish()
+
+    def _stop(self) -> None:
+        if self.disposed:
+            return
+        super().dispose()
+        if not self._grace or self._scope.work.count == 0:
+            self._end()
+            return
+        self._forget = self._scope.work.when_idle(self._end)
+        self._timer = self._scope.call_later(self._grace, self._end)
+
+    def _end(self) -> None:
+        self._finish()
+        self._sink.on_completed()
+
+    def _finish(self) -> None:
+        self.disposed = True
+        self._upstream = None
+        if self._forget is not None:
+            self._forget()
+            self._forget = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,243 @@
+"""`timeout`: three deadlines on one stream, by the loop's clock.
+
+    first   from subscription to the first value           idle   from the first value on, between values and to the end
+    total   from subscription to the end
+
+The first and idle clocks stand still while the consumer withholds demand: a slow reader is not a silent source. The
+total does not. Cheap for busy streams: a value only notes the time, and a timer that rings early winds itself again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Generic, TypeVar
+
+from reactivex import Observable
+
+from agentscope_rx.errors import ConfigurationError, DeadlineError
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.scope import Scope
+
+T = TypeVar("T")
+
+
+def timeout(
+    *,
+    first: float | None = None,
+    idle: float | None = None,
+    total: float | None = None,
+    error: Callable[[str, float], Exception] = DeadlineError,
+) -> Callable[[Observable[T]], Flow[T]]:
+    """Fails with `error(which, limit)` when a deadline (in seconds) passes; the source is disposed first.
+
+    Signals: the source's, or the deadline's error.
+    Cancels: the source and the timers.
+    """
+    for name, limit in (("first", first), ("idle", idle), ("total", total)):
+        if limit is not None and limit <= 0:
+            raise ConfigurationError(f"timeout: {name} must be more than 0 seconds, not {limit}.")
+
+    if total is not None and first is None and idle is None:
+        return partial(_Bounded, total, error)
+
+    def operator(source: Observable[T]) -> Flow[T]:
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            if first is None and idle is None and total is None:
+                attach(source, sink, scope)
+                return
+            deadlines = _Timeout(sink, scope, first, idle, total, error)
+            sink.on_subscribe(deadlines)
+            if not deadlines.disposed:
+                deadlines.start(source)
+
+        return Flow(connect)
+
+    return operator
+
+
+class _Timeout(Link, Generic[T]):
+    __slots__ = (
+        "_error",
+        "_first",
+        "_idle",
+        "_last",
+        "_pace_timer",
+        "_scope",
+        "_seen",
+        "_sink",
+        "_total",
+        "_total_timer",
+        "_withheld",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        first: float | None,
+        idle: float | None,
+        total: float | None,
+        error: Callable[[str, float], Exception],
+    ) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
+        self._sink = sink
+        self._scope = scope
+        self._first = first
+        self._idle = idle
+        self._total = total
+        self._error = error
+        self._pace_timer: asyncio.TimerHandle | None = None
+        self._total_timer: asyncio.TimerHandle | None = None
+        self._seen = False
+        self._last = 0.0
+        self._withheld = 0.0
+
+    def start(self, source: Observable[T]) -> None:
+        if self._total is not None:
+            self._total_timer = self._scope.call_later(self._total, self._total_passed)
+        self._note_time()
+        limit = self._first
+        if limit is not None:
+            self._pace_timer = self._scope.call_later(limit, self._pace_passed)
+        attach(source, self, self._scope)
+
+    def on_next(self, value: T, /) -> None:
+        self._note_time()
+        if not self._seen:
+            self._seen = True
+            if self._pace_timer is not None:
+                self._pace_timer.cancel()
+                self._pace_timer = None
+            if self._idle is not None:
+                self._pace_timer = self._scope.call_later(self._idle, self._pace_passed)
+        self._sink.on_next(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._stop_timers()
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._stop_timers()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        self._stop_timers()
+        super().dispose()
+
+    def _note_time(self) -> None:
+        self._last = self._scope.loop.time()
+        demand = self._scope.demand
+        if demand is not None:
+            self._withheld = demand.withheld()
+
+    def _stop_timers(self) -> None:
+        self.disposed = True
+        if self._pace_timer is not None:
+            self._pace_timer.cancel()
+            self._pace_timer = None
+        if self._total_timer is not None:
+            self._total_timer.cancel()
+            self._total_timer = None
+
+    def _pace_passed(self) -> None:
+        if self.disposed:
+            return
+        limit = self._idle if self._seen else self._first
+        assert limit is not None
+        demand = self._scope.demand
+        withheld = 0.0 if demand is None else demand.withheld() - self._withheld
+        remaining = limit - (self._scope.loop.time() - self._last - withheld)
+        if remaining <= 1e-9:
+            self._expire("idle" if self._seen else "first", limit)
+        elif demand is not None and not demand.ready:
+            self._pace_timer = None
+            # through the loop: what a late deadline leads to does not happen inside of the consumer's pull
+            demand.when_ready(lambda: self._scope.call_soon(self._resumed))
+        else:
+            self._pace_timer = self._scope.call_later(remaining, self._pace_passed)
+
+    def _resumed(self) -> None:
+        # a value that came meanwhile has wound the clock already
+        if self._pace_timer is None and (self._idle if self._seen else self._first) is not None:
+            self._pace_passed()
+
+    def _total_passed(self) -> None:
+        if not self.disposed and self._total is not None:
+            self._expire("total", self._total)
+
+    def _expire(self, which: str, limit: float) -> None:
+        self.dispose()
+        self._sink.on_error(_late(self._error, which, limit))
+
+
+class _Bounded(Flow[T]):
+    def __init__(self, limit: float, error: Callable[[str, float], Exception], source: Observable[T]) -> None:
+        self._limit = limit
+        self._error = error
+        self._source = source
+
+    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        deadline = _Total(sink, self._limit, self._error)
+        sink.on_subscribe(deadline)
+        if not deadline.disposed:
+            deadline.start(self._source, scope)
+
+
+class _Total(Link, Generic[T]):
+    """A total deadline alone: values pass without a call here."""
+
+    __slots__ = ("_error", "_limit", "_sink", "_timer", "on_next")
+
+    def __init__(self, sink: Sink[T], limit: float, error: Callable[[str, float], Exception]) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
+        self._sink = sink
+        self._limit = limit
+        self._error = error
+        self._timer: asyncio.TimerHandle | None = None
+        self.on_next = sink.on_next
+
+    def start(self, source: Observable[T], scope: Scope) -> None:
+        self._timer = scope.call_later(self._limit, self._passed)
+        attach(source, self, scope)
+
+    def on_error(self, error: Exception) -> None:
+        self._stop_timer()
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._stop_timer()
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        self.disposed = True
+        self._upstream = None
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _passed(self) -> None:
+        self._timer = None
+        if self.disposed:
+            return
+        self.dispose()
+        self._sink.on_error(_late(self._error, "total", self._limit))
+
+
+def _late(make: Callable[[str, float], Exception], which: str, limit: float) -> Exception:
+    try:
+        return make(which, limit)
+    except Exception as failure:
+        return failure

@@ -1,0 +1,274 @@
+"""`using`: hold a resource for as long as a stream lasts, and release it exactly once, *before* the last signal.
+
+    acquire -> resource -> use(resource) ... terminal signal
+                                              eager=True:  release(resource), then the signal
+                                              eager=False: the signal, then release(resource)
+                           dispose()          the source's clean-up runs out, then release(resource)
+
+(The stock operator releases after `on_completed`: a subscriber that asks for the resource again from there finds it
+held.) A failing release never replaces the signal: it goes to the dropped-error hook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Generic, TypeVar, cast
+
+from reactivex import abc
+
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
+from agentscope_rx.reactive.kernel.observer import Link, Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.scope import Scope
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+CLEAN_UP_SECONDS = 30.0
+"""How long a release waits for what was cancelled to end before it goes ahead."""
+
+
+class Ending(StrEnum):
+    """How a use ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    DISPOSED = "disposed"
+
+
+def using(
+    acquire: Callable[[], abc.ObservableBase[R]],
+    use: Callable[[R], abc.ObservableBase[T]],
+    release: Callable[[R, Ending], abc.ObservableBase[object] | None],
+    *,
+    eager: bool = True,
+    leaving: Callable[[R], object] | None = None,
+    clean_up_seconds: float = CLEAN_UP_SECONDS,
+) -> Flow[T]:
+    """Acquires at subscription, emits what `use` emits, releases exactly once however it ends.
+
+    `acquire` gives an Observable of one resource (further ones are not looked at), so that acquiring may wait.
+    `release` may give an Observable: it is waited for before the terminal signal (eager), and runs to its end after a
+    disposal too. After a failure or a disposal it begins when the cancelled sources of `use` have ended,
+    `clean_up_seconds` later at the latest; `leaving` is called at once when a disposal begins.
+
+    Signals: what `use` signals; the error of `acquire`.
+    Cancels: the acquisition or the use; then it releases, as work under way in the subscriber's scope.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        holder = _Using(sink, scope, use, release, eager, leaving, clean_up_seconds)
+        sink.on_subscribe(holder)
+        if holder.disposed:
+            return
+        try:
+            resource = acquire()
+        except Exception as error:
+            sink.on_error(error)
+            return
+        acquiring = _Acquiring(cast("_Using[R, object]", holder))
+        holder.on_subscribe(acquiring)
+        if not acquiring.disposed:
+            attach(resource, acquiring, scope)
+
+    return Flow(connect)
+
+
+class _Using(Link, Generic[R, T]):
+    __slots__ = (
+        "_clean_up_seconds",
+        "_eager",
+        "_held",
+        "_inner",
+        "_leaving",
+        "_release",
+        "_resource",
+        "_scope",
+        "_use",
+        "on_next",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        sink: Sink[T],
+        scope: Scope,
+        use: Callable[[R], abc.ObservableBase[T]],
+        release: Callable[[R, Ending], abc.ObservableBase[object] | None],
+        eager: bool,
+        leaving: Callable[[R], object] | None,
+        clean_up_seconds: float,
+    ) -> None:
+        self._upstream = None
+        self.disposed = False
+        self.sink = sink
+        self._scope = scope
+        self._inner = scope.child()
+        self._use = use
+        self._release = release
+        self._eager = eager
+        self._leaving = leaving
+        self._clean_up_seconds = clean_up_seconds
+        self._held = False
+        self.on_next = sink.on_next
+
+    def acquired(self, resource: R) -> None:
+        if self._held:
+            # one resource, one release; whoever gives more has to close it
+            return
+        self._resource = resource
+        self._held = True
+        if self.disposed:
+            self._let_go(Ending.DISPOSED, _nothing)
+
+    def not_acquired(self, error: Exception) -> None:
+        """The acquisition failed, maybe after it had given the resource."""
+        if self._held:
+            self.on_error(error)
+        else:
+            self.sink.on_error(error)
+
+    def begin(self) -> None:
+        if self.disposed:
+            return
+        if not self._held:
+            self.sink.on_error(RuntimeError("using: acquire() completed without a resource"))
+            return
+        try:
+            source = self._use(self._resource)
+        except Exception as error:
+            self.on_error(error)
+            return
+        if not self.disposed:
+            attach(source, self, self._inner)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._end(Ending.COMPLETED, self.sink.on_completed)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        # parallel sources were cancelled by this error: their `finally` blocks may still use the resource
+        self._when_idle(lambda: self._end(Ending.FAILED, lambda: self.sink.on_error(error), error))
+
+    def dispose(self) -> None:
+        if self.disposed:
+            return
+        self.disposed = True
+        if self._held and self._leaving is not None:
+            try:
+                self._leaving(self._resource)
+            except Exception as error:
+                report_dropped(error, "leaving a resource")
+        upstream, self._upstream = self._upstream, None
+        if upstream is not None:
+            upstream.dispose()
+        if self._held:
+            self._scope.work.begin()
+            self._when_idle(lambda: self._let_go(Ending.DISPOSED, self._scope.work.end))
+
+    def _end(self, ending: Ending, signal: Callable[[], None], error: Exception | None = None) -> None:
+        if not self._held:
+            if error is not None:
+                report_dropped(error, "a disposed run")
+            return
+
+        def unless_disposed() -> None:
+            if not self.disposed:
+                signal()
+            elif error is not None:
+                report_dropped(error, "a disposed run")
+
+        if self._eager:
+            self._let_go(ending, unless_disposed)
+        else:
+            unless_disposed()
+            self._let_go(ending, _nothing)
+
+    def _let_go(self, ending: Ending, then: Callable[[], None]) -> None:
+        """Release once; whatever happens, `then` is called once."""
+        if not self._held:
+            then()
+            return
+        self._held = False
+        try:
+            releasing = self._release(self._resource, ending)
+        except Exception as error:
+            report_dropped(error, "releasing a resource")
+            releasing = None
+        if releasing is None:
+            then()
+        else:
+            # attached without a way to dispose of it, nor to withhold demand: a release that has begun runs to its end
+            self._scope.work.begin()
+            scope = self._scope.child()
+            scope.demand = None
+            attach(releasing, _Releasing(self._scope, then), scope)
+
+    def _when_idle(self, call: Callable[[], None]) -> None:
+        work = self._inner.work
+        if work.count == 0:
+            call()
+            return
+        timer: list[asyncio.TimerHandle] = []
+
+        def idle() -> None:
+            timer[0].cancel()
+            call()
+
+        def late() -> None:
+            forget()
+            report_dropped(
+                CleanUpTimeoutError(f"{work.count} cancelled sources did not end in {self._clean_up_seconds:g} s"),
+                "releasing a resource",
+            )
+            call()
+
+        timer.append(self._scope.call_later(self._clean_up_seconds, late))
+        forget = work.when_idle(idle)
+
+
+class _Acquiring(Link, Generic[R]):
+    __slots__ = ("_holder",)
+
+    def __init__(self, holder: _Using[R, object]) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._holder = holder
+
+    def on_next(self, value: R) -> None:
+        self._holder.acquired(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._holder.not_acquired(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._holder.begin()
+
+
+class _Releasing:
+    __slots__ = ("_scope", "_then")
+
+    def __init__(self, scope: Scope, then: Callable[[], None]) -> None:
+        self._scope = scope
+        self._then = then
+
+    def on_subscribe(self, upstream: Upstream) -> None: ...
+
+    def on_next(self, value: object) -> None: ...
+
+    def on_error(self, error: Exception) -> None:
+        report_dropped(error, "releasing a resource")
+        self.on_completed()
+
+    def on_completed(self) -> None:
+        self._scope.work.end()
+        self._then()
+
+
+def _nothing() -> None: ...

@@ -1,0 +1,1 @@
+"""The formats in which a run is sent to its clients."""

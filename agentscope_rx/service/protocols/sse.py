@@ -1,0 +1,156 @@
+"""`sse_response`: a run as the response to a request, in server-sent events.
+
+| the client                    | the run                                                                           |
+|-------------------------------|-----------------------------------------------------------------------------------|
+| reads slowly                  | waits: its sources stop reading (a model's HTTP response, too), nothing queues up |
+| reads nothing for a long time | the client counts as gone after `send_timeout` seconds                            |
+| goes away                     | stops and is cleaned up, or goes on: its `on_disconnect`                          |
+
+The status is decided by the run's first signal, or by the first heartbeat's time if there is none by then: until then
+a failure is a status with a JSON body (see `failure`), afterwards it is the last event, of type `error`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+
+from reactivex import Observable
+from reactivex import operators as ops
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.events import Event
+from agentscope_rx.reactive import from_call
+from agentscope_rx.reactive.replay_log import LogReader, LogStatistics
+from agentscope_rx.service.failure import error_response
+from agentscope_rx.service.protocols.sse_format import Frame
+from agentscope_rx.service.protocols.stream import body, there_is_more
+from agentscope_rx.service.runs.live_run import LiveRun
+
+HEARTBEAT_SECONDS = 15.0
+SEND_TIMEOUT_SECONDS = 300.0
+
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+"""Nobody on the way should keep events back, or for later."""
+
+
+def sse_response(
+    run: Observable[Event] | LiveRun,
+    *,
+    after: int | None = None,
+    heartbeat: float | None = HEARTBEAT_SECONDS,
+    retry: float | None = None,
+    send_timeout: float | None = SEND_TIMEOUT_SECONDS,
+    headers: Mapping[str, str] | None = None,
+) -> SSEResponse:
+    """A response that begins the run, or joins it, when it is sent.
+
+    `run` is an agent's stream, which stops when the client leaves, or what `Runs.add` and `Runs.find` give. `after`
+    is the number of the last event that the client has (`last_event_id(request)`); a client that has them all of a
+    run that has ended gets 204, which tells a browser not to come back. `heartbeat` (a comment), `retry` (a hint when
+    to come back) and `send_timeout` are in seconds; None is never.
+    """
+    for name, seconds in (("heartbeat", heartbeat), ("send_timeout", send_timeout)):
+        if seconds is not None and not seconds > 0:
+            raise ConfigurationError(f"{name} must be more than 0 seconds (None is never), not {seconds!r}.")
+    if retry is not None and retry < 0:
+        raise ConfigurationError(f"retry must be at least 0 seconds, not {retry!r}.")
+    live = run if isinstance(run, LiveRun) else LiveRun(run)
+    return SSEResponse(live, after, heartbeat, retry, send_timeout, headers)
+
+
+def last_event_id(request: Request) -> int | None:
+    """The number of the last event that a returning client has: its `Last-Event-ID`, or `?last_event_id=`.
+
+    `InvalidInputError` if it is not one of our numbers.
+    """
+    given = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
+    if not given:
+        return None
+    if not (given.isascii() and given.isdigit() and len(given) < 20):
+        raise InvalidInputError(f"Last-Event-ID must be the number of an event, not {given!r:.80}.")
+    return int(given)
+
+
+class SSEResponse(Response):
+    """The ASGI side of `sse_response`; `run` is what it shows."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        run: LiveRun,
+        after: int | None,
+        heartbeat: float | None,
+        retry: float | None,
+        send_timeout: float | None,
+        headers: Mapping[str, str] | None,
+    ) -> None:
+        # not the base class's: that would announce a body of no bytes
+        self.status_code = 200
+        self.background = None
+        self.run = run
+        self._after = after
+        self._heartbeat = heartbeat
+        self._retry = retry
+        self._send_timeout = send_timeout
+        self.init_headers({**_HEADERS, **(headers or {})})
+
+    def statistics(self) -> LogStatistics:
+        """How far the run is, and how far its slowest client is behind."""
+        return self.run.statistics()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await self._begin(send)
+            await send({"type": "http.response.body", "body": b""})
+            return
+        if self.run.told(self._after):
+            await Response(status_code=204)(scope, receive, send)
+            return
+        try:
+            reader = self.run.follow(self._after)
+        except Exception as error:
+            await error_response(error)(scope, receive, send)
+            return
+        writing = from_call(lambda: self._write(reader, scope, receive, send))
+        try:
+            # whichever ends first ends the other
+            await writing.pipe(ops.merge(from_call(lambda: _left(receive))), ops.first())
+        finally:
+            await self.run.leave(reader)
+
+    async def _write(self, reader: LogReader[Frame], scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            until = None if self._heartbeat is None else asyncio.get_running_loop().time() + self._heartbeat
+            await there_is_more(reader, until)
+        except Exception as error:
+            await error_response(error)(scope, receive, send)
+            return
+
+        async def put(message: Message) -> None:
+            async with asyncio.timeout(self._send_timeout):
+                await send(message)
+
+        try:
+            await self._begin(put)
+            async with aclosing(body(reader, heartbeat=self._heartbeat, retry=self._retry)) as chunks:
+                async for chunk in chunks:
+                    await put({"type": "http.response.body", "body": chunk, "more_body": True})
+            await put({"type": "http.response.body", "body": b"", "more_body": False})
+        except (TimeoutError, OSError):
+            # the client reads no more, or the server says that it is gone
+            return
+
+    async def _begin(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+
+async def _left(receive: Receive) -> None:
+    """Returns when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

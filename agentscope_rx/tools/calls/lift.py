@@ -1,0 +1,128 @@
+"""Every kind of callable becomes one thing: a Flow of raw values, the last of which is the result.
+
+| kind          | callable                                             | runs                   | values              |
+|---------------|------------------------------------------------------|------------------------|---------------------|
+| `CALL`        | a function                                           | on a worker thread     | what it returns     |
+| `COROUTINE`   | an `async def`, or annotated `-> Awaitable`          | as a task on the loop  | what it returns     |
+| `ITEMS`       | a generator function, or annotated `-> Iterator`     | on a worker, each item | items, return value |
+| `ASYNC_ITEMS` | an async generator, or annotated `-> AsyncIterator`  | as a task on the loop  | its items           |
+| `OBSERVABLE`  | a function annotated `-> Observable` (or Flow)       | on the loop            | its values          |
+
+What a function or coroutine returns is looked at again: an Observable, awaitable, generator or async iterable that the
+annotation did not announce is followed too, and a picture is drawn on a worker thread.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor
+from contextvars import copy_context
+from enum import Enum, auto
+from types import NoneType
+from typing import Annotated, cast, get_args, get_origin
+
+from reactivex import abc
+
+from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx.reactive import (
+    Flow,
+    defer,
+    from_async_iterable,
+    from_call,
+    iterate_on_worker,
+    map_flow,
+    on_worker,
+)
+from agentscope_rx.tools.results.media import can_be_drawn, drawn
+from agentscope_rx.tools.schemas.signature import return_annotation
+
+
+class Kind(Enum):
+    """How a callable is run."""
+
+    CALL = auto()
+    COROUTINE = auto()
+    ITEMS = auto()
+    ASYNC_ITEMS = auto()
+    OBSERVABLE = auto()
+
+    @property
+    def streams(self) -> bool:
+        """Whether it announces several values: each is progress that can be shown at once."""
+        return self in _STREAMS
+
+
+_STREAMS = frozenset({Kind.ITEMS, Kind.ASYNC_ITEMS, Kind.OBSERVABLE})
+
+
+def kind_of(function: Callable[..., object]) -> Kind:
+    """How to run this callable, from what it is and, for a plain function, from what it says it returns."""
+    for each in (function, getattr(function, "__call__", None)):  # noqa: B004 - the method, to look at
+        if inspect.iscoroutinefunction(each):
+            return Kind.COROUTINE
+        if inspect.isasyncgenfunction(each):
+            return Kind.ASYNC_ITEMS
+        if inspect.isgeneratorfunction(each):
+            return Kind.ITEMS
+    return _announced(return_annotation(function))
+
+
+def lift(kind: Kind, call: Callable[[], object], executor: Executor | None = None) -> Flow[object]:
+    """Emits the raw values of one call; `executor` is where blocking kinds run instead of the library's workers.
+
+    Signals: the values and completion, or the callable's exception.
+    Cancels: the task or iteration; a blocking call that has begun runs on, its result dropped.
+    """
+    match kind:
+        case Kind.CALL:
+            return _FOLLOWED(on_worker(call, executor))
+        case Kind.COROUTINE:
+            return _FOLLOWED(from_call(cast("Callable[[], Awaitable[object]]", call)))
+        case Kind.ITEMS:
+            return iterate_on_worker(cast("Callable[[], Iterable[object]]", call), executor)
+        case Kind.ASYNC_ITEMS:
+            return from_async_iterable(cast("Callable[[], AsyncIterable[object]]", call))
+        case Kind.OBSERVABLE:
+            # called on the loop, amid the run: what it sets in its context is not for the stages that follow
+            return defer(lambda: cast("abc.ObservableBase[object]", copy_context().run(call)))
+
+
+_PLAIN = frozenset({str, NoneType, int, float, bool, dict, list, ToolResultBlock})
+"""What most tools return: not worth asking for."""
+
+
+def _follow(value: object) -> object:
+    """The values of something that gives values in time. (A Flow can be awaited too: Observables come first.)"""
+    if type(value) in _PLAIN or isinstance(value, abc.ObservableBase):
+        return cast("object", value)
+    if isinstance(value, Awaitable):
+        awaitable = cast("Awaitable[object]", value)
+        return from_call(lambda: awaitable)
+    if isinstance(value, AsyncIterable):
+        items = cast("AsyncIterable[object]", value)
+        return from_async_iterable(lambda: items)
+    if isinstance(value, Generator):
+        generator = cast("Generator[object, None, object]", value)
+        return iterate_on_worker(lambda: generator)
+    if can_be_drawn(value):
+        return on_worker(lambda: drawn(value) or value)
+    return value
+
+
+_FOLLOWED: Callable[[Flow[object]], Flow[object]] = map_flow(_follow)
+
+
+def _announced(annotation: object) -> Kind:
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    returned = get_origin(annotation) or annotation
+    if not isinstance(returned, type):
+        return Kind.CALL
+    if issubclass(returned, abc.ObservableBase):
+        return Kind.OBSERVABLE
+    if issubclass(returned, AsyncIterator) or returned is AsyncIterable:
+        return Kind.ASYNC_ITEMS
+    if issubclass(returned, Iterator):
+        return Kind.ITEMS
+    return Kind.COROUTINE if issubclass(returned, Awaitable) else Kind.CALL

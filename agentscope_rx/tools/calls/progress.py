@@ -1,0 +1,230 @@
+"""`emitting`: what a tool emits through its context joins the values that it gives, in order, before its result.
+
+    values             ----a--------b|
+    context.emit       -p-----q--r----      from any thread
+    result             -p--a--q--r--b|      p, q, r as `ToolChunk`
+
+It stands inside the deadlines and the retries of an attempt: a tool that emits is not silent, and what a failed attempt
+has emitted is known to be shown.
+
+A tool on a thread of its own that emits faster than its reader reads is made to wait: while `MOST_WAITING` chunks wait
+for the loop, and while the reader withholds demand. On an event loop `emit` never waits; `await context.send()` does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from reactivex import abc
+
+from agentscope_rx.messages import OutputBlock, ToolUseBlock
+from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.reactive.kernel.observer import Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.runtime import running_loop
+from agentscope_rx.tools.calls.signals import ToolChunk
+from agentscope_rx.tools.context import ToolContext
+
+MOST_WAITING = 64
+"""How many chunks of a call wait for the loop before its thread is made to wait."""
+
+LOOK_SECONDS = 1.0
+"""How often a thread that waits looks whether the loop has been closed under it: then nobody wakes it."""
+
+
+class Beat:
+    """A sign of life: it counts for deadlines and is not shown."""
+
+
+BEAT = Beat()
+
+
+def emitting(
+    call: ToolUseBlock, context: ToolContext | None, begin: Callable[[ToolContext], abc.ObservableBase[object]]
+) -> Flow[object]:
+    """Emits the values of `begin(context)` and, as `ToolChunk`s between them, what is emitted through that context.
+
+    Signals: values and chunks, completion, errors of `begin` and of its flow; nothing emitted after the end.
+    Cancels: the flow; the context says that it is stopping, and wakes who waits.
+    """
+
+    def connect(sink: Sink[object], scope: Scope) -> None:
+        emitter = _Emitter(call, sink, scope)
+        sink.on_subscribe(emitter)
+        if emitter.ended:
+            return
+        own = ToolContext(call, link=emitter) if context is None else context.of(call, emitter)
+        try:
+            source = begin(own)
+        except Exception as error:
+            emitter.on_error(error)
+            return
+        attach(source, emitter, scope)
+
+    return Flow(connect)
+
+
+class _Emitter:
+    """Chunks wait in a queue until the loop's next turn, or until the tool's next signal, which they precede."""
+
+    __slots__ = (
+        "_call",
+        "_draining",
+        "_forget",
+        "_queue",
+        "_rooms",
+        "_scheduled",
+        "_scope",
+        "_sink",
+        "_upstream",
+        "_waiting",
+        "ended",
+    )
+
+    def __init__(self, call: ToolUseBlock, sink: Sink[object], scope: Scope) -> None:
+        self._call = call
+        self._sink = sink
+        self._scope = scope
+        self._upstream: Upstream | None = None
+        self._queue: deque[ToolChunk | Beat] = deque()
+        self._scheduled = False
+        self._draining = False
+        self._waiting: list[threading.Event] = []
+        # those who wait for room; whoever takes one out has to tell it
+        self._rooms: deque[Future[None]] = deque()
+        self._forget: Callable[[], None] | None = None
+        self.ended = False
+
+    # --- the tool's side: any thread ------------------------------------------------------------------------------
+
+    def emit(self, output: tuple[OutputBlock, ...]) -> None:
+        if self.ended:
+            return
+        self._push(ToolChunk(self._call, output))
+        if running_loop() is None and (room := self.room()) is not None:
+            self._await(room)
+
+    def beat(self) -> None:
+        if not self.ended and not self._queue:
+            self._push(BEAT)
+
+    def room(self) -> Future[None] | None:
+        """What is done once more may be emitted; None if it may be now."""
+        if self.ended or not self._is_full():
+            return None
+        room: Future[None] = Future()
+        # announced before the loop looks, and before the look at `ended`
+        self._rooms.append(room)
+        self._scope.call_from_thread(self._look)
+        if self.ended:
+            self._make_room()
+        return room
+
+    def _is_full(self) -> bool:
+        demand = self._scope.demand
+        return len(self._queue) >= MOST_WAITING or (demand is not None and not demand.ready)
+
+    def _await(self, room: Future[None]) -> None:
+        while not self._scope.loop.is_closed():
+            try:
+                room.result(LOOK_SECONDS)
+            except TimeoutError:
+                continue
+            return
+        self._end()
+
+    def _push(self, item: ToolChunk | Beat) -> None:
+        self._queue.append(item)
+        # the loop takes the flag back before it looks at the queue: what was appended before is seen
+        if not self._scheduled:
+            self._scheduled = True
+            if self._scope.is_here():
+                self._scope.call_soon(self._drain)
+            else:
+                self._scope.call_from_thread(self._drain)
+
+    def wait(self, timeout: float | None) -> None:
+        event = threading.Event()
+        # announced before the look at `ended`, which is set before those who wait are woken
+        self._waiting.append(event)
+        if not self.ended:
+            event.wait(timeout)
+        self._waiting.remove(event)
+
+    # --- the loop's side ------------------------------------------------------------------------------------------
+
+    def on_subscribe(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        if self.ended:
+            upstream.dispose()
+
+    def on_next(self, value: object) -> None:
+        self._drain()
+        if not self.ended:
+            self._sink.on_next(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._drain()
+        if not self.ended:
+            self._end()
+            self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._drain()
+        if not self.ended:
+            self._end()
+            self._sink.on_completed()
+
+    def dispose(self) -> None:
+        if not self.ended:
+            upstream = self._upstream
+            self._end()
+            if upstream is not None:
+                upstream.dispose()
+
+    def _drain(self) -> None:
+        self._scheduled = False
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._queue and not self.ended:
+                self._sink.on_next(self._queue.popleft())
+        finally:
+            self._draining = False
+
+    def _look(self) -> None:
+        """Whether there is room now; if it is the reader who has none, once they have."""
+        self._drain()
+        demand = self._scope.demand
+        if self.ended or demand is None or demand.ready:
+            self._make_room()
+        elif self._forget is None:
+            # through the loop: what a tool emits then does not come inside of the reader's pull
+            self._forget = demand.when_ready(lambda: self._scope.call_soon(self._look_again))
+
+    def _look_again(self) -> None:
+        self._forget = None
+        self._look()
+
+    def _make_room(self) -> None:
+        while self._rooms:
+            try:
+                room = self._rooms.popleft()
+            except IndexError:
+                # two threads found that the call has ended
+                return
+            if room.set_running_or_notify_cancel():
+                room.set_result(None)
+
+    def _end(self) -> None:
+        self.ended = True
+        self._upstream = None
+        self._queue.clear()
+        for event in tuple(self._waiting):
+            event.set()
+        if self._forget is not None:
+            self._forget()
+        self._make_room()

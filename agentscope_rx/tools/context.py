@@ -1,0 +1,188 @@
+"""`ToolContext`: one call of one tool, as the tool sees it: whose call it is, whether to go on, a way to show progress.
+
+@tool
+def copy_files(paths: list[str], context: ToolContext) -> str:
+    for path in paths:
+        context.emit(f"copying {path}")
+        if context.wait(0.5):                # a pause that ends early if the call is to stop
+            return "stopped half way"
+    return "copied"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.context_store import ContextStore, ask, named
+from agentscope_rx.errors import ContextError, InvalidInputError, ToolError
+from agentscope_rx.messages import OutputBlock, ToolUseBlock
+from agentscope_rx.reactive.kernel.runtime import running_loop
+from agentscope_rx.tools.results.convert import result_of
+
+if TYPE_CHECKING:
+    from agentscope_rx.tools.toolkit import Toolkit
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """The stream that a call's progress goes into."""
+
+    @property
+    def ended(self) -> bool: ...
+    def emit(self, output: tuple[OutputBlock, ...]) -> None: ...
+    def beat(self) -> None: ...
+    def room(self) -> Future[None] | None: ...
+    def wait(self, timeout: float | None) -> None: ...
+
+
+def _never() -> bool:
+    return False
+
+
+class ToolContext:
+    """A read-only view of one call. Without an agent (a toolkit called by hand) `run_id`, `agent`, `path` are empty.
+
+    `interrupted`, given as a function, is asked each time. `stores` are asked in order for what `runtime` has not got.
+    """
+
+    __slots__ = ("_interrupted", "_link", "agent", "call", "host", "path", "run_id", "runtime", "stores", "toolkit")
+
+    runtime: RuntimeContext
+    call: ToolUseBlock
+    run_id: str
+    agent: str
+    path: tuple[str, ...]
+    toolkit: Toolkit | None
+    """The toolkit, or the run's view of it, that the tool is called through."""
+    stores: tuple[ContextStore, ...]
+    host: object
+    """The run itself, for the engine's own tools; None without one."""
+    _interrupted: Callable[[], bool]
+    _link: Link | None
+
+    def __init__(
+        self,
+        call: ToolUseBlock,
+        *,
+        runtime: RuntimeContext | None = None,
+        run_id: str = "",
+        agent: str = "",
+        path: tuple[str, ...] = (),
+        toolkit: Toolkit | None = None,
+        stores: tuple[ContextStore, ...] = (),
+        interrupted: Callable[[], bool] = _never,
+        link: Link | None = None,
+        host: object = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "call", call)
+        put(self, "runtime", RuntimeContext() if runtime is None else runtime)
+        put(self, "run_id", run_id)
+        put(self, "agent", agent)
+        put(self, "path", path)
+        put(self, "toolkit", toolkit)
+        put(self, "stores", stores)
+        put(self, "_interrupted", interrupted)
+        put(self, "_link", link)
+        put(self, "host", host)
+
+    def get(self, kind: type[T], key: str = "") -> T | None:
+        """The caller's object of this type under `key`: from `runtime`, else from the first store that has it; or None.
+
+        `ContextError` if one of them has several that would do, or failed.
+        """
+        if kind is ToolContext and not key:
+            return cast("T", self)
+        found = self.runtime.get(kind, key)
+        for store in self.stores:
+            if found is not None:
+                break
+            found = ask(store, kind, key)
+        return found
+
+    def require(self, kind: type[T], key: str = "") -> T:
+        """As `get`, but a `ContextError` that names the type if there is none."""
+        found = self.get(kind, key)
+        if found is not None:
+            return found
+        if not self.stores:
+            return self.runtime.require(kind, key)
+        places = ", ".join(type(store).__name__ for store in self.stores)
+        raise ContextError(
+            f"Neither the RuntimeContext of this call nor the stores behind it ({places}) hold a {named(kind, key)}. "
+            "Give the call one, context=RuntimeContext(...), or register it in the store of the agent or toolkit.",
+            wanted=kind.__name__,
+        )
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody asked the run to end."""
+        return self._interrupted()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether there is no use in going on: the run was interrupted, or this call has ended (timeout, disposal)."""
+        return self._interrupted() or (self._link is not None and self._link.ended)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Block this thread for `timeout` seconds, or until the call ends; whether it is `stopping`. Not on the loop.
+
+        An interruption ends an interruptible call at once; one that is not is told after the time is over.
+        """
+        if running_loop() is not None:
+            raise ToolError("ToolContext.wait() blocks: in a coroutine, `await asyncio.sleep(...)` and ask `stopping`.")
+        if self._link is None:
+            if timeout is None:
+                raise InvalidInputError("This ToolContext belongs to no call: wait() without a timeout would not end.")
+            threading.Event().wait(timeout)
+        elif not self.stopping:
+            self._link.wait(timeout)
+        return self.stopping
+
+    def emit(self, chunk: object) -> None:
+        """Show progress: text, blocks or any value that a tool may return; from any thread, until the call has ended.
+
+        All that is emitted comes before the call's result, in order. None is nothing; what is no output is a
+        `ToolError` here. A thread waits while too much is waiting to be read; a coroutine does not: see `send`.
+        """
+        if chunk is not None and self._link is not None:
+            self._link.emit(result_of(self.call, chunk).output)
+
+    async def send(self, chunk: object) -> None:
+        """As `emit`, for coroutines: waits until there is room for more, so that a slow reader slows the tool."""
+        self.emit(chunk)
+        room = None if self._link is None else self._link.room()
+        if room is not None:
+            await asyncio.wrap_future(room)
+
+    def heartbeat(self) -> None:
+        """Say that the call is alive, from any thread: first and idle deadlines begin anew, and nothing is shown."""
+        if self._link is not None:
+            self._link.beat()
+
+    def of(self, call: ToolUseBlock, link: Link | None = None, stores: tuple[ContextStore, ...] = ()) -> ToolContext:
+        """The same surroundings for this call, whose progress goes into `link`; `stores` are asked after those here."""
+        return ToolContext(
+            call,
+            runtime=self.runtime,
+            run_id=self.run_id,
+            agent=self.agent,
+            path=self.path,
+            toolkit=self.toolkit,
+            stores=self.stores + stores,
+            interrupted=self._interrupted,
+            link=link,
+            host=self.host,
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"A ToolContext is read-only: {name!r} cannot be set.")
+
+    def __repr__(self) -> str:
+        return f"<ToolContext {self.call.name} {self.call.id}>"

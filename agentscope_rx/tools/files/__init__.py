@@ -1,0 +1,10 @@
+"""`FileTools`: the files of a `Workspace` as tools. Not imported by `agentscope_rx` itself.
+
+place = Workspace("project")
+toolkit = Toolkit([FileTools(place)])
+"""
+
+from agentscope_rx.tools.files.files import FileTools
+from agentscope_rx.tools.files.workspace import DENIED, Entry, Workspace
+
+__all__ = ["DENIED", "Entry", "FileTools", "Workspace"]

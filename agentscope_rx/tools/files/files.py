@@ -1,0 +1,351 @@
+"""`FileTools`: the files of a workspace as tools. Every answer is bounded text (or a picture) that says how to go on.
+
+| tool              | does                                                       |
+|-------------------|------------------------------------------------------------|
+| `read_file`       | numbered lines, from `offset`; pictures as pictures        |
+| `list_directory`  | what is in a folder, with sizes                            |
+| `glob`            | files whose path fits a pattern                            |
+| `grep`            | lines that fit a regular expression                        |
+| `write_file`      | a new file, or another text in its place                   |
+| `edit_file`       | one exact piece of text becomes another                    |
+| `move_file`       | another path; never over something                         |
+| `delete_file`     | a file, or an empty folder                                 |
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Generator, Iterable, Iterator
+from typing import Annotated, Any, cast
+
+from pydantic import Field
+
+from agentscope_rx.errors import ConfigurationError, ToolError
+from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock
+from agentscope_rx.reactive import ENGINE_WORKERS
+from agentscope_rx.tools.base import FunctionTool, tool
+from agentscope_rx.tools.files.dirfd import Kind
+from agentscope_rx.tools.files.edit import changes, replaced
+from agentscope_rx.tools.files.encoding import PLAIN, decoded, image_type, line_count, lines_of, style_of
+from agentscope_rx.tools.files.globs import Glob
+from agentscope_rx.tools.files.paths import shown
+from agentscope_rx.tools.files.regex import SECONDS
+from agentscope_rx.tools.files.search import Search, looked_for
+from agentscope_rx.tools.files.workspace import Entry, Workspace
+
+MAX_LINES = 2_000
+MAX_TEXT = 50_000
+"""How many characters of a file one answer holds."""
+MAX_LINE = 2_000
+MAX_ENTRIES = 500
+MAX_LOOKED_AT = 50_000
+"""How many files one search looks at."""
+
+WRITING = ("write_file", "edit_file", "move_file", "delete_file")
+REMOVING = ("move_file", "delete_file")
+
+_SUFFIX = {Kind.FOLDER: "/", Kind.LINK: "  (a link)", Kind.OTHER: "  (not a file)"}
+
+FilePath = Annotated[str, Field(description="The file, relative to the working directory.", examples=["src/app.py"])]
+FolderPath = Annotated[str, Field(description="The folder, relative to the working directory.", examples=["src"])]
+
+
+class FileTools:
+    """The tools over one workspace. `read_only` leaves out those that write.
+
+    `requires_approval` names the tools whose calls wait for a person; True is every tool that writes.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace | str | os.PathLike[str],
+        read_only: bool = False,
+        *,
+        requires_approval: Collection[str] | bool = REMOVING,
+    ) -> None:
+        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.read_only = read_only
+        for name in _names(requires_approval):
+            bound: FunctionTool[..., object] = getattr(self, name)
+            bound.requires_approval = True
+            self.__dict__[name] = bound
+        for name in set(REMOVING) - set(_names(requires_approval)):
+            bound = getattr(self, name)
+            bound.requires_approval = False
+            self.__dict__[name] = bound
+        for name in WRITING if read_only else ():
+            # in the place of the tool, and no tool: it is not registered
+            self.__dict__[name] = _refuse
+
+    def __repr__(self) -> str:
+        return f"<FileTools in {str(self.workspace.root)!r}{', read only' if self.read_only else ''}>"
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    @tool
+    def read_file(
+        self,
+        path: FilePath,
+        offset: Annotated[
+            int, Field(description="The line to begin with, counted from 1; from the end if negative.")
+        ] = 1,
+        limit: Annotated[int, Field(description="How many lines at most.", ge=1)] = MAX_LINES,
+    ) -> object:
+        """Read a file: its lines with their numbers (which are not part of it), or a picture."""
+        data = self.workspace.read(path)
+        if media_type := image_type(data):
+            return [
+                TextBlock(f"{path} ({media_type}, {len(data):,} bytes)"),
+                ImageBlock(Base64Source.of(data, media_type)),
+            ]
+        text, style = decoded(data, path)
+        lines = lines_of(text)
+        if not lines:
+            return f"The file {shown(path)} is empty."
+        first = offset if offset > 0 else max(1, len(lines) + 1 + offset) if offset < 0 else 1
+        if first > len(lines):
+            raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first}.")
+        return _numbered(lines, first, min(limit, MAX_LINES), str(style))
+
+    @tool
+    def list_directory(self, path: FolderPath = ".") -> str:
+        """List what is in a folder: files with their sizes in bytes, folders with a / at the end."""
+        entries = self.workspace.entries(path)
+        if not entries:
+            return f"The folder {shown(path)} is empty."
+        lines = _fitting(
+            f"{each.path}{_SUFFIX[each.kind]}" if each.kind in _SUFFIX else f"{each.path}  ({each.size:,})"
+            for each in entries[:MAX_ENTRIES]
+        )
+        if len(entries) > len(lines):
+            lines.append(f"... and {len(entries) - len(lines)} more. Find files by name with glob.")
+        return "\n".join(lines)
+
+    @tool
+    def glob(
+        self,
+        pattern: Annotated[
+            str,
+            Field(
+                description="* and ? within a name, ** for folders at any depth, {a,b} for either.",
+                examples=["**/*.py", "src/**/test_*.{js,ts}"],
+            ),
+        ],
+        path: FolderPath = ".",
+    ) -> str:
+        """Find files by a pattern of their path. Sorted; what is hidden is left out."""
+        wanted = Glob(pattern)
+        start = 0 if self.workspace.kind(path) is Kind.FILE else len(self.workspace.parts(path))
+        walk = _Walk(self.workspace, path)
+        found: list[str] = []
+        for entry in walk:
+            if wanted.matches(entry.path.split("/")[start:]):
+                found.append(entry.path)
+                if len(found) > MAX_ENTRIES:
+                    break
+        if not found:
+            hint = (
+                f" Try '**/{pattern}' for folders at any depth." if "/" not in pattern and "**" not in pattern else ""
+            )
+            cut = f" ({walk.cut})" if walk.cut else ""
+            return f"No file fits {pattern!r}. Files looked at: {walk.files}{cut}.{hint}"
+        fitting = _fitting(found[:MAX_ENTRIES])
+        if len(found) > len(fitting):
+            fitting.append(f"... and more. Only the first {len(fitting)} are shown; give a narrower pattern.")
+        elif walk.cut:
+            fitting.append(f"... {walk.cut[:1].upper()}{walk.cut[1:]}.")
+        return "\n".join(fitting)
+
+    @tool
+    def grep(
+        self,
+        pattern: Annotated[
+            str, Field(description="A regular expression, for each line.", examples=["def \\w+_test", "TODO"])
+        ],
+        path: Annotated[str, Field(description="The file or folder to search in.")] = ".",
+        glob: Annotated[
+            str | None, Field(description="Only files that fit; without a / the name alone.", examples=["*.py"])
+        ] = None,
+        ignore_case: bool = False,
+        context: Annotated[int, Field(description="Lines to show before and after each match.", ge=0, le=20)] = 0,
+    ) -> object:
+        """Search the text of files: gives path:line: text."""
+        only = None if glob is None else Glob(glob if "/" in glob else f"**/{glob}")
+        # a generator, but not announced as one: its last value is the result alone, the values before it are progress
+        return self._grep(Search(pattern, ignore_case=ignore_case, context=context), path, only)
+
+    def _grep(self, search: Search, path: str, only: Glob | None) -> Generator[str]:
+        start = 0 if self.workspace.kind(path) is Kind.FILE else len(self.workspace.parts(path))
+        walk = _Walk(self.workspace, path)
+        with search:
+            for entry in walk:
+                if search.over:
+                    break
+                if only is not None and not only.matches(entry.path.split("/")[start:]):
+                    continue
+                search.file(entry.path, lambda entry=entry: self.workspace.read(entry.path))
+                if search.files % 500 == 0:
+                    yield f"{search.files} files searched"
+        search.cut = search.cut or walk.cut
+        yield looked_for(search)
+
+    # --- changing -------------------------------------------------------------------------------------------------
+
+    @tool
+    def write_file(
+        self, path: FilePath, content: Annotated[str, Field(description="The whole text of the file.")]
+    ) -> str:
+        """Write a file: a new one, with the folders above it, or another text in the place of what it says now."""
+        note = ""
+
+        def written(head: bytes | None) -> bytes:
+            nonlocal note
+            style = PLAIN if head is None else style_of(head) or PLAIN
+            # the line ends that the file has; what is new is written as it was given
+            text = content if head is None or style.newline == "\n" else style.lines_ended(content)
+            try:
+                data = style.encode(text)
+            except UnicodeEncodeError:
+                data, note = PLAIN.encode(_clean(text)), f" It is UTF-8 now: {style.encoding} does not have all of it."
+            else:
+                note = f" ({style})" if str(style) else ""
+            return data
+
+        new = self.workspace.write(path, written)
+        lines = line_count(content)
+        return f"{'Made' if new else 'Replaced'} {shown(path)}: {lines} lines.{note}"
+
+    @tool
+    def edit_file(
+        self,
+        path: FilePath,
+        old_string: Annotated[str, Field(description="The text to replace, exactly as it is, found only once.")],
+        new_string: Annotated[str, Field(description="The text to put in its place.")],
+        replace_all: Annotated[bool, Field(description="Replace every occurrence.")] = False,
+    ) -> str:
+        """Replace a piece of a file's text by another; gives the lines that have changed."""
+        told = ""
+
+        def changed(data: bytes) -> bytes:
+            nonlocal told
+            text, style = decoded(data, path)
+            most = self.workspace.max_write
+            edited, count = replaced(text, old_string, new_string, every=replace_all, path=path, max_size=most)
+            try:
+                after = style.encode(edited)
+            except UnicodeEncodeError as error:
+                raise ToolError(
+                    f"{shown(path)} is written in {style.encoding}, which has no {edited[error.start]!r}. "
+                    "Use other characters, or write the file anew with write_file."
+                ) from None
+            told = f"Edited {shown(path)}: {count} {'place' if count == 1 else 'places'}.\n{changes(text, edited)}"
+            return after
+
+        self.workspace.update(path, changed)
+        return told
+
+    @tool(requires_approval=True)
+    def move_file(
+        self,
+        path: Annotated[str, Field(description="The file or folder, relative to the working directory.")],
+        target: Annotated[str, Field(description="Its new path, where nothing is yet.")],
+    ) -> str:
+        """Move or rename a file or folder."""
+        self.workspace.move(path, target)
+        return f"Moved {shown(path)} to {shown(target)}."
+
+    @tool(requires_approval=True)
+    def delete_file(self, path: FilePath) -> str:
+        """Delete a file, or a folder that is empty."""
+        self.workspace.delete(path)
+        return f"Deleted {shown(path)}."
+
+
+class _Walk:
+    """The files at or below a path, until too many names or too much time were looked at; `cut` says which."""
+
+    def __init__(self, workspace: Workspace, path: str) -> None:
+        self.files = 0
+        self.cut = ""
+        self._workspace = workspace
+        self._path = path
+        self._folders = 0
+        self._until = time.monotonic() + SECONDS
+
+    def __iter__(self) -> Iterator[Entry]:
+        for entry in self._workspace.walk(self._path, stop=self._stop):
+            if self.files >= MAX_LOOKED_AT:
+                self.cut = f"only the first {MAX_LOOKED_AT} files were looked at; give a path"
+            if self.cut or self._late():
+                return
+            self.files += 1
+            yield entry
+
+    def _stop(self) -> bool:
+        """Asked before each folder: a tree may have no files at all."""
+        self._folders += 1
+        if self._folders > MAX_LOOKED_AT:
+            self.cut = f"only the first {MAX_LOOKED_AT} folders were looked at; give a path"
+        return bool(self.cut) or self._late()
+
+    def _late(self) -> bool:
+        if time.monotonic() > self._until:
+            self.cut = f"the search was stopped after {SECONDS:g} s; give a path"
+        return bool(self.cut)
+
+
+def _fitting(lines: Iterable[str]) -> list[str]:
+    """As many of the lines as one answer holds, and one at least."""
+    taken: list[str] = []
+    room = MAX_TEXT
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0 and taken:
+            break
+        taken.append(line)
+    return taken
+
+
+for _each in vars(FileTools).values():
+    if isinstance(_each, FunctionTool):
+        # what is done here is the library's own and ends by itself: stuck tools do not take its threads
+        cast("FunctionTool[..., object]", _each).default_executor = ENGINE_WORKERS
+
+
+def _refuse(*_: Any, **__: Any) -> str:
+    raise ToolError("These file tools are read-only: nothing is written.")
+
+
+def _names(requires_approval: Collection[str] | bool) -> tuple[str, ...]:
+    if isinstance(requires_approval, bool):
+        return WRITING if requires_approval else ()
+    names = (requires_approval,) if isinstance(requires_approval, str) else tuple(requires_approval)
+    known = [name for name, each in vars(FileTools).items() if isinstance(each, FunctionTool)]
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(f"requires_approval names {name!r}; the file tools are {', '.join(known)}.")
+    return cast("tuple[str, ...]", names)
+
+
+def _clean(text: str) -> str:
+    """Without halves of characters, which no encoding has."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _numbered(lines: list[str], first: int, limit: int, style: str) -> str:
+    """Lines with their numbers, as many as fit, and a note if they are not the whole file."""
+    taken: list[str] = []
+    room = MAX_TEXT
+    for number, line in enumerate(lines[first - 1 : first - 1 + limit], first):
+        cut = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}... ({len(line) - MAX_LINE} more characters)"
+        if len(cut) + 8 > room and taken:
+            break
+        taken.append(f"{number:>6}\t{cut}")
+        room -= len(cut) + 8
+    last = first + len(taken) - 1
+    notes = [f"Encoding: {style}."] if style else []
+    if first > 1 or last < len(lines):
+        more = f" Read on with offset={last + 1}." if last < len(lines) else ""
+        notes.append(f"Lines {first} to {last} of {len(lines)}.{more}")
+    return "\n".join(taken) + (f"\n({' '.join(notes)})" if notes else "")

@@ -1,0 +1,109 @@
+"""Parameters that the model does not fill in: they come from the call's context, and never show in the schema.
+
+| parameter                                | gets                                                            |
+|------------------------------------------|-----------------------------------------------------------------|
+| `context: ToolContext`                   | the call itself: whose it is, `emit`, `interrupted`             |
+| `context: RuntimeContext`                | what the caller gave the run                                    |
+| `db: Annotated[Database, Inject]`        | the object of that type: `ToolContext.get(Database)`            |
+| `db: Annotated[Database, Inject("old")]` | the one under that key (or the attribute of that name)          |
+| `... | None`                             | None if there is none, unless the parameter has another default |
+| `... = default`                          | the default if there is none                                    |
+| otherwise                                | the call fails with an `InjectionError` that says what to give  |
+
+Asked are the call's RuntimeContext, then the stores of it, of the agent and of the toolkit (see `context_store`).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Union, cast, get_args, get_origin
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import ContextError, ToolDefinitionError, ToolError
+from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.schemas.signature import MISSING, Parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Marks a parameter, as in `Annotated[Database, Inject]`: it comes from the call's context, by type and key."""
+
+    key: str = ""
+
+
+class InjectionError(ToolError):
+    """The context of a call has not what a tool needs; names the tool and its parameter."""
+
+    def __init__(self, message: str, *, tool: str, parameter: str) -> None:
+        super().__init__(f"Tool {tool!r} cannot run, {parameter!r} is missing: {message}")
+        self.tool = tool
+        self.parameter = parameter
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """One parameter that is filled from the context."""
+
+    name: str
+    kind: type
+    key: str
+    optional: bool
+    has_default: bool
+
+    def put(self, values: dict[str, object], context: ToolContext, tool: str) -> None:
+        """Add its value; nothing where the function's own default is to be used."""
+        if self.kind is ToolContext:
+            values[self.name] = context
+            return
+        try:
+            kind = cast("type[object]", self.kind)
+            optional = self.optional or self.has_default
+            found = context.get(kind, self.key) if optional else context.require(kind, self.key)
+        except ContextError as error:
+            raise InjectionError(str(error), tool=tool, parameter=self.name) from error
+        if found is not None or not self.has_default:
+            values[self.name] = found
+
+
+def split(parameters: Sequence[Parameter], tool: str) -> tuple[tuple[Parameter, ...], tuple[Injected, ...]]:
+    """The parameters for the model, and those that are injected."""
+    found = [(each, _injected(each, tool)) for each in parameters]
+    return (
+        tuple(each for each, injected in found if injected is None),
+        tuple(injected for _, injected in found if injected is not None),
+    )
+
+
+def _injected(parameter: Parameter, tool: str) -> Injected | None:
+    kind, said, optional = _read(parameter.annotation)
+    marker = next((each for each in said if isinstance(each, Inject) or each is Inject), None)
+    if marker is None and kind is not ToolContext and kind is not RuntimeContext:
+        return None
+    if not isinstance(kind, type):
+        raise ToolDefinitionError(
+            f"Parameter {parameter.name!r} of tool {tool!r} is to be injected by its type, but {kind!r} is no single "
+            "class. Annotate it as Annotated[SomeClass, Inject].",
+            tool=tool,
+        )
+    key = marker.key if isinstance(marker, Inject) else ""
+    return Injected(parameter.name, kind, key, optional, parameter.default is not MISSING)
+
+
+def _read(annotation: object) -> tuple[object, tuple[object, ...], bool]:
+    """The class behind `Annotated` and `| None`, what the former says, and whether the latter was there."""
+    said: tuple[object, ...] = ()
+    optional = False
+    while True:
+        origin, within = get_origin(annotation), get_args(annotation)
+        if origin is Annotated:
+            annotation, *more = within
+            said += tuple(more)
+        elif origin in (Union, types.UnionType):
+            rest = tuple(each for each in within if each is not types.NoneType)
+            if len(rest) != 1:
+                return annotation, said, optional
+            annotation, optional = rest[0], True
+        else:
+            return origin or annotation, said, optional

@@ -1,0 +1,61 @@
+"""What a tool says of how often it may run: at most n at once, at most n begun in a time, never beside others.
+
+| said of a tool            | holds                                                                    |
+|---------------------------|--------------------------------------------------------------------------|
+| `max_concurrency=2`       | for the tool wherever it is called: all runs, toolkits, loops, threads   |
+| `rate=Rate(10, per=60.0)` | the same; each attempt of a call counts                                  |
+| `exclusive=True`          | in one round: it runs alone, calls before it first, calls behind it then |
+
+A call takes its permit when it begins and gives it back when it has really ended: a blocking function that was left
+behind at its timeout still uses what the permit guards. A call that is made within a call does not share its permit:
+a tool that calls itself needs as many as it goes deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
+from agentscope_rx.reactive import Permits, Rate
+from agentscope_rx.reactive.limiter import Gate
+
+
+class ToolLimits:
+    """The gates of one tool: kept with the tool, so that whoever calls it goes through the same ones."""
+
+    __slots__ = ("gates", "paces", "permits")
+
+    def __init__(
+        self, permits: Permits | None = None, pace: Gate | None = None, beneath: ToolLimits | None = None
+    ) -> None:
+        own = tuple(gate for gate in (permits, pace) if gate is not None)
+        paces = () if pace is None else (pace,)
+        self.permits = permits
+        self.gates: Sequence[Gate] = own if beneath is None else (*own, *beneath.gates)
+        self.paces: Sequence[Gate] = paces if beneath is None else (*paces, *beneath.paces)
+
+
+UNLIMITED = ToolLimits()
+
+
+def limits_of(
+    name: str,
+    max_concurrency: int | None,
+    rate: Rate | None,
+    exclusive: object = False,
+    beneath: ToolLimits = UNLIMITED,
+) -> ToolLimits:
+    """The gates for what a tool says of itself, and those `beneath` it; `ToolDefinitionError` if they cannot be."""
+    if not isinstance(exclusive, bool):
+        raise ToolDefinitionError(
+            f"exclusive of tool {name!r} must be True or False, not {exclusive!r:.60}.", tool=name
+        )
+    if rate is not None and not isinstance(rate, Rate):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ToolDefinitionError(f"rate of tool {name!r} must be Rate(n, per=seconds), not {rate!r:.60}.", tool=name)
+    if max_concurrency is None and rate is None:
+        return beneath
+    try:
+        permits = None if max_concurrency is None else Permits(max_concurrency)
+    except ConfigurationError as error:
+        raise ToolDefinitionError(f"max_concurrency of tool {name!r}: {error}", tool=name) from error
+    return ToolLimits(permits, None if rate is None else rate.gate(), beneath)

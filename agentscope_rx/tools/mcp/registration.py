@@ -1,0 +1,200 @@
+"""`Registration`: the tools of one server in one toolkit: which of them, under what names, and what when they change.
+
+    connect -> list -> make -> filter -> register all, or none
+    the server says that its tools have changed -> the same again, in the place of the old ones
+
+| `enable`, `disable`      | what is registered                                  |
+|--------------------------|-----------------------------------------------------|
+| neither                  | all that the server lists                           |
+| `enable=[names]`         | these                                               |
+| `disable=[names]`        | all but these                                       |
+| both                     | the enabled ones that are not disabled              |
+| a name it does not list  | `ConfigurationError` that says which there are      |
+
+(Later, when the server's tools change, a name that it no longer lists is none.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from mcp_types import Tool as Listed
+
+from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.reactive import Ending, Flow, from_call, just, keep, map_flow, using
+from agentscope_rx.tools.base import Tool
+from agentscope_rx.tools.mcp.client import McpClient
+from agentscope_rx.tools.mcp.tool import ApprovalRule, McpTool
+from agentscope_rx.tools.options import Conflict
+from agentscope_rx.tools.presets import PresetMode
+from agentscope_rx.tools.registering import Group
+from agentscope_rx.tools.results.postprocess import Postprocess
+from agentscope_rx.tools.wrapper import innermost
+
+if TYPE_CHECKING:
+    from agentscope_rx.tools.toolkit import Toolkit
+
+_log = logging.getLogger("agentscope_rx")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which tools of a server are registered, and how."""
+
+    enable: tuple[str, ...] | None
+    disable: tuple[str, ...]
+    prefix: str
+    presets: Mapping[str, Mapping[str, object]]
+    preset_mode: PresetMode
+    group: Group
+    postprocess: Postprocess | None
+    on_conflict: Conflict
+    execution_config: ExecutionConfig | None
+    requires_approval: ApprovalRule
+
+    def among(self, names: Iterable[str]) -> Choice:
+        """The choice as far as it is about these names."""
+        known = set(names)
+        return replace(
+            self,
+            enable=None if self.enable is None else tuple(name for name in self.enable if name in known),
+            disable=tuple(name for name in self.disable if name in known),
+            presets={name: given for name, given in self.presets.items() if name in known},
+        )
+
+    async def prepare(self, tools: Iterable[McpTool]) -> None:
+        """Make ready those that are registered; others on the loop have their turn between two of them."""
+        for tool in tools:
+            if (self.enable is None or tool.name in self.enable) and tool.name not in self.disable:
+                tool.prepare(self.requires_approval)
+                await asyncio.sleep(0)
+
+    def register(self, toolkit: Toolkit, tools: Iterable[McpTool]) -> tuple[Tool, ...]:
+        """Add them to the toolkit, all or none; they are prepared."""
+        return toolkit.register_all(
+            tuple(tools),
+            group=self.group,
+            presets=self.presets,
+            enable=self.enable,
+            disable=self.disable,
+            prefix=self.prefix,
+            on_conflict=self.on_conflict,
+            preset_mode=self.preset_mode,
+            postprocess=self.postprocess,
+            execution_config=self.execution_config,
+        )
+
+
+class Registration:
+    """The tools of one server in one toolkit. Held by the toolkit; it does not hold it."""
+
+    def __init__(self, toolkit: Toolkit, client: McpClient, choice: Choice, *, own: bool) -> None:
+        self.client = client
+        self.own = own
+        """Whether the toolkit has made the client, and so closes it."""
+        self._toolkit = ref(toolkit)
+        self._choice = choice
+        self._changes = 0
+        self._refreshing = False
+        self._tools: dict[str, Tool] = {}
+        """What is the server's in the toolkit: by the name there, the tool beneath all that was made of it."""
+
+    def begin(self) -> Flow[tuple[Tool, ...]]:
+        """Connect, list, register.
+
+        Signals: the tools as they are registered, completion; `McpError`, `ConfigurationError`: nothing is registered.
+        Cancels: the connecting or the listing.
+        """
+        registered = self.client.tools().pipe(map_flow(lambda listed: from_call(lambda: self._register(listed))))
+        if not self.own:
+            return registered
+
+        def leave(client: McpClient, ending: Ending) -> Flow[None] | None:
+            return None if ending is Ending.COMPLETED else client.close()
+
+        return using(lambda: just(self.client), lambda _: registered, leave)
+
+    def of(self, toolkit: Toolkit) -> Registration:
+        """The same for a copy of the toolkit."""
+        other = Registration(toolkit, self.client, self._choice, own=False)
+        other._tools = dict(self._tools)
+        self.client.listen(other)
+        return other
+
+    def end(self) -> None:
+        """Take the tools out."""
+        toolkit = self._toolkit()
+        if toolkit is not None:
+            for name, tool in self._tools.items():
+                toolkit._take_out(name, tool)
+        self._toolkit = _nobody
+
+    def refresh_soon(self) -> None:
+        """The server says that its tools have changed: take them anew. On the library's loop.
+
+        Once more after the one in progress, however often the server says so meanwhile.
+        """
+        self._changes += 1
+        if not self._refreshing:
+            self._refreshing = True
+            keep(from_call(self._refresh_all), f"the changed tools of MCP server {self.client.name!r}")
+
+    async def _refresh_all(self) -> None:
+        try:
+            seen = 0
+            while seen != self._changes:
+                seen = self._changes
+                await self._refresh()
+        finally:
+            self._refreshing = False
+
+    async def _refresh(self) -> None:
+        if self.client.closed:
+            return
+        try:
+            listed = await self.client.tools()
+            tools = await self._made(listed)
+            choice = self._choice.among(tool.name for tool in tools)
+            await choice.prepare(tools)
+            toolkit = self._toolkit()
+            if toolkit is not None:
+                replaced = toolkit.replace_tools(self._tools, lambda other: choice.register(other, tools))
+                self._tools = _own(replaced, tools)
+        except AgentScopeError as error:
+            _log.warning("The tools of MCP server %r have changed, but stay as they were: %s", self.client.name, error)
+
+    async def _register(self, listed: tuple[Listed, ...]) -> tuple[Tool, ...]:
+        tools = await self._made(listed)
+        await self._choice.prepare(tools)
+        toolkit = self._toolkit()
+        if toolkit is None:
+            return ()
+        registered = self._choice.register(toolkit, tools)
+        self._tools = _own(registered, tools)
+        toolkit.add_registration(self)
+        self.client.listen(self)
+        return registered
+
+    async def _made(self, listed: tuple[Listed, ...]) -> list[McpTool]:
+        """The tools; others on the loop have their turn between two of them."""
+        tools: list[McpTool] = []
+        for each in listed:
+            tools.append(McpTool(self.client, each))
+            await asyncio.sleep(0)
+        return tools
+
+
+def _own(registered: Iterable[Tool], tools: Iterable[McpTool]) -> dict[str, Tool]:
+    """Those of the registered tools that are made of these: another may have kept its name."""
+    made = {id(tool) for tool in tools}
+    return {tool.name: innermost(tool) for tool in registered if id(innermost(tool)) in made}
+
+
+def _nobody() -> None:
+    return None

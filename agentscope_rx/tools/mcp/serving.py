@@ -1,0 +1,249 @@
+"""A toolkit as an MCP server: its schemas, its calls with their progress, its errors.
+
+| here                                      | for the client                                                       |
+|-------------------------------------------|----------------------------------------------------------------------|
+| the tools that are available              | `tools/list`, in the toolkit's order                                 |
+| a chunk of a call                         | a progress notification, if it asked for them                        |
+| text, image, audio; video, file           | the same; an embedded resource, a video of frames as images          |
+| media by URL; in a local file             | a link to the resource; its bytes                                    |
+| a result that is an error, or waits       | `isError`, with the text                                             |
+| a call that needs approval                | is asked for it, if it can be; else `isError`                        |
+| cancellation, or the connection's end     | the call is disposed                                                 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from mcp.server import Server, ServerRequestContext
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolRequestParams,
+    CallToolResult,
+    ContentBlock,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ResourceLink,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as Listed
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import ApprovalError, InvalidInputError
+from agentscope_rx.guard import GuardOptions, RequestGuard
+from agentscope_rx.guard.options import LOOPBACK_HOSTS
+from agentscope_rx.messages import (
+    Base64Source,
+    FileBlock,
+    FramesSource,
+    Msg,
+    OutputBlock,
+    Source,
+    TextBlock,
+    ToolResultBlock,
+    ToolResultKind,
+    ToolUseBlock,
+)
+from agentscope_rx.messages.frozen import thaw
+from agentscope_rx.models.options import ToolSchema
+from agentscope_rx.models.wire.media import address_of, has_files, read_files
+from agentscope_rx.reactive import on_worker
+from agentscope_rx.tools.calls.signals import ToolChunk
+from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.mcp.tool import McpAnnotations
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from agentscope_rx.tools.toolkit import Toolkit
+
+Context = ServerRequestContext[Any, Any]
+
+_ASK = "approve"
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {_ASK: {"type": "boolean", "title": "Let it run", "default": False}},
+    "required": [_ASK],
+}
+_PREFIX = "Error: "
+
+
+def mcp_server(
+    toolkit: Toolkit, *, name: str = "toolkit", instructions: str | None = None, context: RuntimeContext | None = None
+) -> Server[Any]:
+    """A server object of the SDK over this toolkit, to be run in any way that the SDK knows.
+
+    Each call gets `context`, if given: there is no agent that could bring one.
+    """
+    served = _Served(toolkit, context)
+    return Server(name, instructions=instructions, on_list_tools=served.list_tools, on_call_tool=served.call_tool)
+
+
+def mcp_app(
+    toolkit: Toolkit,
+    *,
+    name: str = "toolkit",
+    path: str = "/mcp",
+    host: str = "127.0.0.1",
+    instructions: str | None = None,
+    context: RuntimeContext | None = None,
+    token: str | None = None,
+    guard: GuardOptions | None = None,
+) -> Starlette:
+    """An ASGI application that serves this toolkit by streamable HTTP at `path`. Its lifespan has to run.
+
+    With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
+    `guard` says by which names the application is reached (and `host`, unless that is all addresses), and has the
+    limits of requests; without one a client may send any number a minute.
+    """
+    guard = guard or GuardOptions(client_requests_per_minute=None)
+    if host not in (*LOOPBACK_HOSTS, "::1", "0.0.0.0", "::", ""):  # noqa: S104 - not bound: compared with
+        own = f"[{host}]" if ":" in host else host
+        guard = replace(guard, allowed_hosts=(*guard.allowed_hosts, own))
+    if token is not None:
+        guard = replace(guard, token=token)
+    server = mcp_server(toolkit, name=name, instructions=instructions, context=context)
+    app = server.streamable_http_app(
+        streamable_http_path=path,
+        host=host,
+        # the guard stands in front
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+        max_request_body_size=guard.max_body_bytes,
+    )
+    app.add_middleware(RequestGuard, options=guard)
+    return app
+
+
+class _Served:
+    """The handlers of one server."""
+
+    def __init__(self, toolkit: Toolkit, runtime: RuntimeContext | None) -> None:
+        self._toolkit = toolkit
+        self._runtime = runtime
+
+    async def list_tools(self, context: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
+        """All that are available, on one page."""
+        return ListToolsResult(tools=[self._listed(schema) for schema in self._toolkit.schemas()])
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
+        """One call; approval is asked for first."""
+        call = ToolUseBlock(f"mcp-{context.request_id}", params.name, params.arguments or {})
+        try:
+            if self._toolkit.needs_approval(call):
+                refused = await _approval(context, params, call)
+                if refused is not None:
+                    return refused
+        except ApprovalError as error:
+            return _error(str(error))
+        own = ToolContext(call, runtime=self._runtime, toolkit=self._toolkit)
+        done = 0
+        async with self._toolkit.call(call, context=own) as events:
+            async for event in events:
+                if isinstance(event, ToolResultBlock):
+                    return await _with_files(event)
+                if isinstance(event, ToolChunk):
+                    done += 1
+                    text = "\n".join(block.text for block in event.output if isinstance(block, TextBlock))
+                    await context.session.report_progress(done, message=text or None)
+        raise AssertionError("a call ends with its result")
+
+    def _listed(self, schema: ToolSchema) -> Listed:
+        hints = getattr(self._toolkit.get(schema.name), "hints", None)
+        return Listed(
+            name=schema.name,
+            description=schema.description or None,
+            input_schema=thaw(schema.parameters),
+            annotations=_annotations(hints) if isinstance(hints, McpAnnotations) else None,
+        )
+
+
+async def _approval(
+    context: Context, params: CallToolRequestParams, call: ToolUseBlock
+) -> CallToolResult | InputRequiredResult | None:
+    """None if the client lets the call run; else what to answer."""
+    capabilities = context.session.client_capabilities
+    if capabilities is None or capabilities.elicitation is None:
+        return _error(f"Tool {call.name!r} needs a person's approval, and this client has no way to ask for it.")
+    message = f"Tool {call.name!r} needs approval. Its arguments: {dict(call.input)!r:.500}"
+    if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        answer = (params.input_responses or {}).get(_ASK)
+        if not isinstance(answer, ElicitResult):
+            asked = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=_SCHEMA))
+            return InputRequiredResult(input_requests={_ASK: asked})
+    else:
+        answer = await context.session.elicit_form(message, _SCHEMA, related_request_id=context.request_id)
+    if answer.action == "accept" and answer.content is not None and answer.content.get(_ASK) is True:
+        return None
+    return _error(f"The call of tool {call.name!r} was not approved and has not run.")
+
+
+async def _with_files(result: ToolResultBlock) -> CallToolResult:
+    """The answer of a result; its local files are read, as their paths mean nothing to a client."""
+    message = Msg.tool(result)
+    if has_files((message,)):
+        try:
+            (message,) = await on_worker(lambda: read_files((message,)))
+        except InvalidInputError as error:
+            return _error(str(error))
+    return _result(message.tool_results[0])
+
+
+def _result(result: ToolResultBlock) -> CallToolResult:
+    content = [each for block in result.output for each in _contents(block)]
+    structured = result.metadata.get("structured")
+    if result.kind is ToolResultKind.SUSPENDED:
+        return _error(f"This call waits for somebody, and cannot be finished here: {result.text}")
+    if result.is_error and content and isinstance(first := content[0], TextContent):
+        # the client's side has its own word for it
+        content[0] = TextContent(text=first.text.removeprefix(_PREFIX))
+    plain = thaw(cast("Mapping[str, object]", structured)) if isinstance(structured, Mapping) else None
+    return CallToolResult(content=content, structured_content=plain, is_error=result.is_error)
+
+
+def _error(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def _contents(block: OutputBlock) -> list[ContentBlock]:
+    if isinstance(block, TextBlock):
+        return [TextContent(text=block.text)]
+    source = block.source
+    if isinstance(source, FramesSource):
+        # a video as its pictures
+        return [_media(frame, "image", "frame") for frame in source.frames]
+    name = block.name if isinstance(block, FileBlock) and block.name else block.type
+    return [_media(source, block.type, name)]
+
+
+def _media(source: Source, kind: str, name: str) -> ContentBlock:
+    if not isinstance(source, Base64Source):
+        return ResourceLink(name=name, uri=address_of(source))
+    if kind == "image":
+        return ImageContent(data=source.data, mime_type=source.media_type)
+    if kind == "audio":
+        return AudioContent(data=source.data, mime_type=source.media_type)
+    uri = f"result://{quote(name)}"
+    return EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=source.data, mime_type=source.media_type))
+
+
+def _annotations(hints: McpAnnotations) -> ToolAnnotations:
+    return ToolAnnotations(
+        title=hints.title,
+        read_only_hint=hints.read_only,
+        destructive_hint=hints.destructive,
+        idempotent_hint=hints.idempotent,
+        open_world_hint=hints.open_world,
+    )

@@ -1,0 +1,399 @@
+"""`Session`: one connection to a server. One task on the library's loop opens it, holds it and closes it.
+
+    opening --ready--> open --close()---------> gone
+                       open --connection lost--> gone
+    opening --failed, or too slow-------------> gone
+
+Calls do not pass through that task: each is a task of its own that writes to the session and waits for its answer. What
+has scopes of its own (the transport, the protocol's loops, the process) is entered and left by the one task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, TypeVar, cast
+from weakref import WeakSet
+
+import anyio
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    URL_ELICITATION_REQUIRED,
+    ElicitRequestParams,
+    ElicitResult,
+    ErrorData,
+    Implementation,
+    LoggingMessageNotificationParams,
+    ServerCapabilities,
+    ToolListChangedNotification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from agentscope_rx.errors import McpConnectionError, McpError, McpLimitError
+from agentscope_rx.reactive import Signal, from_call, keep
+from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
+from agentscope_rx.tools.mcp.guard import TOO_MUCH
+from agentscope_rx.tools.mcp.limits import MAX_REQUESTS
+from agentscope_rx.tools.mcp.output_schema import check_outputs
+from agentscope_rx.tools.mcp.server import Link, McpServer
+
+if TYPE_CHECKING:
+    from mcp.client.session import ClientSession, IncomingMessage, ListRootsFnT, SamplingFnT
+    from mcp_types import InputRequest, InputResponse, LoggingLevel
+    from reactivex import abc
+
+    from agentscope_rx.tools.mcp.call import OpenCall
+
+T = TypeVar("T")
+
+_log = logging.getLogger("agentscope_rx")
+
+_FORGOTTEN = re.compile(r"session (not found|terminated|expired)|(invalid|no valid|unknown) session", re.IGNORECASE)
+"""How servers say that they know no such session: the protocol has a status for it (404), and no code."""
+
+CLOSE_SECONDS = 10.0
+"""How long a connection has to end by itself; a server's process has less."""
+EXIT_SECONDS = 3.0
+"""How long all sessions together have at the interpreter's exit; then the processes are killed."""
+
+LOGGERS = 20
+"""How many names of loggers a server may use; what it says under others is logged under its own."""
+LOGGED_CHARACTERS = 10_000
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
+
+
+class _Sessions(WeakSet["Session"]):
+    def after_fork(self) -> None:
+        """The connections are the parent's; this process will have its own."""
+        global _exit_registered
+        keep_inherited(*self)
+        self.clear()
+        _exit_registered = False
+
+
+_sessions = _Sessions()
+told_of_fork(_sessions)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What every connection of a client is made with."""
+
+    name: str
+    mode: str = "auto"
+    connect_timeout: float = 30.0
+    log_level: LoggingLevel | None = "info"
+    elicited: Callable[[Session, ElicitRequestParams], Awaitable[ElicitResult | ErrorData]] | None = None
+    asks_itself: bool = False
+    sampling: SamplingFnT | None = None
+    roots: ListRootsFnT | None = None
+    changed: Callable[[], object] | None = None
+
+
+class Session:
+    """One connection. For the library's loop, but for `close_soon`."""
+
+    def __init__(self, server: McpServer, terms: Terms) -> None:
+        self._link: Link = server.link()
+        self._terms = terms
+        self._client: Client | None = None
+        self._opened = Signal()
+        self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._owner: abc.DisposableBase | None = None
+        self._failure: Exception | None = None
+        self._busy = 0
+        self._lives = False
+        self._loggers: set[str] = set()
+        self._questions = 0
+        self.calls: set[OpenCall] = set()
+        self.stale = False
+        """Whether new calls should go to another one; it closes with its last call."""
+        self.gone = Signal()
+        self.left = threading.Event()
+
+    # --- its life -------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect; `McpConnectionError` if that fails or takes too long. Afterwards it is open, or gone."""
+        _sessions.add(self)
+        _register_exit()
+        self._owner = keep(from_call(self._live), f"the session with MCP server {self._terms.name!r}")
+        try:
+            async with asyncio.timeout(self._terms.connect_timeout):
+                await fired(self._opened)
+        except TimeoutError:
+            await self.close()
+            raise self._lost(f"did not answer within {self._terms.connect_timeout:g} s") from None
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if self._client is None:
+            await fired(self.gone)
+            raise self._lost("cannot be reached") from self._failure
+
+    async def close(self, error: Exception | None = None) -> None:
+        """Close it, its calls with this error, and return when nothing of it is left."""
+        self.stale = True
+        await self._end_calls(error)
+        self._end.set()
+        if self._client is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await fired(self.gone)
+        # it is still being opened, or does not end
+        if self._owner is not None:
+            self._owner.dispose()
+        if not self._lives:
+            # a task that is cancelled before its first step has none at all
+            self._is_gone()
+        await fired(self.gone)
+
+    def close_soon(self) -> None:
+        """Let it close, from any thread."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._end.set)
+
+    async def _live(self) -> None:
+        """The owner's task, from the first step to the last."""
+        self._lives = True
+        try:
+            async with self._connected() as client:
+                check_outputs(client.session)
+                self._client = client
+                self._opened.fire()
+                async with anyio.create_task_group() as tasks:
+                    if _announces_changes(client):
+                        tasks.start_soon(self._listen, client)
+                    if self._link.ended is not None:
+                        tasks.start_soon(self._until_ended, self._link.ended.wait)
+                    await self._end.wait()
+                    # before the calls hear of it: what they do then is to go to another connection
+                    self.stale = True
+                    await self._end_calls()
+                    tasks.cancel_scope.cancel()
+        except Exception as error:
+            # an exception group: transports live in task groups
+            self._failure = _leaf(error)
+        finally:
+            self._is_gone()
+
+    def _is_gone(self) -> None:
+        self.stale = True
+        _sessions.discard(self)
+        self.left.set()
+        self._opened.fire()
+        self.gone.fire()
+
+    def _connected(self) -> Client:
+        terms = self._terms
+        return Client(
+            self._link.target,
+            mode=terms.mode,
+            client_info=Implementation(name="agentscope-rx", version=version("agentscope-rx")),
+            cache=None,
+            log_level=terms.log_level,
+            logging_callback=self._log,
+            message_handler=self._hear,
+            elicitation_callback=None if terms.elicited is None else self._elicit,
+            sampling_callback=terms.sampling,
+            list_roots_callback=terms.roots,
+        )
+
+    async def _end_calls(self, error: Exception | None = None) -> None:
+        for call in tuple(self.calls):
+            await call.fail(error or self._lost("ended during the call"))
+
+    async def _until_ended(self, wait: Callable[[], Awaitable[None]]) -> None:
+        await wait()
+        self._end.set()
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes by the newer protocol, again where the stream is lost: what changed meanwhile is not told."""
+        for pause in chain((1.0, 5.0, 15.0), repeat(60.0)):
+            try:
+                async with client.listen(tools_list_changed=True) as events:
+                    async for _ in events:
+                        self._changed()
+                return
+            except SubscriptionLost:
+                _log.debug("MCP server %r: the stream of changes was lost", self._terms.name)
+            except MCPError as error:
+                _log.debug("MCP server %r tells of no changes: %s", self._terms.name, error)
+                return
+            await asyncio.sleep(pause)
+            self._changed()
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(message, ToolListChangedNotification) and not _is_modern(self._client):
+            self._changed()
+
+    def _changed(self) -> None:
+        if self._terms.changed is not None:
+            self._terms.changed()
+
+    async def _elicit(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+        assert self._terms.elicited is not None
+        if self._questions >= MAX_REQUESTS:
+            return ErrorData(code=INVALID_REQUEST, message=f"More than {MAX_REQUESTS} questions are open.")
+        self._questions += 1
+        try:
+            return await self._terms.elicited(self, params)
+        finally:
+            self._questions -= 1
+
+    async def _log(self, params: LoggingMessageNotificationParams) -> None:
+        name = f"agentscope_rx.mcp.{self._terms.name}"
+        # loggers live as long as the process: no server may make any number of them
+        if params.logger and len(params.logger) <= 64 and len(self._loggers | {params.logger}) <= LOGGERS:
+            self._loggers.add(params.logger)
+            name += f".{params.logger}"
+        text = params.data if isinstance(params.data, str) else repr(params.data)
+        logging.getLogger(name).log(_LEVELS.get(params.level, logging.ERROR), "%s", text[:LOGGED_CHARACTERS])
+
+    # --- its use --------------------------------------------------------------------------------------------------
+
+    @property
+    def capabilities(self) -> ServerCapabilities:
+        """What the server said that it can do."""
+        return self._here().server_capabilities
+
+    @property
+    def asks_itself(self) -> bool:
+        """Whether questions are answered by a function, and not by whoever gets the suspended call."""
+        return self._terms.asks_itself
+
+    async def dispatch(self, key: str, request: InputRequest) -> InputResponse | ErrorData:
+        """What the client says to a request that came instead of a result."""
+        session = self._here().session
+        meta = request.params.meta if request.params else None
+        return await session.dispatch_input_request(
+            ClientRequestContext(session=session, request_id=key, meta=meta), request
+        )
+
+    async def ask(self, request: Callable[[ClientSession], Awaitable[T]]) -> T:
+        """One request. `McpConnectionError` if the connection ends, `McpError` if the server refuses."""
+        client = self._here()
+        self._busy += 1
+        try:
+            return await request(client.session)
+        except MCPError as error:
+            raise self._told(error) from error
+        except (RuntimeError, ValidationError) as error:
+            # what the SDK says of an answer that is not as the protocol, or the tool's own schema, has it
+            raise McpError(
+                f"MCP server {self._terms.name!r} gave an answer that cannot be used: {error}", server=self._terms.name
+            ) from error
+        finally:
+            self._busy -= 1
+            if self.stale and not self._busy:
+                self._end.set()
+
+    def _here(self) -> Client:
+        if self._client is None or self.gone.fired:
+            raise self._lost("is not connected")
+        return self._client
+
+    def _told(self, error: MCPError) -> McpError:
+        if error.code == TOO_MUCH:
+            return McpError(f"MCP server {self._terms.name!r} {error.message}", server=self._terms.name)
+        ended = self._link.ended
+        if ended is not None and ended.excess.what:
+            self.stale = True
+            return self._lost("ended during the call")
+        if error.code == CONNECTION_CLOSED:
+            self.stale = True
+            return self._lost("ended during the call")
+        if _FORGOTTEN.search(error.message):
+            self.stale = True
+            return McpConnectionError(
+                f"MCP server {self._terms.name!r} has forgotten this session.", server=self._terms.name, forgotten=True
+            )
+        return McpError(
+            f"MCP server {self._terms.name!r} answered with error {error.code}: {error.message}{_hint(error)}",
+            server=self._terms.name,
+            code=error.code,
+        )
+
+    def _lost(self, how: str) -> McpConnectionError:
+        excess = None if self._link.ended is None else self._link.ended.excess
+        if excess is not None and excess.what:
+            text = f"MCP server {self._terms.name!r} sent {excess.what}, and its connection was closed."
+            return McpLimitError(text, server=self._terms.name, option=excess.option, limit=excess.limit)
+        text = f"MCP server {self._terms.name!r} {how}."
+        if (failure := self._failure) is not None:
+            text += f" {type(failure).__name__}: {failure}."
+        words = "" if self._link.ended is None else self._link.ended.words()
+        return McpConnectionError(f"{text} {words}".strip(), server=self._terms.name)
+
+
+def _hint(error: MCPError) -> str:
+    """What can be done about it."""
+    if "back-channel" in error.message:
+        return " (It asks in the middle of a call, as older servers do: connect with mode='legacy'.)"
+    if error.code == URL_ELICITATION_REQUIRED:
+        asked = UrlElicitationRequiredError.from_error(error.error).elicitations
+        return "".join(f" {each.message}: {each.url}" for each in asked)
+    return ""
+
+
+async def fired(signal: Signal) -> None:
+    """Return when the signal has fired."""
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    forget = signal.listen(lambda: future.done() or future.set_result(None))
+    try:
+        await future
+    finally:
+        forget()
+
+
+def _is_modern(client: Client | None) -> bool:
+    return client is not None and client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _announces_changes(client: Client) -> bool:
+    tools = client.server_capabilities.tools
+    return _is_modern(client) and tools is not None and bool(tools.list_changed)
+
+
+def _leaf(error: BaseException) -> Exception:
+    """What went wrong first, in a tree of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error if isinstance(error, Exception) else RuntimeError(repr(error))
+
+
+_exit_registered = False
+
+
+def _register_exit() -> None:
+    # behind the library loop's own handler, and so before it
+    global _exit_registered
+    if not _exit_registered:
+        _exit_registered = True
+        atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    sessions = list(_sessions)
+    for session in sessions:
+        session.close_soon()
+    deadline = time.monotonic() + EXIT_SECONDS
+    for session in sessions:
+        session.left.wait(max(0.0, deadline - time.monotonic()))

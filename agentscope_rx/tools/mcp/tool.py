@@ -1,0 +1,105 @@
+"""`McpTool`: a tool of an MCP server, as a tool of ours. Its schema is the server's; its arguments are checked here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.messages.frozen import freeze
+from agentscope_rx.reactive import Flow
+from agentscope_rx.tools.base import Tool, check_mark, check_name
+from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.schemas.check import SchemaCheck, fitting
+
+if TYPE_CHECKING:
+    from mcp_types import Tool as Listed
+
+    from agentscope_rx.tools.mcp.client import McpClient
+
+
+@dataclass(frozen=True, slots=True)
+class McpAnnotations:
+    """What a server says of a tool. Hints: a server that is not trusted may say anything. None is not said."""
+
+    title: str | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+ApprovalRule = bool | Callable[["McpTool"], bool | Callable[[Mapping[str, Any]], bool]]
+"""Whether calls wait for a person: for all tools, or by what each is, as in `lambda tool: not tool.hints.read_only`."""
+
+
+class McpTool(Tool):
+    """One tool of one server. `remote_name` is what the server calls it."""
+
+    def __init__(self, client: McpClient, listed: Listed) -> None:
+        self.client = client
+        self.remote_name = listed.name
+        self.name = check_name(tool_name(listed.name))
+        self.description = listed.description or ""
+        self.parameters = freeze(listed.input_schema)
+        self.output_schema = None if listed.output_schema is None else freeze(listed.output_schema)
+        self.hints = _hints(listed)
+        self._check: SchemaCheck | None = None
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name} of MCP server {self.client.name}>"
+
+    def prepare(self, rule: ApprovalRule = False) -> None:
+        """Make it ready to be registered, with what the rule says of approval; `ToolDefinitionError` if it is not."""
+        self._check = self._checked()
+        self.requires_approval = check_mark(self.name, rule if isinstance(rule, bool) else rule(self))
+
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments if they fit the server's schema, or `InvalidArgumentsError` with every problem."""
+        if self._check is None:
+            self._check = self._checked()
+        return fitting(self._check, self.name, arguments)
+
+    def _checked(self) -> SchemaCheck:
+        try:
+            return SchemaCheck(self.parameters)
+        except ConfigurationError as error:
+            raise ToolDefinitionError(
+                f"The arguments of tool {self.remote_name!r} of MCP server {self.client.name!r} cannot be checked: "
+                f"{error} Leave it out with disable=[{self.remote_name!r}].",
+                tool=self.name,
+            ) from error
+
+    def call(self, arguments: Mapping[str, object]) -> Flow[object]:
+        """As `call_with`, for nobody in particular."""
+        return self.call_with(arguments, ToolContext(ToolUseBlock("", self.name, arguments)))
+
+    def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
+        """One call, on the client's connection, which is made if there is none.
+
+        Signals: its result, with what the server says of its progress emitted before; `ToolSuspend` if the server asks
+        a person something; `McpError`.
+        Cancels: the call: the server is told.
+        """
+        return self.client.call(self.remote_name, arguments, context)
+
+
+def tool_name(remote: str) -> str:
+    """The server's name of a tool as models accept it: what is no letter, digit, '_' or '-' becomes '_'."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", remote)
+
+
+def _hints(listed: Listed) -> McpAnnotations:
+    said = listed.annotations
+    if said is None:
+        return McpAnnotations(listed.title)
+    return McpAnnotations(
+        listed.title or said.title,
+        said.read_only_hint,
+        said.destructive_hint,
+        said.idempotent_hint,
+        said.open_world_hint,
+    )

@@ -1,0 +1,186 @@
+"""What a tool may be told when it is registered, whatever it is made of: `made(source, options)`.
+
+Inside out: the tool, its presets, the schema in the place of its own, fields beside them, and its name and marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict, get_args
+
+from pydantic import BaseModel
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.tools.base import MAX_FOREIGN_NAME, Tool, check_foreign_name, check_mark, check_name, is_plain
+from agentscope_rx.tools.coerce import as_tool
+from agentscope_rx.tools.presets import PresetMode, PresetTool
+from agentscope_rx.tools.results.postprocess import Postprocess, both
+from agentscope_rx.tools.schema_wrappers import ExtendedTool, OverriddenTool
+from agentscope_rx.tools.schemas.edit import hidden, shown_default
+from agentscope_rx.tools.wrapper import WrapperTool
+
+Approval = bool | Callable[[Mapping[str, Any]], bool]
+Conflict = Literal["error", "override", "skip", "rename"]
+
+
+class CommonOptions(TypedDict, total=False):
+    """Options for each tool of a registration."""
+
+    preset_mode: PresetMode
+    """`"fixed"`: hidden from the model, and not for it to give; `"default"`: what the model sends wins."""
+    postprocess: Postprocess | None
+    """What becomes of each result (see `tools.results.postprocess`)."""
+    execution_config: ExecutionConfig | None
+    """Limits and retries; what it leaves out is the tool's own."""
+    requires_approval: Approval | None
+    """In the place of the tool's own mark."""
+    return_direct: bool | None
+    """In the place of the tool's own: whether a result that is no error is the agent's reply."""
+
+
+class RegisterOptions(CommonOptions, total=False):
+    """Options for one tool."""
+
+    name: str | None
+    description: str | None
+    parameters: Mapping[str, object] | None
+    """A JSON schema to be shown and checked in the place of the tool's own."""
+    extend: type[BaseModel] | None
+    """A model whose fields are asked for beside the tool's own parameters (see `tools.schema_wrappers`)."""
+    presets: Mapping[str, object] | None
+    """Arguments that are given here (see `tools.presets`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOptions:
+    """`RegisterOptions` as a value; None is the tool's own."""
+
+    name: str | None = None
+    description: str | None = None
+    parameters: Mapping[str, object] | None = None
+    extend: type[BaseModel] | None = None
+    presets: Mapping[str, object] | None = None
+    preset_mode: PresetMode = "fixed"
+    postprocess: Postprocess | None = None
+    execution_config: ExecutionConfig | None = None
+    requires_approval: Approval | None = None
+    return_direct: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("preset_mode", self.preset_mode, PresetMode)
+        _check("description", self.description, str, "text")
+        _check("parameters", self.parameters, Mapping, "a JSON schema (a dict)")
+        _check("presets", self.presets, Mapping, "a dict of arguments")
+        _check("return_direct", self.return_direct, bool, "True or False")
+        _check("execution_config", self.execution_config, ExecutionConfig, "an ExecutionConfig")
+        if self.postprocess is not None and not callable(self.postprocess):
+            raise ConfigurationError(
+                f"postprocess must be a function of a call and its result, not {self.postprocess!r:.60}."
+            )
+
+
+class RegisteredTool(WrapperTool):
+    """A tool with options; `source` is the tool without them."""
+
+    def __init__(self, source: Tool, options: ToolOptions) -> None:
+        super().__init__(_reshaped(source, options))
+        self.source = source
+        self.options = options
+        if options.name is not None:
+            # what is described elsewhere may have any name, and so one that begins with it
+            self.name = check_name(options.name) if is_plain(source.name) else check_foreign_name(options.name)
+        if options.description is not None:
+            self.description = options.description
+        if options.execution_config is not None:
+            self.execution_config = options.execution_config.over(source.execution_config)
+        if options.requires_approval is not None:
+            self.requires_approval = check_mark(self.name, options.requires_approval)
+        if options.return_direct is not None:
+            self.return_direct = options.return_direct
+        if options.postprocess is not None:
+            self.postprocess = both(source.postprocess, options.postprocess)
+
+
+def made(source: object, options: ToolOptions) -> Tool:
+    """The tool that this is, or that can be made of it, with these options."""
+    tool = as_tool(source)
+    return tool if options == NO_OPTIONS else RegisteredTool(tool, options)
+
+
+def with_presets(tool: Tool, presets: Mapping[str, object] | None, mode: PresetMode | None) -> Tool:
+    """The tool with these presets in the place of those given at its registration."""
+    source, options = (tool.source, tool.options) if isinstance(tool, RegisteredTool) else (tool, NO_OPTIONS)
+    return made(source, replace(options, presets=presets, preset_mode=options.preset_mode if mode is None else mode))
+
+
+def under_name(tool: Tool, name: str) -> Tool:
+    """The tool under another name."""
+    if isinstance(tool, RegisteredTool):
+        return made(tool.source, replace(tool.options, name=name))
+    return made(tool, ToolOptions(name=name))
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """The name, or the first of name_2, name_3, ... that is not taken; never longer than models accept."""
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        end = f"_{number}"
+        found = name[: (64 if is_plain(name) else MAX_FOREIGN_NAME) - len(end)] + end
+    return found
+
+
+def check_prefix(prefix: object) -> None:
+    """`ConfigurationError` if it is no text."""
+    if not isinstance(prefix, str):
+        raise ConfigurationError(f"prefix must be text to stand before names, such as 'fs_', not {prefix!r:.60}.")
+
+
+def check_choice(option: str, value: object, choices: object) -> None:
+    """`ConfigurationError` if the value is none of a Literal's."""
+    known = get_args(choices)
+    if value not in known:
+        raise ConfigurationError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r:.60}.")
+
+
+def chosen(
+    tools: Iterable[Tool], enable: Iterable[str] | None, disable: Iterable[str], mentioned: Iterable[str]
+) -> list[Tool]:
+    """The tools that are enabled (all, if None) and not disabled; every name that is mentioned must be there."""
+    found = list(tools)
+    names = {tool.name for tool in found}
+    wanted = names if enable is None else set(_names("enable", enable))
+    unwanted = set(_names("disable", disable))
+    for name in [*wanted, *unwanted, *mentioned]:
+        if name not in names:
+            raise ConfigurationError(f"There is no tool {name!r} here: there are {', '.join(sorted(names)) or 'none'}.")
+    return [tool for tool in found if tool.name in wanted and tool.name not in unwanted]
+
+
+def _names(option: str, names: Iterable[str]) -> Iterable[str]:
+    if isinstance(names, str):
+        raise ConfigurationError(f"{option} takes several names, as in {option}=[{names!r}].")
+    return names
+
+
+def _reshaped(tool: Tool, options: ToolOptions) -> Tool:
+    parameters, presets = options.parameters, options.presets
+    if presets:
+        tool = PresetTool(tool, presets, options.preset_mode)
+        if parameters is not None:
+            # the schema may describe all parameters of the tool, or those that are left
+            change = hidden if options.preset_mode == "fixed" else shown_default
+            parameters = change(parameters, presets)
+    if parameters is not None:
+        tool = OverriddenTool(tool, parameters)
+    return tool if options.extend is None else ExtendedTool(tool, options.extend)
+
+
+def _check(option: str, value: object, kind: type, what: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigurationError(f"{option} must be {what}, not {value!r:.60}.")
+
+
+NO_OPTIONS = ToolOptions()

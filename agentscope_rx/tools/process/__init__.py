@@ -1,0 +1,1 @@
+"""Child processes that end with all that they have started."""

@@ -1,0 +1,1 @@
+"""What a tool returns, as what a model reads."""

@@ -1,0 +1,138 @@
+"""What a tool returns, as what a model reads: one raw value becomes one result.
+
+| raw value                                         | output                                                      |
+|---------------------------------------------------|-------------------------------------------------------------|
+| `str`                                             | the text as it is                                           |
+| `None`                                            | "Done.": a model needs to see that it worked                |
+| a text, image, audio, video or file block         | the block                                                   |
+| `bytes` of an image, sound, video or PDF          | the block, if their beginning says what they are            |
+| other `bytes`                                     | an error that says what to return                           |
+| a PIL image, a matplotlib figure, ...             | an image: what can be drawn, is (see `tools.results.media`)          |
+| a list or tuple with any of these in it           | each element's output in order                              |
+| `Msg`                                             | its text and media                                          |
+| `ToolResultBlock`                                 | itself, with the call's id and name                         |
+| numbers, dicts, lists, dataclasses, pydantic, ... | compact JSON; what JSON writes as a string (a date) is text |
+| what JSON cannot write                            | `str(value)`                                                |
+| more than `MAX_DEPTH` levels of lists and dicts   | an error that says so                                       |
+
+A path is text: it says where a file is, and reading it is a decision of the tool's. `Base64Source.of_file` does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+from enum import Enum
+from typing import cast
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from agentscope_rx.errors import ToolError
+from agentscope_rx.messages import (
+    AudioBlock,
+    FileBlock,
+    ImageBlock,
+    Msg,
+    OutputBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+)
+from agentscope_rx.messages.frozen import MAX_DEPTH, deeper
+from agentscope_rx.tools.results.media import PLAIN, can_be_drawn, drawn, media_block, media_type
+
+DONE = (TextBlock("Done."),)
+"""The output of a tool that worked and has nothing to say."""
+
+_BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
+    """The result of `call` that a raw value stands for; `ToolError` for bytes and blocks that are no output."""
+    if isinstance(value, ToolResultBlock):
+        return replace(value, id=call.id, name=call.name)
+    return ToolResultBlock(call.id, call.name, output_of(value))
+
+
+def output_of(value: object) -> tuple[OutputBlock, ...]:
+    """The blocks that a raw value stands for."""
+    if type(value) is str:
+        return (TextBlock(value),)
+    if value is None:
+        return DONE
+    if isinstance(value, _BLOCKS):
+        return (value,)
+    if isinstance(value, Enum):
+        return output_of(value.value)
+    if isinstance(value, str):
+        return (TextBlock(str.__str__(value)),)
+    if isinstance(value, Msg):
+        return tuple(block for block in value.content if isinstance(block, _BLOCKS)) or DONE
+    if isinstance(value, _BYTES):
+        return (_media(bytes(cast("bytes", value))),)
+    if isinstance(value, (ThinkingBlock, ToolUseBlock)):
+        raise ToolError(f"A tool gives text, images, audio, video and files, not a {type(value).__name__}.")
+    if isinstance(value, (list, tuple)):
+        elements = cast("tuple[object, ...]", value)
+        if any(_is_media(each) for each in elements if type(each) not in PLAIN):
+            if deeper(elements, MAX_DEPTH):
+                raise _too_deep()
+            return tuple(block for each in elements for block in output_of(each))
+    elif can_be_drawn(value) and (picture := drawn(value)) is not None:
+        return (picture,)
+    return (TextBlock(_text(cast("object", value))),)
+
+
+def _is_media(value: object) -> bool:
+    """Whether a list with this in it is one of several outputs, and not data."""
+    if isinstance(value, _BYTES):
+        return media_type(bytes(cast("bytes", value)[:64])) is not None
+    return isinstance(value, _BLOCKS) or can_be_drawn(value)
+
+
+def _media(data: bytes) -> OutputBlock:
+    block = media_block(data)
+    if block is None:
+        raise ToolError(
+            "The tool returned bytes, which a model cannot read. Return text (such as data.decode()), or a block that "
+            "says what they are, such as ImageBlock(Base64Source.of(data, 'image/png'))."
+        )
+    return block
+
+
+def _text(value: object) -> str:
+    try:
+        text = to_json(value, fallback=_plain, inf_nan_mode="strings", bytes_mode="base64").decode()
+        is_json = True
+    except (PydanticSerializationError, ValueError, TypeError, RecursionError):
+        text, is_json = _shown(value), False
+    if text.count("{") + text.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
+        raise _too_deep()
+    return json.loads(text) if is_json and text.startswith('"') else text
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _too_deep() -> ToolError:
+    return ToolError(
+        f"The tool returned a value that is nested more than {MAX_DEPTH} levels deep. Return a flatter one, or "
+        "the part that matters."
+    )
+
+
+def _plain(value: object) -> object:
+    """What pydantic does not know, as something that it does."""
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[object, object]", value))
+    if isinstance(value, Set):
+        return list(cast("Iterable[object]", value))
+    return str(value)

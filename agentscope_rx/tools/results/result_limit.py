@@ -1,0 +1,246 @@
+"""`ResultLimit`: how large a result may get before a model reads it, and what becomes of one that is larger.
+
+    text     head . . . . . . . . . . . . tail        longer than `chars`
+    shown    head [90,000 of 190,000 characters are left out here. ...] tail
+
+Both ends stay, as the beginning says what it is and the end how it came out; what is shown, with the notice, is at most
+`chars` long. Lines and characters stay whole where they can. Media of more than `media` characters in base64 are
+replaced by a text that says so. With an `evictor` the whole result is stored first, and the notice says where.
+
+`result.metadata["limited"]` has the numbers. Progress, and what a hook or a person answers instead, is not cut.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, cast
+
+from reactivex import abc
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.messages import (
+    Base64Source,
+    FileSource,
+    FramesSource,
+    OutputBlock,
+    Source,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+
+CHARS = 100_000
+"""About 25,000 tokens: more than a model makes good use of, and far from what fills its context for good."""
+
+MEDIA = 20_000_000
+"""What providers take in one request, about."""
+
+LEAST = 500
+"""A limit below this has no room for a notice."""
+
+ASK_FOR_LESS = "To see more, ask for less at a time: a part, or a filter."
+
+Reference = str | Awaitable[str] | abc.ObservableBase[str]
+
+
+class ResultEvictor(Protocol):
+    """Keeps results that are too large to be shown. A plain function of the same two arguments does as well."""
+
+    def store(self, call: ToolUseBlock, result: ToolResultBlock, /) -> Reference:
+        """Keep the whole result; say where, in words that a model can act on. A plain method runs on a worker."""
+        ...
+
+
+def _check(name: str, value: int | None, least: int) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"ResultLimit: {name} must be a whole number of at least {least}, or None for no limit, not {value!r}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLimit:
+    """The most that one result may hold: `chars` of text, `media` characters of base64 (or URL); None: no limit.
+
+    What is too large goes to `evictor`, if there is one, which has `patience` seconds; if it fails, the result is cut
+    all the same, and says so.
+    """
+
+    chars: int | None = CHARS
+    media: int | None = MEDIA
+    evictor: ResultEvictor | Callable[[ToolUseBlock, ToolResultBlock], Reference] | None = None
+    patience: float = 30.0
+
+    def __post_init__(self) -> None:
+        _check("chars", self.chars, LEAST)
+        _check("media", self.media, 0)
+        store = self.store
+        if self.evictor is not None and not callable(store):
+            raise ConfigurationError(
+                f"An evictor is a function of (call, result), or has such a method `store`; not {self.evictor!r:.60}."
+            )
+        if not self.patience > 0:
+            raise ConfigurationError(f"patience must be more than 0 seconds, not {self.patience!r}.")
+
+    @property
+    def store(self) -> Callable[[ToolUseBlock, ToolResultBlock], Reference]:
+        """What keeps a result."""
+        return getattr(self.evictor, "store", cast("Callable[..., Reference]", self.evictor))
+
+    def holds(self, result: ToolResultBlock) -> bool:
+        """Whether the result is within the limit."""
+        chars, media = size_of(result)
+        return (self.chars is None or chars <= self.chars) and (self.media is None or media <= self.media)
+
+
+DEFAULT_LIMIT = ResultLimit()
+
+
+def limit_of(own: int | ResultLimit | None, default: ResultLimit | None) -> ResultLimit | None:
+    """The limit of a tool: its own over the toolkit's; a number changes the characters alone."""
+    if own is None:
+        return default
+    if isinstance(own, ResultLimit):
+        return own
+    return ResultLimit(own) if default is None else replace(default, chars=own)
+
+
+def check_limit(limit: object, where: str) -> ResultLimit | None:
+    """A limit as given to a tool or toolkit; `ConfigurationError` if it is none."""
+    if limit is None or isinstance(limit, ResultLimit):
+        return limit
+    if isinstance(limit, int) and not isinstance(limit, bool):
+        return ResultLimit(limit)
+    raise ConfigurationError(
+        f"max_result of {where} must be a number of characters or a ResultLimit, not {limit!r:.60}."
+    )
+
+
+def size_of(result: ToolResultBlock) -> tuple[int, int]:
+    """How many characters of text and of media a result has."""
+    text, media = -1, 0
+    for block in result.output:
+        if type(block) is TextBlock:
+            text += len(block.text) + 1
+        else:
+            media += weight(block)
+    return max(text, 0), media
+
+
+def cut(result: ToolResultBlock, limit: ResultLimit, reference: str = "", error: str = "") -> ToolResultBlock:
+    """The result within the limit; `reference` says where the whole is, `error` why it is nowhere."""
+    numbers: dict[str, object] = {}
+    if reference:
+        numbers["reference"] = reference
+    if error:
+        numbers["error"] = error
+    output = _without_media(result.output, limit.media, _where(reference), numbers)
+    text = "\n".join(block.text for block in output if isinstance(block, TextBlock))
+    if limit.chars is not None and len(text) > limit.chars:
+        short, left_out = ends(text, text, len(text), limit.chars, _where(reference))
+        numbers.update(chars=len(text), left_out=left_out)
+        output = (TextBlock(short), *(block for block in output if not isinstance(block, TextBlock)))
+    return replace(result, output=output, metadata={**result.metadata, "limited": numbers})
+
+
+def ends(head: str, tail: str, total: int, limit: int, where: str) -> tuple[str, int]:
+    """How a text begins and ends, with a notice between, at most `limit` characters, and how many are left out.
+
+    `head` is how it begins, `tail` how it ends, each at least half of the limit long; or both are the text.
+    """
+    room = limit - len(_notice(total, total, where)) - 2
+    first = _head_end(head, room - room // 2)
+    last = _tail_begin(tail, len(tail) - room // 2)
+    left_out = total - first - (len(tail) - last)
+    return f"{head[:first]}\n{_notice(left_out, total, where)}\n{tail[last:]}", left_out
+
+
+def _notice(left_out: int, total: int, where: str) -> str:
+    return f"[{left_out:,} of {total:,} characters are left out here. {where}]"
+
+
+def _where(reference: str) -> str:
+    return f"The whole is in: {reference}" if reference else ASK_FOR_LESS
+
+
+def _without_media(
+    output: tuple[OutputBlock, ...], limit: int | None, where: str, numbers: dict[str, object]
+) -> tuple[OutputBlock, ...]:
+    """Media as long as there is room; in the place of others, a text."""
+    if limit is None:
+        return output
+    kept: list[OutputBlock] = []
+    room, left_out = limit, 0
+    for block in output:
+        size = weight(block)
+        if size <= room or isinstance(block, TextBlock):
+            room -= size
+            kept.append(block)
+            continue
+        left_out += size
+        kept.append(TextBlock(left_out_text(block, where)))
+    if left_out:
+        numbers["media_left_out"] = left_out
+    return tuple(kept)
+
+
+def left_out_text(block: OutputBlock, where: str = ASK_FOR_LESS) -> str:
+    """What stands in the place of media that are too large."""
+    source = None if isinstance(block, TextBlock) else block.source
+    kind = f" ({source.media_type:.60})" if isinstance(source, Base64Source) else ""
+    return (
+        f"[{block.type.capitalize()}{kind} of {weight(block):,} characters in base64 is left out: too large. {where}]"
+    )
+
+
+def weight(block: OutputBlock) -> int:
+    """How many characters of base64, or of its URL, media have; text has none."""
+    if isinstance(block, TextBlock):
+        return 0
+    source = block.source
+    sources = source.frames if isinstance(source, FramesSource) else (source,)
+    return sum(len(_said(each)) for each in sources)
+
+
+def _said(source: Source) -> str:
+    if isinstance(source, Base64Source):
+        return source.data
+    # a file's bytes are bounded where they are read
+    return source.path if isinstance(source, FileSource) else source.url
+
+
+def _head_end(text: str, most: int) -> int:
+    """Where to cut so that at most so many characters come before: behind a line, or else between characters."""
+    line = text.rfind("\n", most - most // 4, most)
+    if line >= 0:
+        return line
+    for end in range(most, max(most - 32, 0), -1):
+        if not _joins(text, end):
+            return end
+    return most
+
+
+def _tail_begin(text: str, least: int) -> int:
+    """Where to cut so that what follows begins there or later."""
+    line = text.find("\n", least, least + (len(text) - least) // 4)
+    if line >= 0:
+        return line + 1
+    for begin in range(least, min(least + 32, len(text))):
+        if not _joins(text, begin):
+            return begin
+    return least
+
+
+def _joins(text: str, at: int) -> bool:
+    """Whether what a reader takes for one character goes on at this place."""
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    return (
+        unicodedata.category(after) in ("Mn", "Me", "Mc")
+        or "\N{ZERO WIDTH JOINER}" in (before, after)
+        or "\N{EMOJI MODIFIER FITZPATRICK TYPE-1-2}" <= after <= "\N{EMOJI MODIFIER FITZPATRICK TYPE-6}"
+        or (before == "\r" and after == "\n")
+    )

@@ -1,0 +1,1 @@
+"""JSON schemas of arguments: made from functions, read from others, checked against values."""

@@ -1,0 +1,267 @@
+"""A function's signature and docstring as JSON schema, and the validator that goes with it; both are made once.
+
+    def weather(city: str, unit: Literal["C", "F"] = "C") -> str:
+        '''Current weather of a city.
+
+        Args:
+            city: Its name in English.
+        '''
+
+    {"type": "object", "required": ["city"], "additionalProperties": false, "properties": {
+        "city": {"type": "string", "description": "Its name in English."},
+        "unit": {"type": "string", "enum": ["C", "F"], "default": "C"}}}
+
+Types are pydantic's. A description comes from `Annotated[..., Field(description=...)]`, `Annotated[..., "text"]` or the
+docstring (Google, NumPy or reST style), in this order. `x: str = None` reads as `str | None`. An explicit null for an
+argument or field that has a default and does not take null means "not given", as models often send it. Parameters that
+are injected (see `inject`) are no arguments: a model that sends one of that name is told that there is none.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Optional, cast, get_args, get_origin
+
+import docstring_parser
+from docstring_parser import ParseError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, SchemaValidator, to_json
+from typing_extensions import Doc
+
+from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.tools.arguments import explain
+from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.inject import split
+from agentscope_rx.tools.schemas.nulls import without_nulls
+from agentscope_rx.tools.schemas.signature import MISSING, Parameter, bound_names, docstring, read_parameters
+
+
+class FunctionSchema:
+    """What a function says to a model, and the way back from a model's arguments to a call."""
+
+    __slots__ = (
+        "_bound",
+        "_fields",
+        "_known",
+        "_parameters",
+        "_positional",
+        "_tool",
+        "_validator",
+        "description",
+        "injected",
+        "json_schema",
+    )
+
+    def __init__(self, function: Callable[..., object], tool: str, *, receiver: bool = False) -> None:
+        self._tool = tool
+        everything = read_parameters(function, tool, receiver=receiver)
+        self._parameters, self.injected = split(everything, tool)
+        self._bound = bound_names(function)
+        self._known = [parameter.name for parameter in self._parameters]
+        self._positional = [parameter for parameter in everything if parameter.positional_only]
+        self.description, described = read_docstring(docstring(function), tool)
+        model, self.json_schema = _model(self._parameters, described, tool)
+        self._validator = cast("SchemaValidator", model.__pydantic_validator__)
+        # what Python has no default for is passed always, also where pydantic has one: Field(default_factory=...)
+        self._fields = [
+            (parameter.name, f"p{index}", parameter.default is MISSING or isinstance(parameter.default, FieldInfo))
+            for index, parameter in enumerate(self._parameters)
+        ]
+
+    def renamed(self, tool: str) -> FunctionSchema:
+        """The same schema for a tool of another name."""
+        other = copy.copy(self)
+        other._tool = tool
+        return other
+
+    def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""
+        given = {name: own(value) for name, value in arguments.items() if name not in self._bound}
+        try:
+            model = validated(self._validator, given)
+        except ValidationError as error:
+            pruned = without_nulls(given, self.json_schema)
+            if pruned is given:
+                raise explain(error, self._tool, given, self._known) from None
+            return self.validate(cast("dict[str, object]", pruned))
+        values, present = model.__dict__, model.__pydantic_fields_set__
+        return {name: values[field] for name, field, always in self._fields if always or field in present}
+
+    def inject(self, arguments: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
+        """The arguments and what the context has for the injected parameters; `InjectionError` if one is missing."""
+        values = dict(arguments)
+        for each in self.injected:
+            each.put(values, context, self._tool)
+        return values
+
+    def bind(self, function: Callable[..., object], arguments: Mapping[str, object]) -> Callable[[], object]:
+        """The call of `function` with validated arguments."""
+        if not self._positional:
+            return functools.partial(function, **arguments)
+        named = dict(arguments)
+        in_order = [named.pop(each.name, each.default) for each in self._positional]
+        return functools.partial(function, *in_order, **named)
+
+
+def validated(validator: SchemaValidator, given: Mapping[str, object]) -> Any:
+    """What pydantic makes of arguments, which are JSON, or values that the caller has set among them.
+
+    Only in JSON do strict types take a date as text or a tuple as a list; what is well without is not asked again.
+    """
+    try:
+        return validator.validate_python(given)
+    except ValidationError as error:
+        try:
+            return validator.validate_json(to_json(given, inf_nan_mode="constants"))
+        except ValidationError as other:
+            if other.error_count() < error.error_count():
+                raise
+        except (PydanticSerializationError, ValueError, RecursionError):
+            # a value that is no JSON
+            pass
+        raise
+
+
+def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:
+    """What a docstring says of the function and of each parameter; without one, the name in words."""
+    if not text:
+        words = name.replace("_", " ").replace("-", " ").strip()
+        return f"{words[:1].upper()}{words[1:]}.", {}
+    try:
+        parsed = docstring_parser.parse(text)
+    except ParseError:
+        return text, {}
+    said = {each.arg_name.lstrip("*"): each.description for each in parsed.params if each.description}
+    return (parsed.description or text.partition("\n")[0]).strip(), said
+
+
+def _model(
+    parameters: Sequence[Parameter], described: Mapping[str, str], tool: str
+) -> tuple[type[BaseModel], dict[str, object]]:
+    """A pydantic model with the fields p0, p1, ... and the real names as aliases (some are reserved); its schema."""
+    fields: dict[str, Any] = {}
+    for index, parameter in enumerate(parameters):
+        fields[f"p{index}"] = _field(parameter, described.get(parameter.name))
+    try:
+        model = create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
+        model.model_rebuild(raise_errors=True)
+        return model, in_order(model.model_json_schema(schema_generator=Generator))
+    except UNUSABLE as error:
+        raise _unusable(parameters, error, tool) from error
+
+
+UNUSABLE = (PydanticUserError, PydanticUndefinedAnnotation, PydanticInvalidForJsonSchema, TypeError, NameError)
+
+
+def _field(parameter: Parameter, described: str | None) -> tuple[object, object]:
+    annotation, default = parameter.annotation, parameter.default
+    about: dict[str, Any] = {"validation_alias": parameter.name}
+    description = _said(annotation) or described
+    if isinstance(default, FieldInfo):
+        # x: int = Field(3, ge=1), as pydantic's own models write it
+        description = default.description or description
+        annotation = Annotated[annotation, default]
+    elif default is not MISSING:
+        about["default"] = default
+        if default is None and not _takes_none(annotation):
+            annotation = Optional[annotation]  # noqa: UP045 - an annotation of any form, not only a type
+    if description:
+        about["description"] = description
+    return annotation, Field(**about)
+
+
+def _said(annotation: object) -> str | None:
+    """The description that an `Annotated` carries."""
+    if get_origin(annotation) is not Annotated:
+        return None
+    for each in get_args(annotation)[1:]:
+        if isinstance(each, str):
+            return each
+        if isinstance(each, Doc):
+            return each.documentation
+        if isinstance(each, FieldInfo) and each.description:
+            return each.description
+    return None
+
+
+def _takes_none(annotation: object) -> bool:
+    if get_origin(annotation) is Annotated:
+        return _takes_none(get_args(annotation)[0])
+    if annotation in (None, types.NoneType, Any, object):
+        return True
+    if get_origin(annotation) in (typing.Union, types.UnionType):
+        return any(_takes_none(each) for each in get_args(annotation))
+    return get_origin(annotation) is typing.Literal and None in get_args(annotation)
+
+
+def _unusable(parameters: Sequence[Parameter], error: Exception, tool: str) -> ToolDefinitionError:
+    """Which parameter's type pydantic refuses, and why."""
+    for parameter in parameters:
+        try:
+            TypeAdapter(cast("type[object]", parameter.annotation)).json_schema(schema_generator=Generator)
+        except UNUSABLE as own:
+            return ToolDefinitionError(
+                f"Parameter {parameter.name!r} of tool {tool!r} has a type that JSON cannot carry: "
+                f"{first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal; what "
+                "the caller gives, not the model, is Annotated[T, Inject].",
+                tool=tool,
+            )
+    return ToolDefinitionError(f"No schema can be made for tool {tool!r}: {first_sentence(error)}", tool=tool)
+
+
+def first_sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+
+
+class Generator(GenerateJsonSchema):
+    # a default that JSON cannot write is left out of the schema; it is the function's own affair
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+
+_MAPS_OF_SCHEMAS = ("properties", "$defs", "patternProperties", "dependentSchemas")
+_LISTS_OF_SCHEMAS = ("anyOf", "allOf", "oneOf", "prefixItems")
+_SCHEMAS = ("items", "additionalProperties", "contains", "not", "propertyNames", "unevaluatedProperties")
+
+
+def in_order(schema: dict[str, Any]) -> dict[str, object]:
+    """A schema of pydantic's without titles, and in the order in which a person reads it; pydantic sorts the keys."""
+    plain = untitled(schema)
+    plain.setdefault("properties", {})
+    return {
+        key: plain[key] for key in ("type", "properties", "required", "additionalProperties", "$defs") if key in plain
+    }
+
+
+def untitled(schema: Mapping[str, object]) -> dict[str, object]:
+    """The schema without titles; a *property* named title stays, as do defaults, enums and examples."""
+    result: dict[str, object] = {}
+    for key, value in schema.items():
+        if key in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+            result[key] = {name: _untitled(each) for name, each in cast("dict[str, object]", value).items()}
+        elif key in _LISTS_OF_SCHEMAS and isinstance(value, list):
+            result[key] = [_untitled(each) for each in cast("list[object]", value)]
+        elif key in _SCHEMAS:
+            result[key] = _untitled(value)
+        elif key != "title":
+            result[key] = value
+    return result
+
+
+def _untitled(part: object) -> object:
+    return untitled(cast("dict[str, object]", part)) if isinstance(part, dict) else part
+
+
+def own(value: object) -> object:
+    """A copy of JSON containers, so that a tool which changes its arguments does not change the message."""
+    if isinstance(value, dict):
+        return {name: own(each) for name, each in cast("dict[str, object]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [own(each) for each in cast("list[object]", value)]
+    return value

@@ -1,0 +1,11 @@
+"""Commands and Python in a workspace. Not imported by `agentscope_rx` itself.
+
+place = Workspace("project")
+toolkit = Toolkit([ShellTool(place, allow=["git status", "git log *"]), PythonTool(place)])
+"""
+
+from agentscope_rx.tools.shell.allowlist import Rule
+from agentscope_rx.tools.shell.python import PythonTool
+from agentscope_rx.tools.shell.shell import ShellTool
+
+__all__ = ["PythonTool", "Rule", "ShellTool"]

@@ -1,0 +1,97 @@
+"""Tools made of tools: each function takes a toolkit, a tool, an object with `@tool` methods, or several of these, and
+gives the changed tools; what it is given stays as it is. They go on each other, and into a `Toolkit`.
+
+    Toolkit([prefixed("fs_", only(files, "read", "list")), approving(without(shell, "status"))])
+
+For one that is not here, derive from `WrapperTool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.options import ExecutionConfig, ToolSchema
+from agentscope_rx.tools.base import Tool
+from agentscope_rx.tools.coerce import tools_of
+from agentscope_rx.tools.options import Approval, ToolOptions, check_prefix, chosen, made, under_name
+from agentscope_rx.tools.presets import PresetMode
+from agentscope_rx.tools.results.postprocess import Postprocess
+from agentscope_rx.tools.wrapper import WrapperTool, delegated
+
+Tools = tuple[Tool, ...]
+
+_NO_LIMITS = {
+    *(each.name for each in fields(ToolSchema)),
+    "streams",
+    "takes_context",
+    "postprocess",
+    "requires_approval",
+    "return_direct",
+}
+
+
+def only(tools: object, *names: str) -> Tools:
+    """The tools of these names, in the order in which they were."""
+    return tuple(chosen(tools_of(tools), names, (), ()))
+
+
+def without(tools: object, *names: str) -> Tools:
+    """The tools but for those of these names."""
+    return tuple(chosen(tools_of(tools), None, names, ()))
+
+
+def renamed(tools: object, names: Mapping[str, str]) -> Tools:
+    """The tools under new names, given by old ones; those that are not mentioned keep theirs."""
+    found = chosen(tools_of(tools), None, (), names)
+    return tuple(under_name(each, names[each.name]) if each.name in names else each for each in found)
+
+
+def prefixed(prefix: str, tools: object) -> Tools:
+    """The tools with this before their names."""
+    check_prefix(prefix)
+    return tuple(under_name(each, prefix + each.name) for each in tools_of(tools))
+
+
+def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: PresetMode = "fixed") -> Tools:
+    """The tools with arguments given in the model's place, by tool name (see `tools.presets`)."""
+    found = chosen(tools_of(tools), None, (), values)
+    return tuple(
+        made(each, ToolOptions(presets=values[each.name], preset_mode=mode)) if each.name in values else each
+        for each in found
+    )
+
+
+def approving(tools: object, policy: Approval = True) -> Tools:
+    """The tools, their calls to be allowed by a person: all, none, or those that a function of the arguments says."""
+    return _each(tools, ToolOptions(requires_approval=policy))
+
+
+def mapped(tools: object, function: Postprocess) -> Tools:
+    """The tools, each result as `function` leaves it, after what the tool does to it itself (see `postprocess`)."""
+    return _each(tools, ToolOptions(postprocess=function))
+
+
+def limited(tools: object, config: ExecutionConfig | None = None, **limits: object) -> Tools:
+    """The tools with deadlines and retries laid over their own, and with other limits of the port, by name."""
+    known = sorted(name for name in delegated() if name not in _NO_LIMITS)
+    for name in limits:
+        if name not in known:
+            raise ConfigurationError(f"A tool has no limit {name!r}: it has {', '.join(known)}.")
+    if not isinstance(limits.get("interruptible", True), bool):
+        raise ConfigurationError(f"interruptible must be True or False, not {limits['interruptible']!r:.60}.")
+    return tuple(_with(each, limits) for each in _each(tools, ToolOptions(execution_config=config)))
+
+
+def _each(tools: object, options: ToolOptions) -> Tools:
+    return tuple(made(each, options) for each in tools_of(tools))
+
+
+def _with(tool: Tool, limits: Mapping[str, object]) -> Tool:
+    if not limits:
+        return tool
+    wrapper = WrapperTool(tool)
+    for name, value in limits.items():
+        setattr(wrapper, name, value)
+    return wrapper

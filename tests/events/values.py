@@ -1,0 +1,149 @@
+"""Hypothesis strategies for every kind of event."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from agentscope_rx import Approve, Reject
+from agentscope_rx import events as kinds
+from agentscope_rx.models.growing_blocks import growing
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.response import FinishReason
+from tests.messages.values import (
+    blocks,
+    ids,
+    messages,
+    numbers,
+    objects,
+    short_messages,
+    tool_results,
+    tool_uses,
+    usages,
+    words,
+)
+
+places = {
+    "source": st.builds(kinds.EventSource, words, words, st.lists(ids, max_size=3).map(tuple)),
+    "seq": st.integers(-1, 10**6),
+    "timestamp": numbers,
+}
+# (what a message can hold is for its own tests)
+several = st.lists(messages | short_messages, max_size=2).map(tuple)
+flags = st.booleans()
+iterations = st.integers(0, 99)
+
+
+@st.composite
+def chunks(draw, kind):
+    delta = draw(st.none() | blocks)
+    view = count = None
+    if delta is not None and draw(flags):
+        view = growing(delta)
+        count = view.add(delta)
+    return kind(
+        **{name: draw(values) for name, values in places.items()},
+        iteration=draw(iterations),
+        message_id=draw(ids),
+        delta=delta,
+        snapshot=draw(st.none() | blocks),
+        view=view,
+        count=count or 0,
+    )
+
+
+def _built(kind, **fields):
+    return st.builds(kind, **places, **fields)
+
+
+remembered = st.none() | st.sampled_from(["arguments", "tool"])
+answers = st.one_of(
+    st.builds(lambda id, input, remember: Approve(id, input, remember=remember), ids, st.none() | objects, remembered),
+    st.builds(lambda id, reason, remember: Reject(id, reason, remember=remember), ids, words, remembered),
+)
+
+schemas = st.none() | st.builds(ToolSchema, words, words, objects)
+
+_asking = {
+    "iteration": iterations,
+    "model_name": words,
+    "system_message": st.none() | messages,
+    "hints": several,
+    "messages": several,
+    "history": several,
+    "options": st.none() | st.builds(GenerateOptions, temperature=st.none() | numbers),
+}
+_written = {"message": messages, "usage": st.none() | usages}
+_answered = {
+    "queued": numbers,
+    "finish_reason": st.none() | st.sampled_from(FinishReason),
+    "interrupted": flags,
+    **{name: _asking[name] for name in ("model_name", "messages", "options", "history")},
+}
+
+EVENTS = {
+    kinds.PreCallEvent: _built(
+        kinds.PreCallEvent,
+        input=several,
+        answers=st.lists(answers, max_size=2).map(tuple),
+        system_message=st.none() | messages,
+        pending=st.lists(tool_uses, max_size=2).map(tuple),
+        history=several,
+    ),
+    kinds.PreReasoningEvent: _built(kinds.PreReasoningEvent, **_asking),
+    kinds.ReasoningChunkEvent: chunks(kinds.ReasoningChunkEvent),
+    kinds.OutputChunkEvent: chunks(kinds.OutputChunkEvent),
+    kinds.PostReasoningEvent: _built(
+        kinds.PostReasoningEvent,
+        iteration=iterations,
+        **_written,
+        **_answered,
+        stop_requested=flags,
+        goto_messages=st.none() | several,
+    ),
+    kinds.PreActingEvent: _built(
+        kinds.PreActingEvent, iteration=iterations, tool_use=tool_uses, schema=schemas, history=several
+    ),
+    kinds.ActingChunkEvent: _built(
+        kinds.ActingChunkEvent, iteration=iterations, tool_use=tool_uses, chunk=tool_results, is_last=flags
+    ),
+    kinds.PostActingEvent: _built(
+        kinds.PostActingEvent,
+        iteration=iterations,
+        tool_use=tool_uses,
+        message=messages,
+        stop_requested=flags,
+        schema=schemas,
+        history=several,
+    ),
+    kinds.PreSummaryEvent: _built(kinds.PreSummaryEvent, **_asking, max_iterations=iterations),
+    kinds.SummaryChunkEvent: chunks(kinds.SummaryChunkEvent),
+    kinds.PostSummaryEvent: _built(
+        kinds.PostSummaryEvent,
+        iteration=iterations,
+        max_iterations=iterations,
+        **_written,
+        **_answered,
+    ),
+    kinds.MemoryEvent: _built(
+        kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple), added=several
+    ),
+    kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written, input=several, history=several),
+    kinds.PreObserveEvent: _built(kinds.PreObserveEvent, input=several),
+    kinds.PostObserveEvent: _built(kinds.PostObserveEvent, input=several),
+    kinds.RetryEvent: _built(
+        kinds.RetryEvent,
+        stage=st.sampled_from(["model", "tool"]),
+        tool_use_id=st.none() | ids,
+        attempt=iterations,
+        delay=numbers,
+        error_type=words,
+        error_text=words,
+        discarded=flags,
+        model_name=words,
+    ),
+    kinds.ErrorEvent: _built(
+        kinds.ErrorEvent, error_type=words, error_text=words, error=st.none() | st.builds(ValueError, words)
+    ),
+}
+
+events = st.one_of(*EVENTS.values())
