@@ -16,7 +16,7 @@ from agentscope_rx.models import ChatModel, ChatResponse
 from agentscope_rx.models.local.prompt import next_turn
 from agentscope_rx.models.local.reply import Reply
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
-from agentscope_rx.reactive import Flow, defer, expand, just
+from agentscope_rx.reactive import Flow, defer, flat_map_iterable, just
 
 _NUMBERS = {"integer": 1, "number": 1, "boolean": True}
 
@@ -37,7 +37,7 @@ class RulesAlone(ChatModel):
             return just(ChatResponse((TextBlock("I do not know."),), finish_reason="stop"))
         text = json.dumps(first(turn.schema), ensure_ascii=False)
         answer = just(ChatResponse((TextBlock(text),), finish_reason="stop"))
-        return defer(lambda: answer.pipe(expand(Reply().feed)))
+        return defer(lambda: answer.pipe(flat_map_iterable(Reply().feed)))
 
 
 def first(schema: Mapping[str, object]) -> object:

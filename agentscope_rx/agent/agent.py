@@ -43,15 +43,15 @@ from agentscope_rx.reactive import (
     Flow,
     Scope,
     Tail,
-    and_then,
     concat,
     defer,
     empty,
-    expand,
-    fail,
+    flat_map_iterable,
     just,
     map_flow,
     next_turn,
+    then,
+    throw,
 )
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.unbegun import Unbegun
@@ -133,7 +133,7 @@ class Agent(ClassHooks, ABC):
         if type(self).stream is not Agent.stream:
             # a subclass says what is told of a run: the reply is the last of it
             told = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
-            return told.pipe(expand(reply_in))
+            return told.pipe(flat_map_iterable(reply_in))
         called: Flow[Msg] = Flow(self._cold(last_message, msgs, context, memory, limits, output))
         return called.warning(Unbegun("A call of agent", self.name, sys._getframe(1)))
 
@@ -208,7 +208,7 @@ class Agent(ClassHooks, ABC):
                     run.asked = request
                     self.ask(run, request)
             except Exception as error:
-                failed: Flow[T] = fail(error)
+                failed: Flow[T] = throw(error)
                 attach(next_turn(failed), sink, scope)
                 return
             attach(edge(enveloped(self, run, given), run), sink, run.scope)
@@ -348,7 +348,7 @@ class Agent(ClassHooks, ABC):
 
         def all_idle() -> Flow[None]:
             gates = (gate.idle() for conversation in self._chosen(memory) for gate in tuple(conversation.gates))
-            return concat(*gates).pipe(and_then(lambda: just(None)))
+            return concat(*gates).pipe(then(lambda: just(None)))
 
         return defer(all_idle)
 

@@ -17,10 +17,10 @@ from weakref import ref
 
 from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
-from agentscope_rx.agent.running_flag import Gate
+from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.saved_copy import SavedCopy
 from agentscope_rx.agent.structured_output.pending import PendingOutput
-from agentscope_rx.agent.sub_agent.sub_conversations import Children
+from agentscope_rx.agent.sub_agent.sub_conversations import SubConversations
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
@@ -29,7 +29,7 @@ from agentscope_rx.session import Session, Unchanging
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.persistence import Binding
-    from agentscope_rx.agent.sub_agent.parent_link import Bond
+    from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class Conversation:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.gate = Gate(name)
+        self.gate = RunningFlag(name)
         # with check_running=False every run has a gate of its own: all can be interrupted and waited for
-        self.gates: set[Gate] = {self.gate}
+        self.gates: set[RunningFlag] = {self.gate}
         self.lock = new_rlock()
         """Held where a run takes what is pending, and where it leaves some: runs may overlap, on any thread."""
         self.call_ids = CallIds()
@@ -101,9 +101,9 @@ class Conversation:
         """Where it is saved at the end of each run, if anywhere."""
         self.active_groups: tuple[str, ...] | None = None
         """The groups of tools that a run has left active, if one has changed them."""
-        self.children: Children | None = None
+        self.children: SubConversations | None = None
         """The conversations that sub-agents have had within this one, if there were any."""
-        self.bond: Bond | None = None
+        self.bond: ParentLink | None = None
         """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
         self._admitted = 0
         self._copies: list[SavedCopy] = []

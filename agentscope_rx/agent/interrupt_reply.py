@@ -15,7 +15,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import Flow, defer, ensure, flow, from_awaitable, just, map_flow
+from agentscope_rx.reactive import Flow, append_if_missing, defer, flow, from_awaitable, just, map_flow
 
 LastWords = Msg | Awaitable[Msg] | abc.ObservableBase[Msg]
 """What `handle_interrupt` may answer with."""
@@ -31,7 +31,7 @@ def last_words(make: Callable[[], LastWords]) -> Flow[Msg]:
     def lift() -> Flow[object]:
         answer: object = make()
         if isinstance(answer, abc.ObservableBase):
-            return flow(cast("Observable[object]", answer)).pipe(ops.take(1), ensure(object, nothing))
+            return flow(cast("Observable[object]", answer)).pipe(ops.take(1), append_if_missing(object, nothing))
         if isawaitable(answer):
             return from_awaitable(cast("Awaitable[object]", answer))
         return just(answer)

@@ -17,28 +17,28 @@ from agentscope_rx.agent.input import Given, check_words
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.repair import repaired, reported
 from agentscope_rx.agent.run import Cut, Done, InterruptSource, Run
-from agentscope_rx.agent.running_flag import Gate
+from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.sub_agent.sub_conversations import without_results
 from agentscope_rx.agent.system_prompt import system_message
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
 from agentscope_rx.events import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import (
-    Ending,
     Flow,
-    and_then,
+    Outcome,
     catch,
     concat,
     concat_map,
     defer,
     empty,
-    fail,
     just,
     map_flow,
     next_turn,
     recurse,
-    shielded,
+    shield,
     tallied,
+    then,
+    throw,
     timeout,
     using,
 )
@@ -59,12 +59,12 @@ T = TypeVar("T")
 def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
     """The events of the run, which holds the gate of its conversation until just before its terminal signal."""
     conversation = run.conversation
-    gate = conversation.gate if agent.check_running else Gate(agent.name)
+    gate = conversation.gate if agent.check_running else RunningFlag(agent.name)
 
     def acquire() -> Flow[Run]:
         # (a sub-agent's run is part of one that may still finish)
         if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
-            return next_turn(fail(AgentShuttingDownError(agent.name)))
+            return next_turn(throw(AgentShuttingDownError(agent.name)))
         conversation.gates.add(gate)
         entered = gate.acquire(run)
         deadline = None if run.limits is None else run.limits.deadline
@@ -78,7 +78,7 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         events = _whole(agent, conversation, gate, lambda: _events(agent, run, given))
         return tallied(agent.tracer.trace_call(events, agent=agent.name, run_id=run.id), run.left_behind)
 
-    def release(run: Run, ending: Ending) -> Flow[object] | None:
+    def release(run: Run, ending: Outcome) -> Flow[object] | None:
         if not begun:
             # disposed of on the very turn of its subscription: nothing was done that could be repaired or saved
             free()
@@ -122,7 +122,7 @@ def closed(agent: Agent, memory: Memory, kind: ToolResultKind, text: str | None)
                 run.open = {call.id: call for call in left}
                 run.begun.update(run.open)
                 conversation.admit(run, before)
-            return run.close_open(kind, text).pipe(and_then(end))
+            return run.close_open(kind, text).pipe(then(end))
 
         def end() -> Flow[None]:
             conversation.end(run)
@@ -142,7 +142,7 @@ def _holding(agent: Agent, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flo
         def begin(_: Run) -> Flow[T]:
             return _whole(agent, conversation, gate, lambda: use(run))
 
-        def release(_: Run, ending: Ending) -> None:
+        def release(_: Run, ending: Outcome) -> None:
             gate.release(run)
 
         attach(using(lambda: gate.acquire(run), begin, release, leaving=gate.leave), sink, scope)
@@ -150,7 +150,7 @@ def _holding(agent: Agent, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flo
     return Flow(connect)
 
 
-def _whole(agent: Agent, conversation: Conversation, gate: Gate, then: Callable[[], Flow[T]]) -> Flow[T]:
+def _whole(agent: Agent, conversation: Conversation, gate: RunningFlag, following: Callable[[], Flow[T]]) -> Flow[T]:
     """What is to follow, once memory is whole: a run that was lost with its loop could not see to that."""
     lost = gate.take_lost()
     for other in tuple(conversation.gates):
@@ -159,8 +159,8 @@ def _whole(agent: Agent, conversation: Conversation, gate: Gate, then: Callable[
             if other is not conversation.gate:
                 conversation.gates.discard(other)
     if not lost:
-        return then()
-    return concat(*(repaired(agent, each) for each in lost)).pipe(and_then(then))
+        return following()
+    return concat(*(repaired(agent, each) for each in lost)).pipe(then(following))
 
 
 def _events(agent: Agent, run: Run, given: Given) -> Flow[Event]:
@@ -224,7 +224,7 @@ def _pre_call(agent: Agent, run: Run, given: Given) -> Flow[Event]:
                 shown = event.replace(passes_by=True, pending=tuple(run.open.values()))
             if run.input is not event.input:
                 shown = shown.replace(input=run.input)
-            remembered = run.remember(run.input, heard=True).pipe(and_then(empty))
+            remembered = run.remember(run.input, heard=True).pipe(then(empty))
             run.unwritten = run.input
             if lost:
                 # else the model would be told in each prompt from now on that their results are to come
@@ -308,8 +308,8 @@ def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
             if found:
                 run.untold = [MemoryEvent(source=run.source, added=(changed,))]
 
-        return shielded(run.memory.replace(changed).pipe(map_flow(note))).pipe(
-            and_then(lambda: _saved(agent, run, event.replace(message=changed)))
+        return shield(run.memory.replace(changed).pipe(map_flow(note))).pipe(
+            then(lambda: _saved(agent, run, event.replace(message=changed)))
         )
 
     def fire(history: Sequence[Msg]) -> Flow[PostCallEvent]:
@@ -325,7 +325,7 @@ def _saved(agent: Agent, run: Run, event: PostCallEvent) -> Flow[Event]:
     """The last event, once the conversation is saved, if it is bound to a session."""
     checkpoint = agent.checkpoint(run)
     run.checkpointed = True
-    return just(event) if checkpoint is None else checkpoint.pipe(and_then(lambda: just(event)))
+    return just(event) if checkpoint is None else checkpoint.pipe(then(lambda: just(event)))
 
 
 def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
@@ -339,21 +339,21 @@ def _failed(agent: Agent, run: Run, error: Exception) -> Flow[Event]:
     whole = run.hooks.watched(
         MemoryEvent, concat(just(*untold) if untold else empty(), repaired(agent, run, ToolResultKind.FAILED))
     )
-    return concat(whole, _checkpoint(agent, run), told, fail(error))
+    return concat(whole, _checkpoint(agent, run), told, throw(error))
 
 
 def _checkpoint(agent: Agent, run: Run) -> Flow[Event]:
     def save() -> Flow[Event]:
         # asked for only now: what is saved is what has been repaired before
         checkpoint = agent.checkpoint(run)
-        return empty() if checkpoint is None else checkpoint.pipe(and_then(lambda: cast("Flow[Event]", empty())))
+        return empty() if checkpoint is None else checkpoint.pipe(then(lambda: cast("Flow[Event]", empty())))
 
     # (what could not be saved just now need not be tried again)
     return empty() if run.checkpointed else reported(defer(save), f"saving agent {run.name}")
 
 
-def _released(agent: Agent, run: Run, ending: Ending, free: Callable[[], None]) -> Flow[object] | None:
-    if ending is Ending.COMPLETED or (ending is Ending.FAILED and run.seen_to):
+def _released(agent: Agent, run: Run, ending: Outcome, free: Callable[[], None]) -> Flow[object] | None:
+    if ending is Outcome.COMPLETED or (ending is Outcome.FAILED and run.seen_to):
         free()
         return None
 

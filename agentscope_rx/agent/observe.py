@@ -19,7 +19,7 @@ from agentscope_rx.events import EventSource, PostObserveEvent, PreObserveEvent
 from agentscope_rx.hooks import CompiledHooks, Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import Flow, and_then, concat_map, defer, just
+from agentscope_rx.reactive import Flow, concat_map, defer, just, then
 
 _UNHEARD = (ThinkingBlock, ToolUseBlock, ToolResultBlock)
 
@@ -59,7 +59,7 @@ def observing(name: str, hooks: Hooks, heard: tuple[Msg, ...], memory: Memory) -
         messages = tuple(as_heard(message) for message in event.input)
         after = PostObserveEvent(source=event.source, input=messages)
         added = memory.add(messages) if messages else just(None)
-        return added.pipe(and_then(lambda: now.observe(after)), and_then(lambda: just(None)))
+        return added.pipe(then(lambda: now.observe(after)), then(lambda: just(None)))
 
     return defer(begin)
 

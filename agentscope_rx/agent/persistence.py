@@ -30,13 +30,13 @@ from agentscope_rx.agent.conversation import ApprovalRule, Conversation
 from agentscope_rx.agent.run import InterruptSource
 from agentscope_rx.agent.saved_copy import SavedCopy
 from agentscope_rx.agent.structured_output.pending import PendingOutput, SavedOutput, read_output, saved_output
-from agentscope_rx.agent.sub_agent.sub_conversations import Child, Children
+from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation, SubConversations
 from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock
 from agentscope_rx.messages.msg import read_message
 from agentscope_rx.messages.sources import reading
-from agentscope_rx.reactive import Flow, and_then, concat, concat_map, defer, empty, just, map_flow, shielded
+from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, just, map_flow, shield, then
 from agentscope_rx.session import Saved, Session, Unchanging
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def save(
     deep = persistence.memory and persistence.pending
     # (what is written is taken with the turn in hand: a save that comes later never writes what is older)
     saving = defer(lambda: _written(conversation, name, memory, deep=deep).pipe(concat_map(write)))
-    return shielded(copy.turn.around(saving))
+    return shield(copy.turn.around(saving))
 
 
 def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
@@ -177,12 +177,12 @@ def _written(conversation: Conversation, name: str, memory: Memory, *, deep: boo
         items = {"": conversation.written(history)}
         state = _state_of(conversation, name)
         each = (_child_written(child, state, items) for child in children)
-        return concat(*each).pipe(and_then(lambda: just((state, items))))
+        return concat(*each).pipe(then(lambda: just((state, items))))
 
     return memory.get().pipe(concat_map(with_own))
 
 
-def _child_written(child: Child, state: _State, items: Items) -> Flow[None]:
+def _child_written(child: SubConversation, state: _State, items: Items) -> Flow[None]:
     """Add the child to its parent's state and items."""
 
     def add(found: tuple[_State, Items]) -> Flow[None]:
@@ -249,8 +249,8 @@ def load(
             put()
             return just(True)
         own = _read_messages(key, MEMORY, saved.lists[MEMORY], files)
-        replaced = memory.clear().pipe(and_then(lambda: memory.add(own.messages)))
-        return shielded(replaced.pipe(map_flow(lambda done: put()))).pipe(and_then(lambda: just(True)))
+        replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
+        return shield(replaced.pipe(map_flow(lambda done: put()))).pipe(then(lambda: just(True)))
 
     def both() -> Flow[bool]:
         names = [MEMORY, STATE, *(_entry(place) for place in read)]
@@ -281,7 +281,7 @@ def _places(state: _State) -> list[str]:
     return found
 
 
-def thawed(child: Child, agent: Agent, make: Callable[[], Memory]) -> Flow[Memory]:
+def thawed(child: SubConversation, agent: Agent, make: Callable[[], Memory]) -> Flow[Memory]:
     """The memory of a sub-agent's conversation: it goes on with what was read of it.
 
     Signals: the memory; `SavedStateError` if that is another agent's.
@@ -306,7 +306,7 @@ def thawed(child: Child, agent: Agent, make: Callable[[], Memory]) -> Flow[Memor
         child.memory, child.conversation, child.frozen = memory, conversation, None
         return just(memory)
 
-    return shielded(memory.add(own.messages).pipe(and_then(done)))
+    return shield(memory.add(own.messages).pipe(then(done)))
 
 
 def _state_of(conversation: Conversation, name: str) -> _State:
@@ -361,7 +361,7 @@ def _restored_state(
     children = [] if state is None else [_frozen(key, saved, lists) for saved in state.get("children", ()) if lists]
 
     def put() -> None:
-        conversation.children = Children(children) if children else None
+        conversation.children = SubConversations(children) if children else None
         pending = None if state is None else state["pending"]
         conversation.pending = None if pending is None else frozenset(pending)
         conversation.answers = {} if state is None else {answer.call_id: answer for answer in state["answers"]}
@@ -383,8 +383,8 @@ def _read_output(key: str, state: _State) -> PendingOutput | None:
         raise SavedStateError(key, f"the output that is asked for cannot be: {error}") from error
 
 
-def _frozen(key: str, saved: _Child, lists: Mapping[str, _Messages]) -> Child:
-    child = Child(saved["id"], saved["tool"], saved["slot"])
+def _frozen(key: str, saved: _Child, lists: Mapping[str, _Messages]) -> SubConversation:
+    child = SubConversation(saved["id"], saved["tool"], saved["slot"])
     child.call_id = saved["call"]
     child.begun = saved["begun"]
     child.reply = saved["reply"]

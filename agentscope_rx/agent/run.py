@@ -31,7 +31,7 @@ from agentscope_rx.messages import (
     closing_results,
 )
 from agentscope_rx.models.options import GenerateOptions
-from agentscope_rx.reactive import Flow, Scope, Signal, and_then, concat, defer, empty, just, map_flow, shielded
+from agentscope_rx.reactive import Flow, OneShotEvent, Scope, concat, defer, empty, just, map_flow, shield, then
 from agentscope_rx.reactive.job import Tally
 from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
 from agentscope_rx.reactive.kernel.scope import clock_of
@@ -227,7 +227,7 @@ class Run:
 
     def renew_interrupt(self) -> None:
         """Forget an interruption that has been seen to: the run goes on and can be interrupted again."""
-        self.interrupt = Signal()
+        self.interrupt = OneShotEvent()
         self.interrupt_message: Msg | None = None
         self.interrupt_source = InterruptSource.USER
         self.cut = Cut.REPLY
@@ -324,12 +324,12 @@ class Run:
         which the caller emits next, until it has been emitted."""
         if not messages:
             return just(None)
-        return shielded(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages, event, heard=heard))))
+        return shield(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages, event, heard=heard))))
 
     def replied(self, message: Msg) -> Flow[Done]:
         """Remember the reply of a run that no Post event of a stage tells of: PostCall does, unless the run fails."""
         event = MemoryEvent(source=self.source, added=(message,))
-        return self.remember((message,), event).pipe(and_then(lambda: just(Done(message))))
+        return self.remember((message,), event).pipe(then(lambda: just(Done(message))))
 
     def wrote(self, event: MemoryEvent, *writes: Flow[object]) -> Flow[Event]:
         """Do what the event says to what is remembered, whole even if the run is disposed meanwhile; then emit it."""
@@ -338,10 +338,10 @@ class Run:
             self.untold.append(event)
             return just(event)
 
-        return shielded(concat(*writes).pipe(and_then(done)))
+        return shield(concat(*writes).pipe(then(done)))
 
-    def remembered(self, messages: Sequence[Msg], event: Event, then: Callable[[], Flow[T]]) -> Flow[T]:
-        """What `then` gives once `remember` is done: that very flow if memory takes no time.
+    def remembered(self, messages: Sequence[Msg], event: Event, following: Callable[[], Flow[T]]) -> Flow[T]:
+        """What `following` gives once `remember` is done: that very flow if memory takes no time.
 
         Part of a subscription (see `onward`): messages are written now.
         """
@@ -349,9 +349,9 @@ class Run:
             kept = reduced(self.memory.add(messages))
             if type(kept) is not Immediate:
                 noted = map_flow(lambda done: self.note(messages, event))(cast("Flow[None]", kept))
-                return shielded(noted).pipe(and_then(then))
+                return shield(noted).pipe(then(following))
             self.note(messages, event)
-        return then()
+        return following()
 
     def history(self) -> Flow[Sequence[Msg]]:
         """The conversation now."""
@@ -381,12 +381,12 @@ class Run:
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
         message = Msg.tool(self.closing(call, kind, text), self.name)
         event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)
-        closed = self.remember((message,), event).pipe(and_then(lambda: just(event)))
+        closed = self.remember((message,), event).pipe(then(lambda: just(event)))
         children = self.conversation.children
         if children is None or (child := children.of_call(call.id)) is None:
             return closed
         # its sub-agent's own calls wait for nothing any more either
-        return abandoned(child, self.toolkit, kind, text).pipe(and_then(lambda: closed))
+        return abandoned(child, self.toolkit, kind, text).pipe(then(lambda: closed))
 
     def closing(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None = None) -> ToolResultBlock:
         """The error result of a call that gets no other; it says so if the call has not even begun."""

@@ -1,4 +1,4 @@
-"""`Gate`: the running flag of one agent with one memory, across threads.
+"""`RunningFlag`: the running flag of one agent with one memory, across threads.
 
     free --acquire--> running --release--> free
                       running --leave----> closing --release--> free
@@ -24,7 +24,7 @@ WAIT_SECONDS = 60.0
 """How long a call waits for the clean-up of the run before it."""
 
 
-class Gate:
+class RunningFlag:
     """Lets one run through at a time."""
 
     __slots__ = ("__weakref__", "_closing", "_idle", "_lock", "_lost", "_name", "_run", "_waiting")
@@ -175,7 +175,7 @@ class _Idle:
 
     __slots__ = ("_gate", "_scope", "_sink", "disposed")
 
-    def __init__(self, gate: Gate, sink: Sink[None], scope: Scope) -> None:
+    def __init__(self, gate: RunningFlag, sink: Sink[None], scope: Scope) -> None:
         self._gate = gate
         self._sink = sink
         self._scope = scope
@@ -200,7 +200,7 @@ class _Waiter:
 
     __slots__ = ("_gate", "_left", "_sink", "_timer", "done", "run", "scope")
 
-    def __init__(self, gate: Gate, run: Run, sink: Sink[Run], scope: Scope) -> None:
+    def __init__(self, gate: RunningFlag, run: Run, sink: Sink[Run], scope: Scope) -> None:
         self._gate = gate
         self._sink = sink
         self._timer: asyncio.Handle | None = None

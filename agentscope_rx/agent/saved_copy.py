@@ -16,9 +16,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agentscope_rx.errors import SessionConflictError, SessionValueError
-from agentscope_rx.reactive import Flow, Permits, catch, concat_map, defer, fail, map_flow
+from agentscope_rx.reactive import Flow, Permits, catch, concat_map, defer, map_flow, throw
 from agentscope_rx.session import ANY_VERSION, Expected, Saved, Session
-from agentscope_rx.session.entry import Entry, encode
+from agentscope_rx.session.entry import StoredEntry, encode
 
 _TRIES: Final = 5
 """How often a save is begun when others keep changing entries of theirs."""
@@ -84,7 +84,7 @@ class SavedCopy:
                     )
                 if not isinstance(error, (SessionConflictError, SessionValueError)):
                     self._unsure.append(given)
-                return fail(error)
+                return throw(error)
 
             saving = defer(lambda: self.session.save_all(self.key, values, lists, expected=expected))
             return saving.pipe(map_flow(kept), catch(failed))
@@ -95,7 +95,7 @@ class SavedCopy:
                 if self._same(saved, each, names):
                     self._left = frozenset(name for name in self._entries if not self._same(saved, each, [name]))
                     return attempt(saved.version, left - 1)
-            return fail(SessionConflictError(self.key, self._version, saved.version, _ADVICE))
+            return throw(SessionConflictError(self.key, self._version, saved.version, _ADVICE))
 
         if overwrite:
             return attempt(ANY_VERSION, 0)
@@ -105,7 +105,7 @@ class SavedCopy:
     def _same(self, one: Saved, other: Saved, names: Collection[str]) -> bool:
         return self._text(_only(one, names)) == self._text(_only(other, names))
 
-    def _text(self, saved: Saved) -> dict[str, Entry]:
+    def _text(self, saved: Saved) -> dict[str, StoredEntry]:
         return encode(self.key, saved.values, saved.lists)
 
 

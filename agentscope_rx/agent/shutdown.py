@@ -27,7 +27,7 @@ from weakref import WeakSet
 
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
 from agentscope_rx.errors import ConfigurationError, DeadlineError
-from agentscope_rx.reactive import Flow, Scope, and_then, concat, defer, from_call, just, shielded, timeout
+from agentscope_rx.reactive import Flow, Scope, concat, defer, from_callable, just, shield, then, timeout
 from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.kernel.observer import Sink
 
@@ -123,7 +123,7 @@ class GracefulShutdown:
         def first_or_not() -> Flow[ShutdownReport]:
             with self._lock:
                 first, self._begun = not self._begun, True
-            return shielded(from_call(self._drive)) if first else self.terminated()
+            return shield(from_callable(self._drive)) if first else self.terminated()
 
         return defer(first_or_not)
 
@@ -214,7 +214,7 @@ class GracefulShutdown:
         def idle() -> Flow[None]:
             with self._lock:
                 agents = tuple(self._agents)
-            return concat(*(agent.idle() for agent in agents)).pipe(and_then(lambda: just(None)))
+            return concat(*(agent.idle() for agent in agents)).pipe(then(lambda: just(None)))
 
         try:
             # whoever waited to enter may have done so meanwhile

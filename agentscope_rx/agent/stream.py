@@ -11,7 +11,7 @@ from agentscope_rx.events import Event, PostCallEvent, StreamOptions
 from agentscope_rx.events.base import stamp
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, Scope
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools import ToolNested
 
@@ -88,7 +88,7 @@ def last_message(events: Flow[Event], run: Run) -> Flow[Msg]:
     return Flow(connect)
 
 
-class _LastMessage(Link):
+class _LastMessage(OperatorSink):
     __slots__ = ("_clock", "_message", "_run", "_sink")
 
     def __init__(self, sink: Sink[Msg], run: Run) -> None:

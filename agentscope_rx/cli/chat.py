@@ -22,13 +22,13 @@ from types import FrameType
 from agentscope_rx.agent import Agent
 from agentscope_rx.cli.commands import Next, obey
 from agentscope_rx.cli.exit_codes import ANSWERED, note, report
-from agentscope_rx.cli.session import Session
+from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.terminal import Terminal
 
 GREETING = "Ctrl-C interrupts an answer, a second one leaves; so does Ctrl-D. /help lists the commands."
 
 
-def chat(session: Session) -> int:
+def chat(session: ChatSession) -> int:
     """Ask turn after turn, until there are no more; the exit status."""
     if sys.stdin.isatty() and session.terminal is not None:
         return _talk(session, session.terminal)
@@ -43,7 +43,7 @@ def chat(session: Session) -> int:
     return ANSWERED
 
 
-def _talk(session: Session, terminal: Terminal) -> int:
+def _talk(session: ChatSession, terminal: Terminal) -> int:
     note(GREETING)
     if session.waits():
         note("calls wait from before: /approve asks about them, another question passes them by")
@@ -69,7 +69,7 @@ def _talk(session: Session, terminal: Terminal) -> int:
             report(error)
 
 
-def _answer(session: Session, question: str | None) -> None:
+def _answer(session: ChatSession, question: str | None) -> None:
     running = False
 
     @contextmanager

@@ -11,7 +11,7 @@ from enum import Enum, auto
 
 from agentscope_rx.agent import ReActAgent
 from agentscope_rx.cli.models import model_of
-from agentscope_rx.cli.session import Session
+from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.console.wording import clean, counted, one_line
 
 HELP = """\
@@ -35,7 +35,7 @@ class Next(Enum):
     LEAVE = auto()
 
 
-def obey(line: str, session: Session) -> tuple[Next, str]:
+def obey(line: str, session: ChatSession) -> tuple[Next, str]:
     """What follows, and what is to be shown before it."""
     word, _, rest = line.partition(" ")
     rest = rest.strip()
@@ -58,7 +58,7 @@ def obey(line: str, session: Session) -> tuple[Next, str]:
             return Next.ASK, ""
 
 
-def _tools(session: Session) -> str:
+def _tools(session: ChatSession) -> str:
     agent = session.agent
     tools = list(agent.toolkit) if isinstance(agent, ReActAgent) else []
     if not tools:
@@ -69,7 +69,7 @@ def _tools(session: Session) -> str:
     )
 
 
-def _model(session: Session, spec: str) -> str:
+def _model(session: ChatSession, spec: str) -> str:
     agent = session.agent
     if not isinstance(agent, ReActAgent):
         return f"{agent.name} has no model of its own"
@@ -78,7 +78,7 @@ def _model(session: Session, spec: str) -> str:
     return f"{agent.model.provider}:{agent.model.model_name}"
 
 
-def _cost(session: Session) -> str:
+def _cost(session: ChatSession) -> str:
     usage = session.usage
     cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
     runs = counted(session.questions, "run")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from agentscope_rx.errors import ToolError
 from agentscope_rx.tools import tool
-from agentscope_rx.tools.files.dirfd import Kind
+from agentscope_rx.tools.files.dirfd import FileKind
 from agentscope_rx.tools.files.encoding import decoded
 from agentscope_rx.tools.files.paths import shown
 from agentscope_rx.tools.files.workspace import Workspace
@@ -26,7 +26,12 @@ MAX_LINE = 200
 PROGRESS_EVERY = 200
 
 _RANGE = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?P<open>-(?P<last>\d{1,9})?)?:?", re.DOTALL | re.ASCII)
-_SUFFIX = {Kind.FILE: "", Kind.FOLDER: "/", Kind.LINK: " (a link, not followed)", Kind.OTHER: " (not a file)"}
+_SUFFIX = {
+    FileKind.FILE: "",
+    FileKind.FOLDER: "/",
+    FileKind.LINK: " (a link, not followed)",
+    FileKind.OTHER: " (not a file)",
+}
 
 
 class FileTools:

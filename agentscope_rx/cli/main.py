@@ -15,7 +15,7 @@ from agentscope_rx.cli.chat import chat
 from agentscope_rx.cli.completion import script
 from agentscope_rx.cli.exit_codes import ANSWERED, UNREAD, report
 from agentscope_rx.cli.question import question_of
-from agentscope_rx.cli.session import Session
+from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.models import ChatModel
 
@@ -51,11 +51,11 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             question = question_of(flags.question)
             if question is None and not (flags.session or flags.go_on):
                 raise InvalidInputError(NO_QUESTION)
-            with closing(Session.of(flags, model)) as session:
+            with closing(ChatSession.of(flags, model)) as session:
                 _ask(session, question)
             return ANSWERED
         case "chat":
-            with closing(Session.of(flags, model)) as session:
+            with closing(ChatSession.of(flags, model)) as session:
                 return chat(session)
         case "setup-local":
             return _set_up_local()
@@ -64,7 +64,7 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             return ANSWERED
 
 
-def _ask(session: Session, question: str | None) -> None:
+def _ask(session: ChatSession, question: str | None) -> None:
     waits = session.waits()
     if question is None and not waits:
         raise InvalidInputError(NO_QUESTION)

@@ -11,7 +11,7 @@ from reactivex import Observable
 from agentscope_rx.console import Console
 from agentscope_rx.console.output import encodable
 from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
-from agentscope_rx.reactive import Flow, catch, fail, map_flow
+from agentscope_rx.reactive import Flow, catch, map_flow, throw
 
 
 class View(Protocol):
@@ -45,7 +45,7 @@ class JsonLines:
                 # ended from outside, by a deadline: the reader of the lines is told all the same
                 source, seq = (self._source, last.seq + 1) if last else (self._source, 0)
                 self._write(ErrorEvent.of(error).replace(source=source, seq=seq, timestamp=time.time()))
-            return fail(error)
+            return throw(error)
 
         self._last = None
         return events.pipe(map_flow(self._write), catch(failed))

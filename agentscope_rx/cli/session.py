@@ -37,7 +37,7 @@ _OF_AN_AGENT = ("model", "base_url", "system", "tools", "no_builtin_tools", "max
 Around = Callable[[], AbstractContextManager[object]]
 
 
-class Session:
+class ChatSession:
     """An agent, the way in which its runs are shown, and the person who is asked."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Session:
         self._toolkit = toolkit
 
     @classmethod
-    def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> Session:
+    def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
         """The session that the flags ask for; `model` in place of theirs. Any `ConfigurationError` comes from here."""
         toolkit = None
         name = saved.latest() if flags.go_on else flags.session

@@ -22,7 +22,7 @@ from agentscope_rx.console.transcript import Piece, Style, Transcript
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event, PostCallEvent
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, catch, concat, defer, empty, fail, map_flow
+from agentscope_rx.reactive import Flow, catch, concat, defer, empty, map_flow, throw
 
 E = TypeVar("E", bound=Event)
 
@@ -88,7 +88,7 @@ class Console(abc.ObserverBase[Event]):
 
         def failed(error: Exception) -> Flow[E]:
             self.on_error(error)
-            return fail(error)
+            return throw(error)
 
         return concat(defer(begun), events.pipe(map_flow(seen)), defer(completed)).pipe(catch(failed))
 

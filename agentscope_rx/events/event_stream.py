@@ -14,7 +14,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events.base import Event
 from agentscope_rx.events.kinds import PostCallEvent, ReasoningChunkEvent, SummaryChunkEvent
 from agentscope_rx.messages.blocks import TextBlock
-from agentscope_rx.reactive import Flow, defer, expand
+from agentscope_rx.reactive import Flow, defer, flat_map_iterable
 
 E = TypeVar("E", bound=Event)
 
@@ -38,7 +38,7 @@ class EventStream(Flow[Event]):
             if isinstance(event, kinds):
                 yield event
 
-        return self.pipe(expand(chosen))
+        return self.pipe(flat_map_iterable(chosen))
 
     def text(self) -> Flow[str]:
         """The text of the answer in pieces, as they are written: of this run, without thinking and without sub-agents.
@@ -51,7 +51,7 @@ class EventStream(Flow[Event]):
         Signals: pieces of text, none of them empty; completion or the error of the run.
         Cancels: the run.
         """
-        return defer(lambda: self.pipe(expand(_Words().of)))
+        return defer(lambda: self.pipe(flat_map_iterable(_Words().of)))
 
 
 class _Words:

@@ -26,7 +26,7 @@ from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.usage import ChatUsage
 from agentscope_rx.models.response import FinishReason
-from agentscope_rx.models.wire.hint import instruction
+from agentscope_rx.models.wire.hint import hint_message
 
 
 class Accumulation(Protocol):
@@ -81,7 +81,7 @@ class PreReasoningEvent(Event):
 
     def with_hint(self, hint: Msg | str) -> Self:
         """A copy with one more message for the model at the end, in this round only; it is never remembered."""
-        message = instruction(hint) if isinstance(hint, str) else hint
+        message = hint_message(hint) if isinstance(hint, str) else hint
         return replace(self, hints=(*self.hints, message))
 
     def append_system_content(self, text: str) -> Self:
@@ -169,7 +169,7 @@ class PostReasoningEvent(Event):
     """The model has answered. Hooks may change `message` before it is remembered, stop the run, or send it back.
 
     `interrupted`: the answer was cut off; its open calls get results of kind `interrupted` next. `model_name` is who
-    answered, `queued` how many seconds the request waited for its turn (see `LimitedModel`).
+    answered, `queued` how many seconds the request waited for its turn (see `RateLimitedModel`).
     """
 
     type: ClassVar[str] = "post_reasoning"

@@ -37,7 +37,6 @@ from agentscope_rx.hooks.validate import check_piece, checked
 from agentscope_rx.reactive import (
     Flow,
     Tail,
-    and_then,
     catch,
     concat_map,
     empty,
@@ -48,6 +47,7 @@ from agentscope_rx.reactive import (
     paced,
     recurse,
     tail,
+    then,
 )
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
@@ -121,7 +121,7 @@ class CompiledHooks:
         if not steps:
             return just(event)
         seen = just(*steps).pipe(concat_map(lambda hook: _seen_by(hook, event) or empty()))
-        return seen.pipe(and_then(lambda: just(event)))
+        return seen.pipe(then(lambda: just(event)))
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
         """The events, each of this kind observed on its way; those behind it wait. The very flow if no hook looks.
@@ -169,11 +169,11 @@ def _seen_by(hook: Hook, event: Event) -> Flow[Event] | None:
         return None
     if not isinstance(answer, abc.ObservableBase) and not isawaitable(answer):
         return None
-    return _lift(cast("Answer", answer)).pipe(and_then(empty), catch(failed))
+    return _lift(cast("Answer", answer)).pipe(then(empty), catch(failed))
 
 
 def _then(seen: Flow[Event], event: Event) -> Flow[Event]:
-    return seen.pipe(and_then(lambda: just(event)))
+    return seen.pipe(then(lambda: just(event)))
 
 
 def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:

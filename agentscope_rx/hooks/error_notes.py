@@ -13,7 +13,7 @@ from reactivex import Observable
 
 from agentscope_rx.events import Event
 from agentscope_rx.hooks.base import Hook
-from agentscope_rx.reactive import Flow, catch, fail
+from agentscope_rx.reactive import Flow, catch, throw
 
 
 class _Blame(str):
@@ -46,4 +46,4 @@ def blaming(
     Signals: the source's.
     Cancels: the source.
     """
-    return catch(lambda error: fail(blamed(error, hook, kind, agent, unless_known=unless_known)))
+    return catch(lambda error: throw(blamed(error, hook, kind, agent, unless_known=unless_known)))

@@ -25,25 +25,31 @@ if TYPE_CHECKING:
     from agentscope_rx.models.gemini.model import GeminiChatModel
     from agentscope_rx.models.ollama.model import OllamaChatModel
     from agentscope_rx.models.openai.responses.model import OpenAIResponsesModel
-    from agentscope_rx.models.registry import ModelRegistry, model, register_provider
-    from agentscope_rx.models.wrappers import AroundModel, CircuitBreaker, FallbackModel, HedgedModel, LimitedModel
-    from agentscope_rx.models.wrappers.multi_agent import SeveralSpeakers
+    from agentscope_rx.models.registry import ModelRegistry, get_model, register_provider
+    from agentscope_rx.models.wrappers import (
+        AttemptWrapper,
+        CircuitBreaker,
+        FallbackModel,
+        HedgedModel,
+        RateLimitedModel,
+    )
+    from agentscope_rx.models.wrappers.multi_agent import MultiAgentModel
     from agentscope_rx.models.wrappers.truncating import TruncatingModel
 
 _LAZY = {
     "AnthropicChatModel": "agentscope_rx.models.anthropic.model",
-    "AroundModel": "agentscope_rx.models.wrappers",
+    "AttemptWrapper": "agentscope_rx.models.wrappers",
     "CircuitBreaker": "agentscope_rx.models.wrappers",
     "DashScopeChatModel": "agentscope_rx.models.dashscope.model",
     "FallbackModel": "agentscope_rx.models.wrappers",
     "GeminiChatModel": "agentscope_rx.models.gemini.model",
     "HedgedModel": "agentscope_rx.models.wrappers",
-    "LimitedModel": "agentscope_rx.models.wrappers",
+    "RateLimitedModel": "agentscope_rx.models.wrappers",
     "ModelRegistry": "agentscope_rx.models.registry",
     "OllamaChatModel": "agentscope_rx.models.ollama.model",
     "OpenAIResponsesModel": "agentscope_rx.models.openai.responses.model",
-    "SeveralSpeakers": "agentscope_rx.models.wrappers.multi_agent",
-    "model": "agentscope_rx.models.registry",
+    "MultiAgentModel": "agentscope_rx.models.wrappers.multi_agent",
+    "get_model": "agentscope_rx.models.registry",
     "register_provider": "agentscope_rx.models.registry",
     "TruncatingModel": "agentscope_rx.models.wrappers.truncating",
 }
@@ -53,7 +59,7 @@ __all__ = [
     "TOOL_DEFAULTS",
     "UNSET",
     "AnthropicChatModel",
-    "AroundModel",
+    "AttemptWrapper",
     "AudioDelta",
     "Capabilities",
     "ChatModel",
@@ -66,18 +72,18 @@ __all__ = [
     "GeminiChatModel",
     "GenerateOptions",
     "HedgedModel",
-    "LimitedModel",
     "ModelRegistry",
+    "MultiAgentModel",
     "OllamaChatModel",
     "OpenAIChatModel",
     "OpenAIResponsesModel",
+    "RateLimitedModel",
     "RetryNotice",
-    "SeveralSpeakers",
     "ToolChoice",
     "ToolSchema",
     "ToolUseDelta",
     "TruncatingModel",
-    "model",
+    "get_model",
     "register_provider",
 ]
 

@@ -1,4 +1,4 @@
-"""`Gather`: increments of an answer -> its blocks. Linear: pieces are listed, joined once, arguments parsed once.
+"""`ResponseAccumulator`: increments of an answer -> its blocks, in linear time: pieces are joined and parsed once.
 
 Blocks keep the order in which they began. Text and thinking belong together by the number of their block; where the
 wire numbers none, all text is one block, whatever thinking or calls came between its pieces (not media: they have their
@@ -32,12 +32,12 @@ from agentscope_rx.models.growing_blocks import (
 )
 from agentscope_rx.models.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
 
-__all__ = ["Gather", "Piece", "parse_arguments"]
+__all__ = ["Delta", "ResponseAccumulator", "parse_arguments"]
 
 G = TypeVar("G")
 
 
-class Piece(NamedTuple):
+class Delta(NamedTuple):
     """What is to be shown of an increment: the piece, and where it was put (see `ChunkEvent.accumulated`)."""
 
     delta: ContentBlock
@@ -45,7 +45,7 @@ class Piece(NamedTuple):
     seen: int
 
 
-class Gather:
+class ResponseAccumulator:
     """The answer so far. Feed it every chunk of one stream; ask for `blocks()` at the end.
 
     `claim` says whether a call may have this id: no other of the conversation has it.
@@ -105,7 +105,7 @@ class Gather:
         self.raw_finish_reason: str | None = None
         self.response_id: str | None = None
 
-    def feed(self, response: ChatResponse) -> list[Piece]:
+    def feed(self, response: ChatResponse) -> list[Delta]:
         """Take one increment in; gives the pieces to show. Pieces without content are none."""
         if response.usage is not None:
             self._own = response.usage
@@ -122,7 +122,7 @@ class Gather:
             # what nearly all increments are: a few more words of the text that is being written
             block, last = content[0], self._last
             if last is not None and type(block) is TextBlock and block.text and last[1] == response.block:
-                return [Piece(block, last[0], last[0].add(block))]  # pyright: ignore[reportArgumentType]
+                return [Delta(block, last[0], last[0].add(block))]  # pyright: ignore[reportArgumentType]
         return [piece for block in content if (piece := self._take(block, response.block)) is not None]
 
     def _notice(self, response: ChatResponse) -> None:
@@ -141,7 +141,7 @@ class Gather:
             for part in cast("list[Growing[ContentBlock] | GrowingCall]", self._parts)
         )
 
-    def _take(self, block: ChunkBlock, number: int | None) -> Piece | None:
+    def _take(self, block: ChunkBlock, number: int | None) -> Delta | None:
         if type(block) is TextBlock:
             return self._text(block, number) if block.text else None
         if type(block) is ThinkingBlock:
@@ -152,7 +152,7 @@ class Gather:
             return self._sound(block)
         return self._whole(cast("ContentBlock", block))
 
-    def _text(self, block: TextBlock, number: int | None) -> Piece:
+    def _text(self, block: TextBlock, number: int | None) -> Delta:
         key = (TextBlock, number)
         text = self._growing.get(key)
         if type(text) is not GrowingText:
@@ -160,14 +160,14 @@ class Gather:
         self._last = (text, number)
         return self._put(block, text)
 
-    def _thinking(self, block: ThinkingBlock, number: int | None) -> Piece:
+    def _thinking(self, block: ThinkingBlock, number: int | None) -> Delta:
         key = (ThinkingBlock, number)
         thought = self._growing.get(key)
         if type(thought) is not GrowingThinking or thought.signed:
             thought = self._growing[key] = self._begun(GrowingThinking())
         return self._put(block, thought)
 
-    def _call(self, delta: ToolUseDelta) -> Piece:
+    def _call(self, delta: ToolUseDelta) -> Delta:
         call = self._calls.get(delta.index)
         if call is None:
             # an id that comes later is passed over: the pieces have been shown, and are found, under this one
@@ -177,13 +177,13 @@ class Gather:
         name = call.name or encodable(delta.name or "")
         return self._put(ToolUseBlock(call.id, name, raw=delta.arguments, metadata=delta.metadata), call)
 
-    def _sound(self, delta: AudioDelta) -> Piece:
+    def _sound(self, delta: AudioDelta) -> Delta:
         # what is heard is what is read beside it: it ends no text
         if self._audio is None:
             self._audio = self._begun(GrowingAudio(delta.media_type))
         return self._put(AudioBlock(Base64Source(delta.media_type, delta.data)), self._audio)
 
-    def _whole(self, block: ContentBlock) -> Piece:
+    def _whole(self, block: ContentBlock) -> Delta:
         if isinstance(block, ToolUseBlock):
             id = self._own_id(block.id)
             block = block if id == block.id else replace(block, id=id)
@@ -206,6 +206,6 @@ class Gather:
         self._parts.append(cast("Growing[ContentBlock]", part))
         return part
 
-    def _put(self, piece: ContentBlock, part: object) -> Piece:
+    def _put(self, piece: ContentBlock, part: object) -> Delta:
         growing = cast("Growing[ContentBlock]", part)
-        return Piece(piece, growing, growing.add(piece))
+        return Delta(piece, growing, growing.add(piece))

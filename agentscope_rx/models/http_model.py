@@ -28,11 +28,11 @@ from agentscope_rx.reactive import (
     catch,
     concat_map,
     defer,
-    fail,
     from_async_iterable,
     just,
     map_flow,
     on_worker,
+    throw,
 )
 
 Clock = Callable[[], float]
@@ -158,4 +158,4 @@ class HttpChatModel(ChatModel):
             advice = self.advice(error)
             if advice:
                 error.args = (f"{error} {advice}",)
-        return fail(error)
+        return throw(error)

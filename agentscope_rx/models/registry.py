@@ -1,4 +1,4 @@
-"""`model("openai:gpt-5-mini")`: a model by its provider's name and its own; `ModelRegistry` keeps the providers.
+"""`get_model("openai:gpt-5-mini")`: a model by its provider's name and its own; `ModelRegistry` keeps the providers.
 
 | before the colon                                | makes                                                          |
 |-------------------------------------------------|----------------------------------------------------------------|
@@ -40,7 +40,7 @@ PROFILES = (
 
 
 class ModelFactory(Protocol):
-    """Makes the model of a name; the options are those given to `model(...)`."""
+    """Makes the model of a name; the options are those given to `get_model(...)`."""
 
     def __call__(self, name: str, /, **options: object) -> ChatModel: ...
 
@@ -161,11 +161,11 @@ REGISTRY = ModelRegistry()
 """The one that `model`, agents and the command line ask."""
 
 
-def model(spec: str, /, **options: object) -> ChatModel:
-    """The model that `provider:name` says: `model("openai:gpt-5-mini", api_key=...)`; options are its class's own."""
+def get_model(spec: str, /, **options: object) -> ChatModel:
+    """The model that `provider:name` names: `get_model("openai:gpt-5-mini", api_key=...)`."""
     return REGISTRY.model(spec, **options)
 
 
 def register_provider(name: str, factory: ModelFactory) -> None:
-    """From now on `model("name:...")` is `factory("...", **options)`, in this process."""
+    """From now on `get_model("name:...")` is `factory("...", **options)`, in this process."""
     REGISTRY.register_provider(name, factory)

@@ -1,6 +1,6 @@
 """A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators."""
 
-from agentscope_rx.reactive.background import at_home, keep
+from agentscope_rx.reactive.background import on_library_loop, spawn_background
 from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
 from agentscope_rx.reactive.iterable import from_iterable, just
 from agentscope_rx.reactive.kernel.bridge import FlowIterator
@@ -8,36 +8,36 @@ from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import on_dropped
 from agentscope_rx.reactive.kernel.flow import Flow, flow
 from agentscope_rx.reactive.kernel.next_turn import next_turn
-from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.on_worker import iterate_on_worker, on_worker, tallied
-from agentscope_rx.reactive.operators._append_if_missing import ensure
+from agentscope_rx.reactive.operators._append_if_missing import append_if_missing
 from agentscope_rx.reactive.operators._catch import catch
 from agentscope_rx.reactive.operators._concat import concat
-from agentscope_rx.reactive.operators._flat_map import concat_map, flat_map, flat_map_kind, onward
-from agentscope_rx.reactive.operators._flat_map_iterable import expand
+from agentscope_rx.reactive.operators._flat_map import concat_map, concat_map_type, flat_map, onward
+from agentscope_rx.reactive.operators._flat_map_iterable import flat_map_iterable
 from agentscope_rx.reactive.operators._hedge import hedge
 from agentscope_rx.reactive.operators._map_flow import map_flow
 from agentscope_rx.reactive.operators._merge_ordered import merge_ordered
 from agentscope_rx.reactive.operators._paced import paced
 from agentscope_rx.reactive.operators._recurse import Tail, recurse, tail
 from agentscope_rx.reactive.operators._retry import Attempt, RetryPolicy, jittered, retry
-from agentscope_rx.reactive.operators._shield import shielded
-from agentscope_rx.reactive.operators._take_until import stop_on
-from agentscope_rx.reactive.operators._then import and_then
+from agentscope_rx.reactive.operators._shield import shield
+from agentscope_rx.reactive.operators._take_until import take_until
+from agentscope_rx.reactive.operators._then import then
 from agentscope_rx.reactive.operators._timeout import timeout
-from agentscope_rx.reactive.operators._transform import through
-from agentscope_rx.reactive.operators._using import Ending, using
+from agentscope_rx.reactive.operators._transform import transform_type
+from agentscope_rx.reactive.operators._using import Outcome, using
 from agentscope_rx.reactive.rate import Permits, PermitStatistics, Rate, admitted
 from agentscope_rx.reactive.sources import (
     defer,
     empty,
-    fail,
     from_async_iterable,
     from_awaitable,
-    from_call,
+    from_callable,
     never,
+    throw,
     timer,
 )
 from agentscope_rx.reactive.workers import ENGINE_WORKERS, WORKERS, WorkerPool, WorkerStatistics
@@ -49,59 +49,59 @@ __all__ = [
     "Buffering",
     "ChannelStatistics",
     "Demand",
-    "Ending",
     "Flow",
     "FlowIterator",
+    "OneShotEvent",
+    "Outcome",
     "Overflow",
     "PermitStatistics",
     "Permits",
     "Rate",
     "RetryPolicy",
     "Scope",
-    "Signal",
     "SourceCancelledError",
     "Tail",
     "WorkerPool",
     "WorkerStatistics",
     "admitted",
-    "and_then",
-    "at_home",
+    "append_if_missing",
     "catch",
     "concat",
     "concat_map",
+    "concat_map_type",
     "defer",
     "empty",
-    "ensure",
-    "expand",
-    "fail",
     "flat_map",
-    "flat_map_kind",
+    "flat_map_iterable",
     "flow",
     "from_async_iterable",
     "from_awaitable",
-    "from_call",
+    "from_callable",
     "from_iterable",
     "hedge",
     "iterate_on_worker",
     "jittered",
     "just",
-    "keep",
     "map_flow",
     "merge_ordered",
     "never",
     "next_turn",
     "on_dropped",
+    "on_library_loop",
     "on_worker",
     "onward",
     "paced",
     "recurse",
     "retry",
-    "shielded",
-    "stop_on",
+    "shield",
+    "spawn_background",
     "tail",
+    "take_until",
     "tallied",
-    "through",
+    "then",
+    "throw",
     "timeout",
     "timer",
+    "transform_type",
     "using",
 ]

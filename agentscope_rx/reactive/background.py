@@ -3,8 +3,9 @@
     subscriber's loop     --subscribe------------------a--b--|
     library's loop            --attach--a--b--|              what the source does, happens here
 
-`at_home(source)` runs a source there whoever subscribes, from whatever loop; `keep(source)` runs one there for nobody,
-until it ends or is disposed: the life of a resource is one such source, and uses of it are others.
+`on_library_loop(source)` runs a source there, for subscribers on any loop; `spawn_background(source)` runs one there
+without a subscriber, until it ends or is disposed: the life of a resource is one such source,
+its uses are others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
@@ -24,7 +25,7 @@ from agentscope_rx.reactive.kernel.subscription import Subscription
 T = TypeVar("T")
 
 
-def at_home(source: Observable[T]) -> Flow[T]:
+def on_library_loop(source: Observable[T]) -> Flow[T]:
     """Runs the source on the library's loop, in the subscriber's context, without back-pressure.
 
     Signals: the source's, in order, on the subscriber's loop.
@@ -44,7 +45,7 @@ def at_home(source: Observable[T]) -> Flow[T]:
     return Flow(connect)
 
 
-def keep(source: Observable[object], where: str, context: Context | None = None) -> abc.DisposableBase:
+def spawn_background(source: Observable[object], where: str, context: Context | None = None) -> abc.DisposableBase:
     """Run the source on the library's loop for its own sake; `where` names it where its error is dropped.
 
     It gets none of the caller's context variables, unless they are given. Dispose of what is returned from any thread.
@@ -55,7 +56,7 @@ def keep(source: Observable[object], where: str, context: Context | None = None)
     return subscription
 
 
-class _Near(Link, Generic[T]):
+class _Near(OperatorSink, Generic[T]):
     """The subscriber's end: hands over what comes from the far one."""
 
     __slots__ = ("_far", "_scope", "_sink")
@@ -97,7 +98,7 @@ class _Near(Link, Generic[T]):
             self._far.home.call_from_thread(self._far.dispose)
 
 
-class _Far(Link, Generic[T]):
+class _Far(OperatorSink, Generic[T]):
     """The end on the library's loop."""
 
     __slots__ = ("_near", "_scope", "home")

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Immediate
-from agentscope_rx.reactive.kernel.observer import Link, Sink
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class _Several(Flow[T]):
         self._values = values
 
     def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        link = sink if isinstance(sink, Link) else Link()
+        link = sink if isinstance(sink, OperatorSink) else OperatorSink()
         if link is not sink:
             sink.on_subscribe(link)
         for value in self._values:

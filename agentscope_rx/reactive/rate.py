@@ -20,9 +20,9 @@ from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.in_flight import Work
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
-from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.in_flight import InFlight
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.limiter import Charge, Counted, Gate, Lease, Paced, Request
 
@@ -86,7 +86,7 @@ def admitted(
     gates: Sequence[Gate],
     use: Callable[[float], abc.ObservableBase[T]],
     *,
-    stop: Sequence[Signal] = (),
+    stop: Sequence[OneShotEvent] = (),
     urgent: bool = False,
     charge: Charge | None = None,
     waiting: Callable[[], T] | None = None,
@@ -109,7 +109,7 @@ def admitted(
     return Flow(connect)
 
 
-class _Admission(Link, Generic[T]):
+class _Admission(OperatorSink, Generic[T]):
     __slots__ = (
         "_asked",
         "_forget",
@@ -131,7 +131,7 @@ class _Admission(Link, Generic[T]):
         scope: Scope,
         gates: Sequence[Gate],
         use: Callable[[float], abc.ObservableBase[T]],
-        stop: Sequence[Signal],
+        stop: Sequence[OneShotEvent],
         urgent: bool,
         charge: Charge | None,
         waiting: Callable[[], T] | None,
@@ -148,7 +148,7 @@ class _Admission(Link, Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
         self._asked = scope.loop.time()
         self._lease: Lease | None = None
-        self._work: Work | None = None
+        self._work: InFlight | None = None
         self._request: Request | None = Request(gates, scope.loop, self._woken, self._rewound, urgent, charge)
         self._waiting = waiting
 

@@ -25,7 +25,7 @@ from reactivex import abc
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription, raisable
@@ -85,7 +85,7 @@ class ReplayLog(Generic[T]):
         self.first = 0
         self.dropped: T | None = None
         """The latest value that went."""
-        self.ended = Signal()
+        self.ended = OneShotEvent()
 
     @property
     def end(self) -> int:

@@ -4,7 +4,7 @@
 |-------------------------------|------------------------------------------------|-----------------------------|
 | `empty`, `never`, `fail`      | nothing; nothing, ever; an error               |                             |
 | `defer(make)`                 | what the Observable made at subscription emits | that Observable             |
-| `from_call(fn)`               | the result of one awaitable                    | cancels its task            |
+| `from_callable(fn)`               | the result of one awaitable                    | cancels its task            |
 | `from_async_iterable(make)`   | its items, as fast as there is demand          | cancels its task, closes it |
 | `timer(seconds)`              | 0 after a delay of the loop's clock            | drops the timer             |
 
@@ -22,7 +22,7 @@ from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Deferred
-from agentscope_rx.reactive.kernel.observer import Cancelled, Sink
+from agentscope_rx.reactive.kernel.observer import BooleanDisposable, Sink
 from agentscope_rx.reactive.kernel.runtime import RunAbortedError, SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -38,7 +38,7 @@ def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
     """Completes at once."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        flag = Cancelled()
+        flag = BooleanDisposable()
         sink.on_subscribe(flag)
         if not flag.disposed:
             sink.on_completed()
@@ -48,14 +48,14 @@ def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
 
 def never() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
     """Signals nothing until it is disposed."""
-    return Flow(lambda sink, scope: sink.on_subscribe(Cancelled()))
+    return Flow(lambda sink, scope: sink.on_subscribe(BooleanDisposable()))
 
 
-def fail(error: Exception) -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
+def throw(error: Exception) -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
     """Signals the error at once."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        flag = Cancelled()
+        flag = BooleanDisposable()
         sink.on_subscribe(flag)
         if not flag.disposed:
             sink.on_error(error)
@@ -87,7 +87,7 @@ def timer(seconds: float) -> Flow[int]:
     return Flow(connect)
 
 
-class _Timer(Cancelled):
+class _Timer(BooleanDisposable):
     __slots__ = ("handle",)
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class _Timer(Cancelled):
             self.handle.cancel()
 
 
-def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
+def from_callable(call: Callable[[], Awaitable[T]]) -> Flow[T]:
     """Emits the result of one call of a coroutine function, awaited as a task on the loop.
 
     Signals: its result and completion, or its exception.
@@ -117,7 +117,7 @@ def from_call(call: Callable[[], Awaitable[T]]) -> Flow[T]:
 
 
 def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
-    """Emits the result of this very awaitable: for one subscription only (prefer `from_call`, which can be repeated).
+    """Emits the result of this very awaitable: for one subscription only. `from_callable` can be repeated.
 
     Signals: its result and completion, or its exception.
     Cancels: the awaitable; a coroutine that has not begun is closed, so that nothing warns of it.

@@ -19,7 +19,7 @@ _readable = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",
 _escaped = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry is."""
 
     VALUE = "value"
@@ -27,10 +27,10 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class StoredEntry:
     """One entry as text: `lines` of JSON in UTF-8, each with its newline; a value is one line."""
 
-    kind: Kind
+    kind: EntryKind
     lines: tuple[bytes, ...]
 
 
@@ -53,25 +53,27 @@ def check_names(names: Sequence[str] | None) -> list[str] | None:
 
 def encode(
     key: str, values: Mapping[str, object], lists: Mapping[str, Sequence[object]] | None = None
-) -> dict[str, Entry]:
+) -> dict[str, StoredEntry]:
     """The entries of one save as text; nothing of them is the caller's any more."""
     check_key(key)
-    entries = {check_name(name): Entry(Kind.VALUE, (_line(key, name, value),)) for name, value in values.items()}
+    entries = {
+        check_name(name): StoredEntry(EntryKind.VALUE, (_line(key, name, value),)) for name, value in values.items()
+    }
     for name, items in (lists or {}).items():
         if check_name(name) in entries:
             raise InvalidInputError(f"Entry {name!r} of session {key!r} cannot be a value and a list in one save.")
         _check_items(key, name, items)
         lines = [_item(key, name, item, index) for index, item in enumerate(items)]
-        entries[name] = Entry(Kind.LIST, tuple(lines))
+        entries[name] = StoredEntry(EntryKind.LIST, tuple(lines))
     return entries
 
 
-def decode(key: str, entries: Mapping[str, Entry], version: str | None = None) -> Saved:
+def decode(key: str, entries: Mapping[str, StoredEntry], version: str | None = None) -> Saved:
     """The values that the entries of a session stand for, made anew; `SavedStateError` for what was not saved here."""
     saved = Saved(version=version)
     for name, entry in entries.items():
         items = [_value(key, name, line) for line in entry.lines]
-        if entry.kind is Kind.LIST:
+        if entry.kind is EntryKind.LIST:
             saved.lists[name] = items
         elif len(items) == 1:
             saved.values[name] = items[0]

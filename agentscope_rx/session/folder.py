@@ -21,7 +21,7 @@ from pathlib import Path
 
 from agentscope_rx.errors import SessionDamagedError, SessionFormatError
 from agentscope_rx.session.durable import append_to, remove_files, replace_file, sync_folder, write_file
-from agentscope_rx.session.entry import Entry
+from agentscope_rx.session.entry import StoredEntry
 from agentscope_rx.session.lock import LOCK, HeldError
 from agentscope_rx.session.manifest import (
     FORMAT,
@@ -49,7 +49,7 @@ class Folder:
 
     # -- reading
 
-    def entries(self, names: Collection[str] | None) -> tuple[dict[str, Entry], str | None]:
+    def entries(self, names: Collection[str] | None) -> tuple[dict[str, StoredEntry], str | None]:
         """The entries of these names, or all, as one manifest names them, and its version."""
         failed: Manifest | None = None
         for _ in range(_READS):
@@ -82,7 +82,7 @@ class Folder:
 
     # -- changing, with the folder's lock in hand
 
-    def write(self, entries: Mapping[str, Entry], expected: Expected = ANY_VERSION) -> str | None:
+    def write(self, entries: Mapping[str, StoredEntry], expected: Expected = ANY_VERSION) -> str | None:
         """Replace these entries, if the version is the expected one; what is there already is not written again.
 
         Gives the new version.
@@ -148,7 +148,7 @@ class Folder:
             self.path.rmdir()
             sync_folder(self.path.parent)
 
-    def _store(self, manifest: Manifest, name: str, entry: Entry) -> Stored:
+    def _store(self, manifest: Manifest, name: str, entry: StoredEntry) -> Stored:
         """Make an entry's text durable: by appending, if what counts of its file is what the text begins with."""
         data = b"".join(entry.lines)
         old = manifest.entries.get(name)
@@ -197,7 +197,7 @@ class Folder:
             raise self._damaged(MANIFEST, f"it is the one of session {manifest.key!r}")
         return manifest
 
-    def _entry(self, name: str, stored: Stored) -> Entry:
+    def _entry(self, name: str, stored: Stored) -> StoredEntry:
         try:
             with open(self.path / stored.file, "rb") as file:
                 data = file.read(stored.size)
@@ -207,7 +207,7 @@ class Folder:
             raise self._damaged(stored.file, f"it ends after {len(data)} of {stored.size} bytes", name)
         if hashlib.sha256(data).hexdigest() != stored.sha256:
             raise self._damaged(stored.file, "its content is not what was written", name)
-        return Entry(stored.kind, tuple(data.splitlines(keepends=True)))
+        return StoredEntry(stored.kind, tuple(data.splitlines(keepends=True)))
 
     def _own_files(self) -> list[str]:
         try:

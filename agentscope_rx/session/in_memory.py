@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import new_lock
-from agentscope_rx.session.entry import Entry, check_key, check_name, check_names, decode, encode
+from agentscope_rx.session.entry import StoredEntry, check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ T = TypeVar("T")
 class _State:
     """The entries of one session, at a version; replaced, never changed, so that reading needs no lock."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
+    entries: Mapping[str, StoredEntry] = field(default_factory=dict[str, StoredEntry])
     version: str | None = None
 
 
@@ -99,7 +99,7 @@ class InMemorySession(Session):
         with self._lock:
             return self._sessions.get(key, _ABSENT)
 
-    def _put(self, key: str, before: _State, entries: dict[str, Entry]) -> str | None:
+    def _put(self, key: str, before: _State, entries: dict[str, StoredEntry]) -> str | None:
         """Put these entries in the place of those before, with the lock in hand; gives the version."""
         if entries == before.entries:
             return before.version

@@ -30,7 +30,7 @@ from agentscope_rx.reactive import (
     map_flow,
     on_worker,
     retry,
-    shielded,
+    shield,
     using,
 )
 from agentscope_rx.session.durable import make_folder
@@ -149,7 +149,7 @@ class JsonSession(Session):
         # a change that has begun runs to its end, and an error that comes too late for the subscriber is reported
         attempt = using(
             lambda: just(_Visit()),
-            lambda visit: shielded(
+            lambda visit: shield(
                 on_worker(lambda: self._at(key, lambda folder: change(folder, visit)), ENGINE_WORKERS)
             ),
             lambda visit, ending: None,

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
 
-from agentscope_rx.session.entry import Kind
+from agentscope_rx.session.entry import EntryKind
 from agentscope_rx.session.naming import code_of, file_name, text_of
 
 FORMAT = 1
@@ -43,7 +43,7 @@ class NewerFormatError(Exception):
 class Stored:
     """Where the text of an entry lies: `size` bytes of `items` lines, with this digest."""
 
-    kind: Kind
+    kind: EntryKind
     file: str
     size: int
     items: int
@@ -75,9 +75,9 @@ class Manifest:
         """The next manifest, of these entries."""
         return Manifest(self.key, self.generation + 1, entries)
 
-    def file_for(self, name: str, kind: Kind) -> str:
+    def file_for(self, name: str, kind: EntryKind) -> str:
         """A file name that the next manifest may give to an entry."""
-        return f"{file_name(name)}.{self.generation + 1}.{'jsonl' if kind is Kind.LIST else 'json'}"
+        return f"{file_name(name)}.{self.generation + 1}.{'jsonl' if kind is EntryKind.LIST else 'json'}"
 
     def to_bytes(self) -> bytes:
         """The content of the manifest's file."""
@@ -122,7 +122,7 @@ def _from_body(body: dict[str, object]) -> Manifest:
 
 
 def _fields(values: dict[str, object]) -> dict[str, object]:
-    return values | {"kind": Kind(str(values["kind"]))}
+    return values | {"kind": EntryKind(str(values["kind"]))}
 
 
 def _text(code: str) -> str:

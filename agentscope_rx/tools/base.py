@@ -110,8 +110,8 @@ class Tool(ABC):
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """One call, begun at subscription; the last value is the result.
 
-        Signals: raw values (`tools.results.convert` says what each becomes), completion; any error, which the caller of the
-        tool turns into a result.
+        Signals: raw values (`tools.results.convert` says what each becomes), completion; any error, which
+        the caller of the tool turns into a result.
         Cancels: the call.
         """
 
@@ -317,7 +317,7 @@ def is_plain(name: str) -> bool:
 
 def check_foreign_name(name: str) -> str:
     """The name of a tool that is described elsewhere, if any provider can be told of it: what its wire does not take is
-    sent in other letters (see `models.wire.tool_names`). `ToolDefinitionError` if it is empty, too long or not printable."""
+    sent in other letters (`models.wire.tool_names`). `ToolDefinitionError` if empty, too long or not printable."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ToolDefinitionError(f"A tool's name must be text, not {name!r:.60}.", tool=repr(name))
     if name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_FOREIGN_NAME:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Link(Protocol):
+class CallLink(Protocol):
     """The stream that a call's progress goes into."""
 
     @property
@@ -64,7 +64,7 @@ class ToolContext:
     host: object
     """The run itself, for the engine's own tools; None without one."""
     _interrupted: Callable[[], bool]
-    _link: Link | None
+    _link: CallLink | None
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ToolContext:
         toolkit: Toolkit | None = None,
         stores: tuple[ContextStore, ...] = (),
         interrupted: Callable[[], bool] = _never,
-        link: Link | None = None,
+        link: CallLink | None = None,
         host: object = None,
     ) -> None:
         put = object.__setattr__
@@ -166,7 +166,9 @@ class ToolContext:
         if self._link is not None:
             self._link.beat()
 
-    def of(self, call: ToolUseBlock, link: Link | None = None, stores: tuple[ContextStore, ...] = ()) -> ToolContext:
+    def of(
+        self, call: ToolUseBlock, link: CallLink | None = None, stores: tuple[ContextStore, ...] = ()
+    ) -> ToolContext:
         """The same surroundings for this call, whose progress goes into `link`; `stores` are asked after those here."""
         return ToolContext(
             call,

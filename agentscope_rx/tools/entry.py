@@ -1,4 +1,4 @@
-"""`Entry`: what a toolkit keeps of a registered tool."""
+"""`ToolEntry`: what a toolkit keeps of a registered tool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentscope_rx.tools.meta_tool import MetaTool
 from agentscope_rx.tools.wrapper import innermost
 
 
-class Entry:
+class ToolEntry:
     """A registered tool with what is made of it once: its schema, and the plan for the config last asked for."""
 
     __slots__ = ("_planned", "limits", "meta", "schema", "tool")

@@ -16,7 +16,7 @@ from typing import Any
 from agentscope_rx.errors import ToolSuspend
 from agentscope_rx.messages.frozen import freeze
 from agentscope_rx.models.options import ToolSchema
-from agentscope_rx.reactive import Flow, fail
+from agentscope_rx.reactive import Flow, throw
 from agentscope_rx.tools.base import NO_PARAMETERS, Tool, check_foreign_name, check_mark
 from agentscope_rx.tools.schemas.check import check_of, fitting
 
@@ -59,4 +59,4 @@ class ExternalTool(Tool):
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
         """Signals: a `ToolSuspend`. Cancels: nothing."""
-        return fail(ToolSuspend(self.reason, arguments=dict(arguments)))
+        return throw(ToolSuspend(self.reason, arguments=dict(arguments)))

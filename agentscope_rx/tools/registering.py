@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.coerce import public_methods, tools_of
-from agentscope_rx.tools.entry import Entry
+from agentscope_rx.tools.entry import ToolEntry
 from agentscope_rx.tools.groups import ToolGroups
 from agentscope_rx.tools.options import (
     CommonOptions,
@@ -36,7 +36,7 @@ class Registering(ToolGroups):
     """The part of a toolkit by which it is filled."""
 
     _base: Toolkit | None
-    _entries: dict[str, Entry]
+    _entries: dict[str, ToolEntry]
 
     @property
     @abstractmethod
@@ -44,7 +44,7 @@ class Registering(ToolGroups):
         """The names of all tools."""
 
     @abstractmethod
-    def _entry(self, name: str) -> Entry | None: ...
+    def _entry(self, name: str) -> ToolEntry | None: ...
 
     def register(
         self,
@@ -131,13 +131,13 @@ class Registering(ToolGroups):
             raise ConfigurationError(f"Tool {name!r} is not registered.")
         if preset_mode is not None:
             check_choice("preset_mode", preset_mode, PresetMode)
-        changed = self._entries[name] = Entry(with_presets(entry.tool, presets, preset_mode))
+        changed = self._entries[name] = ToolEntry(with_presets(entry.tool, presets, preset_mode))
         self._changes += 1
         return changed.tool
 
     def _add(self, tools: Sequence[Tool], group: Group, on_conflict: Conflict) -> tuple[Tool, ...]:
         check_choice("on_conflict", on_conflict, Conflict)
-        entries: dict[str, Entry] = {}
+        entries: dict[str, ToolEntry] = {}
         members = dict(self._members)
         added: list[Tool] = []
         for tool in tools:
@@ -147,7 +147,7 @@ class Registering(ToolGroups):
             if there is not None and on_conflict == "rename":
                 tool = under_name(tool, free_name(tool.name, {*entries, *self.names}))
             if there is None or on_conflict != "skip":
-                there = entries[tool.name] = Entry(tool)
+                there = entries[tool.name] = ToolEntry(tool)
                 members.pop(tool.name, None)
                 if groups := self._join(tool.name, group):
                     members[tool.name] = groups

@@ -18,7 +18,7 @@ from agentscope_rx.tools.results.postprocess import Postprocess
 
 if TYPE_CHECKING:
     from agentscope_rx.guard import GuardOptions
-    from agentscope_rx.tools.mcp import ApprovalRule, McpClient, McpServer
+    from agentscope_rx.tools.mcp import McpApproval, McpClient, McpServer
     from agentscope_rx.tools.mcp.registration import Registration
     from agentscope_rx.tools.toolkit import Toolkit
 
@@ -42,7 +42,7 @@ class ToolServers:
         postprocess: Postprocess | None = None,
         on_conflict: Conflict = "error",
         execution_config: ExecutionConfig | None = None,
-        requires_approval: ApprovalRule = False,
+        requires_approval: McpApproval = False,
     ) -> Flow[tuple[Tool, ...]]:
         """Add all or none of the tools of an MCP server; they follow it when it says that they have changed.
 

@@ -16,15 +16,15 @@ from agentscope_rx.context_store import ContextStore, check_store, view_of
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, Permits, Signal, defer, flat_map_kind, just, merge_ordered
+from agentscope_rx.reactive import Flow, OneShotEvent, Permits, concat_map_type, defer, just, merge_ordered
 from agentscope_rx.tools.approval import ApprovalPolicy, check_policy, needs_approval
 from agentscope_rx.tools.base import Tool
-from agentscope_rx.tools.calls.batch import OnFailure, Round, together
+from agentscope_rx.tools.calls.batch import OnFailure, ToolBatch, together
 from agentscope_rx.tools.calls.execute import Limits, run_tool
 from agentscope_rx.tools.calls.failure import not_available, not_found
 from agentscope_rx.tools.calls.signals import ToolEvent
 from agentscope_rx.tools.context import ToolContext
-from agentscope_rx.tools.entry import Entry
+from agentscope_rx.tools.entry import ToolEntry
 from agentscope_rx.tools.external import ExternalTool
 from agentscope_rx.tools.limits import UNLIMITED
 from agentscope_rx.tools.meta_tool import META_TOOL, MetaTool
@@ -49,7 +49,7 @@ class Toolkit(Registering, ToolServers):
     Tools may be in groups that are switched on and off (see `tools.groups`).
     `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; `on_failure`
     says whether a failed call ends the others of its batch. What the tools say of their own limits: see `tools.limits`.
-    Results are kept within `max_result` (None: as they are) by cutting them, or by handing them over (see `tools.results.result_limit`).
+    Results are kept within `max_result` (None: as they are) by cutting or handing them over.
     Tools find objects in `context_store` that the call's context does not have. With `allow_deletion=False` no tool is
     taken out by hand: `remove` and `remove_tool_groups` are errors.
     """
@@ -97,7 +97,7 @@ class Toolkit(Registering, ToolServers):
         self.context_store = check_store(context_store, "a toolkit")
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._base: Toolkit | None = None
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ToolEntry] = {}
         self._registrations = []
         self._changes = 0
         self._schemas: tuple[int, dict[tuple[str, ...], tuple[ToolSchema, ...]]] = (-1, {})
@@ -219,9 +219,9 @@ class Toolkit(Registering, ToolServers):
     def _told(self) -> Iterator[ToolSchema]:
         for name in self.names:
             if self.available(name):
-                yield self._schema(cast("Entry", self._entry(name)))
+                yield self._schema(cast("ToolEntry", self._entry(name)))
 
-    def _schema(self, entry: Entry) -> ToolSchema:
+    def _schema(self, entry: ToolEntry) -> ToolSchema:
         if entry.meta is None:
             return entry.schema
         return replace(entry.meta.schema_in(self), name=entry.schema.name)
@@ -229,7 +229,7 @@ class Toolkit(Registering, ToolServers):
     def copy(self) -> Self:
         """A toolkit of the same class, settings and tools; a change of one does not show in the other."""
         other = copy.copy(self)
-        other._entries = {name: cast("Entry", self._entry(name)) for name in self.names}
+        other._entries = {name: cast("ToolEntry", self._entry(name)) for name in self.names}
         other._base = None
         other._schemas = (-1, {})
         other._groups = dict(self._groups)
@@ -262,7 +262,7 @@ class Toolkit(Registering, ToolServers):
     def __repr__(self) -> str:
         return f"<Toolkit {', '.join(self.names) or 'without tools'}>"
 
-    def _entry(self, name: str) -> Entry | None:
+    def _entry(self, name: str) -> ToolEntry | None:
         entry = self._entries.get(name)
         return self._base._entry(name) if entry is None and self._base is not None else entry
 
@@ -293,8 +293,8 @@ class Toolkit(Registering, ToolServers):
         *,
         config: ExecutionConfig | None = None,
         context: ToolContext | None = None,
-        within: Round | None = None,
-        stop: Sequence[Signal] = (),
+        within: ToolBatch | None = None,
+        stop: Sequence[OneShotEvent] = (),
     ) -> Flow[ToolEvent]:
         """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
 
@@ -329,7 +329,7 @@ class Toolkit(Registering, ToolServers):
             # whoever is behind the call itself sees the whole
             stored: Callable[[ToolResultBlock], Flow[ToolEvent]] = partial(evicted, size, call)
             whole = run_tool(entry.tool, call, plan, self.executor, given, limits)
-            return whole.pipe(flat_map_kind(ToolResultBlock, stored))
+            return whole.pipe(concat_map_type(ToolResultBlock, stored))
 
         return defer(look_up)
 
@@ -340,15 +340,15 @@ class Toolkit(Registering, ToolServers):
             return ToolContext(call, toolkit=self, stores=stores)
         return context.of(call, stores=stores) if stores else context
 
-    def waits(self, tool: Tool, within: Round | None = None) -> bool:
+    def waits(self, tool: Tool, within: ToolBatch | None = None) -> bool:
         """Whether a call of this tool may have to wait before it begins: it then tells of it by `ToolBegun`."""
         limited = tool.limits is not UNLIMITED or bool(self._total)
         return limited or (within is not None and within.slots is not None)
 
-    def round(self, calls: Sequence[ToolUseBlock | None]) -> Round:
+    def round(self, calls: Sequence[ToolUseBlock | None]) -> ToolBatch:
         """What these calls are to each other; None in the place of a call stands for one that is not to run."""
         entries = [None if call is None else self._entry(call.name) for call in calls]
-        return Round(
+        return ToolBatch(
             len(calls),
             self.max_concurrency if self.parallel else 1,
             waits=bool(self._total) or any(entry is not None and entry.limits is not UNLIMITED for entry in entries),

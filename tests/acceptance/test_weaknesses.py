@@ -60,7 +60,7 @@ from agentscope_rx.events.base import _KINDS
 from agentscope_rx.messages import TextBlock, ThinkingBlock
 from agentscope_rx.models import growing_blocks as growing
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
-from agentscope_rx.reactive import and_then, empty, from_async_iterable, just
+from agentscope_rx.reactive import empty, from_async_iterable, just, then
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.acceptance.parts import agent, assert_good, broken, given, said, trace, use
 from tests.agent.parts import count, events_of, remembered, slow, weather
@@ -225,7 +225,7 @@ def test_w29_an_agent_need_not_be_a_react_agent():
     class Parrot(Agent):
         def route(self, run):
             reply = run.final(Msg.assistant(f"{run.given[-1].text}!", self.name), GenerateReason.MODEL_STOP)
-            return run.remember((reply,)).pipe(and_then(lambda: just(Done(reply))))
+            return run.remember((reply,)).pipe(then(lambda: just(Done(reply))))
 
     seen: list[str] = []
 

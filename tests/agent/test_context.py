@@ -13,7 +13,7 @@ from reactivex import operators as ops
 
 from agentscope_rx import Hook, Msg, hook, hook_operator, tool
 from agentscope_rx.events import Event, PreReasoningEvent, ReasoningChunkEvent
-from agentscope_rx.reactive import Flow, from_async_iterable, from_call, just
+from agentscope_rx.reactive import Flow, from_async_iterable, from_callable, just
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent
 
@@ -95,7 +95,7 @@ def own_task() -> Observable[str]:
     async def run() -> str:
         return told("observable tool's task")
 
-    return from_call(run)
+    return from_callable(run)
 
 
 TOOLS = (coroutine, function, async_items, generator, observable, own_task)

@@ -16,7 +16,7 @@ from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.events import Event, PostActingEvent, PostCallEvent, PreActingEvent, PreCallEvent, PreReasoningEvent
 from agentscope_rx.messages import TextBlock, ToolResultKind
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.reactive import Flow, SourceCancelledError, from_async_iterable, from_call, just
+from agentscope_rx.reactive import Flow, SourceCancelledError, from_async_iterable, from_callable, just
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole
 from tests.reactive.test_workers import until
@@ -66,12 +66,12 @@ def leaving(error: BaseException, where: str) -> ReActAgent:
     class Memory(InMemoryMemory):
         def add(self, messages: Sequence[Msg]) -> Flow[None]:
             if where == "memory" and any(message.tool_calls for message in messages):
-                return from_call(leave)
+                return from_callable(leave)
             return super().add(messages)
 
     class Model(ScriptedModel):
         def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:
-            return from_call(leave) if where == "model" else super().do_stream(messages, tools, options)
+            return from_callable(leave) if where == "model" else super().do_stream(messages, tools, options)
 
     tools = {"blocking tool": leave_blocking, "generator": leave_midway}.get(where, leave_async)
     used = "leave" if "tool" in where or where == "generator" else "fine"

@@ -26,7 +26,7 @@ from agentscope_rx.agent import Run
 from agentscope_rx.errors import InvalidInputError, ToolSuspend
 from agentscope_rx.events import Event, PostCallEvent, PostReasoningEvent, PreActingEvent
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import WORKERS, from_call, just
+from agentscope_rx.reactive import WORKERS, from_callable, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather
 from tests.support.assertions import assert_one_truth, assert_prompts_are_whole, results_in
@@ -583,7 +583,7 @@ async def _later(text: str) -> Msg:
     [
         lambda self, run: Msg.assistant("Aye.", "Friday"),
         lambda self, run: just(Msg.assistant("Aye.", "Friday")),
-        lambda self, run: from_call(lambda: _later("Aye.")),
+        lambda self, run: from_callable(lambda: _later("Aye.")),
         lambda self, run: _later("Aye."),
     ],
     ids=["value", "flow", "flow that takes time", "coroutine"],
@@ -609,7 +609,7 @@ def test_handle_interrupt_says_what_the_run_ends_with(handle: Any):
     ("handle", "error"),
     [
         (lambda self, run: 1 / 0, ZeroDivisionError),
-        (lambda self, run: from_call(lambda: _fail()), ZeroDivisionError),
+        (lambda self, run: from_callable(lambda: _fail()), ZeroDivisionError),
         (lambda self, run: Msg.assistant(ToolUseBlock("x", "weather", {}), "Friday"), InvalidInputError),
         (lambda self, run: None, InvalidInputError),
     ],

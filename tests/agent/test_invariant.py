@@ -17,7 +17,7 @@ from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.events import Event, PostCallEvent
 from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.models.response import ToolUseDelta
-from agentscope_rx.reactive import and_then, defer, fail, from_call, timer
+from agentscope_rx.reactive import defer, from_callable, then, throw, timer
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered
@@ -252,7 +252,7 @@ class Brittle(InMemoryMemory):
     def add(self, messages):
         self.left -= 1
         if self.left == -1:
-            return fail(ConnectionError("store"))
+            return throw(ConnectionError("store"))
         return super().add(messages)
 
 
@@ -262,7 +262,7 @@ class Remote(InMemoryMemory):
     begun = whole = 0
 
     def get(self):
-        return timer(0.1).pipe(and_then(super().get))
+        return timer(0.1).pipe(then(super().get))
 
     def add(self, messages):
         async def write() -> None:
@@ -273,7 +273,7 @@ class Remote(InMemoryMemory):
 
         def begin():
             self.begun += 1
-            return from_call(write)
+            return from_callable(write)
 
         return defer(begin)
 

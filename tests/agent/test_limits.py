@@ -35,7 +35,7 @@ from agentscope_rx.events import Event
 from agentscope_rx.messages import ChatUsage, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.reactive import from_call
+from agentscope_rx.reactive import from_callable
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather
 from tests.agent.test_invariant import MOMENTS, check_after, eventful
@@ -487,7 +487,7 @@ class Remote(InMemoryMemory):
             await asyncio.sleep(self.seconds)
             await super(Remote, self).add(messages)
 
-        return from_call(write)
+        return from_callable(write)
 
 
 @pytest.mark.parametrize("deadline", [step * 0.5 for step in range(1, 30)])

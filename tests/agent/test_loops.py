@@ -12,7 +12,7 @@ import reactivex
 from agentscope_rx import GenerateReason, Msg, ReActAgent, hook, tool
 from agentscope_rx.events import PostCallEvent, PreCallEvent
 from agentscope_rx.memory import InMemoryMemory
-from agentscope_rx.reactive import Flow, from_call
+from agentscope_rx.reactive import Flow, from_callable
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 
@@ -193,7 +193,7 @@ def test_a_reply_that_is_being_replaced_in_memory_is_replaced_though_the_run_is_
                 self.written += 1
                 return await super(Remote, self).replace(message)
 
-            return from_call(write)
+            return from_callable(write)
 
     @hook(PostCallEvent)
     def polish(event: PostCallEvent) -> PostCallEvent:

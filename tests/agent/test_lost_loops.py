@@ -12,7 +12,7 @@ import reactivex
 from agentscope_rx import ExecutionConfig, ReActAgent, tool
 from agentscope_rx.errors import ModelError
 from agentscope_rx.memory import InMemoryMemory
-from agentscope_rx.reactive import Flow, SourceCancelledError, from_call
+from agentscope_rx.reactive import Flow, SourceCancelledError, from_callable
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.testing.virtual_time import virtual_loop
 from tests.agent.parts import agent, assert_whole, remembered
@@ -64,7 +64,7 @@ class Remote(InMemoryMemory):
             await asyncio.sleep(0.01)
             await super(Remote, self).add(messages)
 
-        return from_call(write)
+        return from_callable(write)
 
 
 IN_AN_HOUR = ExecutionConfig(

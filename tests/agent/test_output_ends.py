@@ -240,11 +240,11 @@ def test_whatever_the_model_says(answers: list[str], retries: int, on_failure: s
 
 def test_a_memory_that_refuses_to_forget_is_heard_of():
     from agentscope_rx import InMemoryMemory
-    from agentscope_rx.reactive import defer, fail
+    from agentscope_rx.reactive import defer, throw
 
     class Keeps(InMemoryMemory):
         def delete(self, ids):
-            return defer(lambda: fail(AgentScopeError("never")))
+            return defer(lambda: throw(AgentScopeError("never")))
 
     async def main() -> None:
         friday = agent(ScriptedModel(call("generate_response", **ROME)), memory=Keeps())

@@ -35,7 +35,7 @@ from agentscope_rx.errors import EmptyResponseError, InvalidInputError, PendingC
 from agentscope_rx.events import Event
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.openai.formatter import format_messages
-from agentscope_rx.reactive import and_then, concat_map, just, timer
+from agentscope_rx.reactive import concat_map, just, then, timer
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import remembered
 from tests.support.assertions import results_in
@@ -272,7 +272,7 @@ class Late(InMemoryMemory):
     def get(self):
         self.reads -= 1
         return (
-            super().get().pipe(concat_map(lambda read: timer(1.0).pipe(and_then(lambda: just(read)))))
+            super().get().pipe(concat_map(lambda read: timer(1.0).pipe(then(lambda: just(read)))))
             if (self.reads == 0)
             else super().get()
         )

@@ -10,7 +10,7 @@ from reactivex import operators as ops
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, fold, tool
 from agentscope_rx.events import Event, MemoryEvent, PostActingEvent, PreCallEvent, event_from_json
 from agentscope_rx.messages import ToolResultKind
-from agentscope_rx.reactive import and_then, defer, fail
+from agentscope_rx.reactive import defer, then, throw
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, events_of, remembered
 from tests.support.assertions import assert_prompts_are_whole
@@ -30,8 +30,8 @@ class Brittle(InMemoryMemory):
             self.count += 1
             if self.count not in self.writes:
                 return super(Brittle, self).add(messages)
-            failed = fail(ConnectionError(f"write {self.count}"))
-            return super(Brittle, self).add(messages).pipe(and_then(lambda: failed)) if self.lies else failed
+            failed = throw(ConnectionError(f"write {self.count}"))
+            return super(Brittle, self).add(messages).pipe(then(lambda: failed)) if self.lies else failed
 
         return defer(begin)
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_read_is_closed_all_the_same():
         blind = False
 
         def get(self):
-            return fail(ConnectionError("read")) if self.blind else super().get()
+            return throw(ConnectionError("read")) if self.blind else super().get()
 
     async def main() -> None:
         memory = Blind()

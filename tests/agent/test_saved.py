@@ -19,7 +19,7 @@ from agentscope_rx import (
 from agentscope_rx.agent import StatePersistence
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, SavedStateError, SessionError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import fail
+from agentscope_rx.reactive import throw
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel
@@ -219,7 +219,9 @@ class Full(InMemorySession):
     full = False
 
     def save_all(self, key, values, lists=None, **options):
-        return fail(SessionError("no space", key=key)) if self.full else super().save_all(key, values, lists, **options)
+        return (
+            throw(SessionError("no space", key=key)) if self.full else super().save_all(key, values, lists, **options)
+        )
 
 
 def test_a_run_that_cannot_be_saved_fails_and_memory_has_the_reply():

@@ -16,7 +16,7 @@ from agentscope_rx.agent import StatePersistence
 from agentscope_rx.agent.run import InterruptSource
 from agentscope_rx.errors import ConfigurationError, SessionConflictError, SessionError
 from agentscope_rx.events import ErrorEvent
-from agentscope_rx.reactive import and_then, fail
+from agentscope_rx.reactive import then, throw
 from agentscope_rx.session import InMemorySession, JsonSession, Session
 from agentscope_rx.testing import collect_dropped, run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel
@@ -163,7 +163,7 @@ class Unsure(InMemorySession):
 
     def save_all(self, key, values, lists=None, **options):
         saving = super().save_all(key, values, lists, **options)
-        return saving.pipe(and_then(lambda: fail(SessionError("gone", key=key)))) if self.unsure else saving
+        return saving.pipe(then(lambda: throw(SessionError("gone", key=key)))) if self.unsure else saving
 
 
 def test_a_save_whose_end_is_not_known_is_no_conflict():

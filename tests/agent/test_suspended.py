@@ -13,7 +13,7 @@ from agentscope_rx.errors import ToolSuspend
 from agentscope_rx.events import ActingChunkEvent, Event, PostActingEvent
 from agentscope_rx.messages import TextBlock, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, fail, just
+from agentscope_rx.reactive import Flow, just, throw
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from agentscope_rx.tools import Tool
 from tests.agent.parts import assert_whole, events_of, remembered, weather
@@ -66,7 +66,7 @@ async def async_generator() -> AsyncIterator[str]:
 @tool(name="ask")
 def observable() -> Flow[str]:
     """Asks as a flow."""
-    return just(answered[-1]) if answered else fail(ToolSuspend("Which file?", kind="file", many=[1, 2]))
+    return just(answered[-1]) if answered else throw(ToolSuspend("Which file?", kind="file", many=[1, 2]))
 
 
 class Raw(Tool):

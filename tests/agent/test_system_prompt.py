@@ -9,7 +9,7 @@ import pytest
 from agentscope_rx import ReActAgent, RuntimeContext, hook
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PreCallEvent
-from agentscope_rx.reactive import empty, fail, just, never
+from agentscope_rx.reactive import empty, just, never, throw
 from agentscope_rx.testing import ScriptedModel, run_virtual
 
 
@@ -63,7 +63,7 @@ async def failing(run) -> str:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("prompt", [lambda run: 1 / 0, lambda run: fail(ZeroDivisionError()), failing])
+@pytest.mark.parametrize("prompt", [lambda run: 1 / 0, lambda run: throw(ZeroDivisionError()), failing])
 def test_what_it_raises_fails_the_run(prompt):
     friday = ReActAgent("Friday", ScriptedModel("fine"), prompt)
     with pytest.raises(ZeroDivisionError):

@@ -10,7 +10,7 @@ import pytest
 
 from agentscope_rx import Msg, ReActAgent, Tracer
 from agentscope_rx.agent import Run
-from agentscope_rx.reactive import Flow, and_then, catch, concat, defer, empty, fail, just
+from agentscope_rx.reactive import Flow, catch, concat, defer, empty, just, then, throw
 from agentscope_rx.testing import HANG, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, remembered, weather
 
@@ -28,8 +28,8 @@ class Noting(Tracer):
         def note(text: str, then: Callable[[], Flow[T]]) -> Flow[T]:
             return defer(lambda: (self.noted.append(text), then())[1])
 
-        failed = catch(lambda error: note(f"!{name}", lambda: fail(error)))
-        ended = just(None).pipe(and_then(lambda: note(f"/{name}", empty)))
+        failed = catch(lambda error: note(f"!{name}", lambda: throw(error)))
+        ended = just(None).pipe(then(lambda: note(f"/{name}", empty)))
         return note(name, lambda: concat(flow, ended).pipe(failed))
 
     def trace_call(self, flow, *, agent, run_id):

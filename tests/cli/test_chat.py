@@ -13,7 +13,7 @@ from agentscope_rx import ChatUsage, ReActAgent
 from agentscope_rx.cli.commands import Next, obey
 from agentscope_rx.cli.exit_codes import line_of
 from agentscope_rx.cli.render import view_of
-from agentscope_rx.cli.session import Session
+from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.errors import AuthenticationError, PermissionDeniedError
 from agentscope_rx.models import ChatResponse
 from agentscope_rx.testing import ScriptedModel
@@ -89,9 +89,9 @@ def test_commands_are_not_for_the_model(terminal: Start, server: Server) -> None
     assert len(server.requests) == 1
 
 
-def session(*turns: object) -> Session:
+def session(*turns: object) -> ChatSession:
     agent = ReActAgent("A", ScriptedModel(*turns), tools=[])
-    return Session(agent, view_of(io.StringIO(), json_lines=False, quiet=True))
+    return ChatSession(agent, view_of(io.StringIO(), json_lines=False, quiet=True))
 
 
 def test_what_a_command_is() -> None:

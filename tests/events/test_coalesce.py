@@ -24,7 +24,7 @@ from agentscope_rx.events import (
     fold,
 )
 from agentscope_rx.messages import ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, events_of, remembered
@@ -35,7 +35,7 @@ RUN = EventSource("run", "Friday", ("run",))
 
 def said(*blocks: Any, kind: type[ChunkEvent] = ReasoningChunkEvent) -> list[ChunkEvent]:
     """The events of these pieces of one message, numbered, as a run makes them."""
-    gather = Gather()
+    gather = ResponseAccumulator()
     pieces = gather.feed(ChatResponse(tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks)))
     return [
         kind(source=RUN, seq=n, timestamp=float(n), message_id="m", delta=delta, view=view, count=count)

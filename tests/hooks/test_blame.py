@@ -28,7 +28,7 @@ from agentscope_rx.events import (
     SummaryChunkEvent,
 )
 from agentscope_rx.hooks import Hooks
-from agentscope_rx.reactive import fail, just
+from agentscope_rx.reactive import just, throw
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import remembered, weather
 
@@ -55,7 +55,7 @@ async def raised_later(event: Event):
 
 
 def failed_flow(event: Event):
-    return fail(OwnError(event.type))
+    return throw(OwnError(event.type))
 
 
 def failed_stock(event: Event):

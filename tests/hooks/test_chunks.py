@@ -24,7 +24,7 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.hooks import Hooks
 from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import Flow, empty, flow, from_iterable, just, timer
@@ -34,7 +34,7 @@ from tests.agent.parts import agent, events_of, remembered, types
 
 def chunks(*blocks: object) -> list[ReasoningChunkEvent]:
     """The chunk events of these blocks, as a run makes them."""
-    gather = Gather()
+    gather = ResponseAccumulator()
     pieces = gather.feed(ChatResponse(tuple(TextBlock(b) if isinstance(b, str) else b for b in blocks)))
     return [ReasoningChunkEvent(message_id="m", delta=delta, view=view, count=n) for delta, view, n in pieces]
 

@@ -26,7 +26,7 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.hooks import Hooks
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import empty, fail, from_call, just, never, timer
+from agentscope_rx.reactive import empty, from_callable, just, never, throw, timer
 from agentscope_rx.testing import run_virtual
 
 CALL = ToolUseBlock("c1", "weather", {"city": "Rome"})
@@ -173,7 +173,7 @@ def test_an_endless_answer_is_given_up_at_its_second_event():
 
 
 @pytest.mark.parametrize(
-    "failing", [lambda e: 1 / 0, lambda e: fail(ZeroDivisionError("x")), lambda e: later_fail()],
+    "failing", [lambda e: 1 / 0, lambda e: throw(ZeroDivisionError("x")), lambda e: later_fail()],
 )  # fmt: skip
 def test_what_a_hook_raises_is_the_error_and_no_later_hook_is_called(failing):
     later_hook = Noting("never", 200)
@@ -354,5 +354,5 @@ def test_a_flow_without_a_value_of_interest_counts_as_unchanged():
         await asyncio.sleep(1)
         posted.append("x")
 
-    assert fired(PRE, hook(PreReasoningEvent)(lambda event: from_call(post))) is PRE
+    assert fired(PRE, hook(PreReasoningEvent)(lambda event: from_callable(post))) is PRE
     assert posted == ["x"]

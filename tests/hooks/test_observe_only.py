@@ -19,7 +19,7 @@ from agentscope_rx.events import (
     PreReasoningEvent,
     ReasoningChunkEvent,
 )
-from agentscope_rx.reactive import fail, just, never
+from agentscope_rx.reactive import just, never, throw
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types
 
@@ -56,7 +56,7 @@ async def raised_later(event: Event):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("broken", [raised, raised_later, lambda event: fail(ZeroDivisionError("flow"))])
+@pytest.mark.parametrize("broken", [raised, raised_later, lambda event: throw(ZeroDivisionError("flow"))])
 def test_what_an_observer_raises_is_reported_and_the_run_goes_on(kind, broken):
     seen: list[Event] = []
     after = hook(kind, priority=200)(seen.append)

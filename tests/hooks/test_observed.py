@@ -37,7 +37,7 @@ from agentscope_rx.events import (
 from agentscope_rx.hooks import Hooks
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Flow, fail, just, never
+from agentscope_rx.reactive import Flow, just, never, throw
 from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types
 
@@ -147,7 +147,7 @@ def test_what_an_observer_answers_changes_nothing(kind, make, answer):
 
 
 @pytest.mark.parametrize(("kind", "make"), OBSERVED)
-@pytest.mark.parametrize("failure", [lambda event: 1 / 0, lambda event: fail(ZeroDivisionError())])
+@pytest.mark.parametrize("failure", [lambda event: 1 / 0, lambda event: throw(ZeroDivisionError())])
 def test_a_failing_observer_is_reported_and_passed_over(kind, make, failure):
     """W18 for the other observed events: what fails in an observer hides nothing from those behind it."""
     seen: list[Event] = []

@@ -12,7 +12,7 @@ from agentscope_rx.errors import DuplicateToolError, ModelConnectionError
 from agentscope_rx.events import ErrorEvent, Event, PostCallEvent, PreCallEvent, ReasoningChunkEvent
 from agentscope_rx.hooks import Hooks
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import fail
+from agentscope_rx.reactive import throw
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, events_of, remembered, types
 
@@ -49,7 +49,7 @@ def test_observers_come_in_order_one_after_the_other():
 @pytest.mark.parametrize(
     "answer",
     [lambda e: ErrorEvent(error_text="other"), lambda e: "text", lambda e: fail_later(), lambda e: 1 / 0,
-     lambda e: fail(ZeroDivisionError("flow")), lambda e: PostCallEvent()],
+     lambda e: throw(ZeroDivisionError("flow")), lambda e: PostCallEvent()],
 )  # fmt: skip
 def test_no_observer_can_change_the_event_or_keep_it_from_the_others(answer):
     seen: list[Event] = []

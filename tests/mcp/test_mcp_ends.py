@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from agentscope_rx.errors import McpClosedError, McpConnectionError, McpError
-from agentscope_rx.reactive import at_home, from_call
+from agentscope_rx.reactive import from_callable, on_library_loop
 from agentscope_rx.tools.mcp import McpClient, McpStdio
 from agentscope_rx.tools.mcp.call import OpenCall
-from agentscope_rx.tools.mcp.session import Session
+from agentscope_rx.tools.mcp.session import McpSession
 
 SILENT = McpStdio("sleep", ["600"])
 
@@ -33,7 +33,7 @@ def test_a_call_that_is_ended_before_its_first_step(fails: bool) -> None:
     session = Nowhere()
 
     async def ends() -> Exception | None:
-        call = OpenCall(cast("Session", session), "demo", 600.0, "run")
+        call = OpenCall(cast("McpSession", session), "demo", 600.0, "run")
         call.begin("slow", {})
         async with asyncio.timeout(10):
             await (call.fail(McpConnectionError("lost", server="demo")) if fails else call.cancel())
@@ -41,7 +41,7 @@ def test_a_call_that_is_ended_before_its_first_step(fails: bool) -> None:
                 await call.next()
         return raised.value
 
-    error = at_home(from_call(ends)).run()
+    error = on_library_loop(from_callable(ends)).run()
     assert isinstance(error, McpConnectionError) == fails
     assert not session.calls
 
@@ -89,4 +89,4 @@ def test_closed_in_the_turn_in_which_it_begins_to_connect() -> None:
             return type(error)
         return None
 
-    assert at_home(from_call(main)).run() is McpClosedError
+    assert on_library_loop(from_callable(main)).run() is McpClosedError

@@ -379,7 +379,7 @@ class TestCancellation:
 
                 import anyio
 
-                from agentscope_rx.tools.mcp.server import Link
+                from agentscope_rx.tools.mcp.server import McpStreams
 
                 @asynccontextmanager
                 async def streams() -> Any:
@@ -388,7 +388,7 @@ class TestCancellation:
                     with heard, read, write, written:
                         yield read, write
 
-                return Link(streams())
+                return McpStreams(streams())
 
         client = McpClient(Mute(mcp_server.make()), name="mute", connect_timeout=0.1)
         with pytest.raises(McpError, match=r"'mute' did not answer within 0\.1 s"):

@@ -16,7 +16,7 @@ from agentscope_rx.models import (
     OllamaChatModel,
     OpenAIChatModel,
 )
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.transport import HttpConfig, Transport
 
 COMMON: Any = {
@@ -30,7 +30,7 @@ async def adapter(
     provider: str, base_url: str, request_json: object, *, api: str, streaming: bool, model: str
 ) -> dict[str, object]:
     chat = _MODELS[api](model or "recorded", base_url, streaming, request_json)
-    gather = Gather()
+    gather = ResponseAccumulator()
     try:
         async with chat.stream([Msg.user("Hello")]) as chunks:
             async for chunk in chunks:

@@ -13,7 +13,7 @@ from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConne
 from agentscope_rx.events import RetryEvent, fold
 from agentscope_rx.messages import ChatUsage, TextBlock
 from agentscope_rx.models import ChatModel, ChatResponse, ExecutionConfig, GenerateOptions, RetryNotice, ToolSchema
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.reactive import from_async_iterable, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 
@@ -254,7 +254,7 @@ def test_a_total_timeout_ends_a_stream_that_has_begun():
 def test_an_answer_that_broke_off_may_be_made_anew_and_is_announced_as_void():
     """field.md P6: a retry that knows what has been shown."""
     restarting = model(["half ", BROKEN], "whole", max_attempts=2, after_content="restart", **TWO_SECONDS)
-    gather = Gather()
+    gather = ResponseAccumulator()
 
     async def main() -> list[RetryNotice]:
         notices = []

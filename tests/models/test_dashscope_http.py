@@ -35,7 +35,7 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models import ChatResponse, DashScopeChatModel, ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 
 Serve = Callable[..., Any]
 ASK = [Msg.user("hi")]
@@ -270,7 +270,7 @@ def test_the_pieces_of_a_call_are_one_call(serve: Serve) -> None:
         reply.send_bytes(event(piece(finish="tool_calls")))
         reply.end()
 
-    gather = Gather()
+    gather = ResponseAccumulator()
     tools = [ToolSchema("f", "d", {})]
     for chunk in asyncio.run(collect(model(serve(calls)).stream(ASK, tools))):
         gather.feed(chunk)

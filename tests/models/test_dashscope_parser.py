@@ -29,7 +29,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.messages import AudioBlock, ImageBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.models import ChatResponse, FinishReason
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.dashscope.parser import DashScopeParser
 from agentscope_rx.models.transport.sse import ServerEvent, read_events
 
@@ -56,8 +56,8 @@ def increments(*chunks: Any, incremental: bool = True) -> list[ChatResponse]:
     return made + list(parser.end())
 
 
-def gathered(responses: Iterable[ChatResponse]) -> Gather:
-    gather = Gather()
+def gathered(responses: Iterable[ChatResponse]) -> ResponseAccumulator:
+    gather = ResponseAccumulator()
     for response in responses:
         gather.feed(response)
     return gather

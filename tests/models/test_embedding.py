@@ -33,7 +33,7 @@ from agentscope_rx.models.embedding import (
     StaticEmbeddingModel,
     cosine,
 )
-from agentscope_rx.reactive import Flow, fail, just, map_flow, never, timer
+from agentscope_rx.reactive import Flow, just, map_flow, never, throw, timer
 from agentscope_rx.testing import run_virtual, verify
 from tests.support.json_server import JsonServer
 
@@ -97,7 +97,7 @@ class Failing(EmbeddingModel):
         self.errors = list(errors)
 
     def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        return fail(self.errors.pop(0)) if self.errors else just(Embeddings(((1.0,),) * len(batch)))
+        return throw(self.errors.pop(0)) if self.errors else just(Embeddings(((1.0,),) * len(batch)))
 
 
 def test_retries_by_the_same_policy_as_chat_models() -> None:

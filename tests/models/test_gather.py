@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from agentscope_rx.messages import ChatUsage, ImageBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
 from agentscope_rx.models import growing_blocks as growing_module
-from agentscope_rx.models.accumulate import Gather, parse_arguments
+from agentscope_rx.models.accumulate import ResponseAccumulator, parse_arguments
 from agentscope_rx.models.growing_blocks import growing
 from agentscope_rx.models.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta, WaitNotice
 from tests.messages.values import objects
 
 
-def fed(*content: object, gather: Gather | None = None) -> Gather:
+def fed(*content: object, gather: ResponseAccumulator | None = None) -> ResponseAccumulator:
     """A gather that has been fed these blocks (a str is text), each in a chunk of its own."""
-    gather = gather or Gather()
+    gather = gather or ResponseAccumulator()
     for block in content:
         gather.feed(ChatResponse((TextBlock(block) if isinstance(block, str) else block,)))
     return gather
@@ -46,7 +46,7 @@ def test_blocks_keep_the_order_in_which_they_began():
 
 def test_one_text_goes_on_behind_what_falls_between() -> None:
     """The wire of most providers has no blocks: its text is one field, its thinking another."""
-    gather = Gather()
+    gather = ResponseAccumulator()
     said = TextBlock("The ans"), ThinkingBlock("h"), TextBlock("wer "), ThinkingBlock("m"), TextBlock("is 4.")
     pieces = [piece for block in said for piece in gather.feed(ChatResponse((block,)))]
     assert gather.blocks() == (TextBlock("The answer is 4."), ThinkingBlock("hm"))
@@ -55,7 +55,7 @@ def test_one_text_goes_on_behind_what_falls_between() -> None:
 
 
 def test_where_blocks_are_numbered_the_numbers_decide() -> None:
-    gather = Gather()
+    gather = ResponseAccumulator()
     for number, block in [(0, "a"), (1, "b"), (0, "c"), (2, ThinkingBlock("t")), (3, ThinkingBlock("u")), (1, "d")]:
         gather.feed(ChatResponse((TextBlock(block) if isinstance(block, str) else block,), block=number))
     assert gather.blocks() == (TextBlock("ac"), TextBlock("bd"), ThinkingBlock("t"), ThinkingBlock("u"))
@@ -63,7 +63,7 @@ def test_where_blocks_are_numbered_the_numbers_decide() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(["text", "thinking"]), st.none() | st.integers(0, 2), st.text(min_size=1))))
 def test_every_piece_is_in_its_block_in_order(pieces: list[tuple[str, int | None, str]]) -> None:
-    gather, expected = Gather(), dict[tuple[str, int | None], str]()
+    gather, expected = ResponseAccumulator(), dict[tuple[str, int | None], str]()
     for kind, number, text in pieces:
         block = TextBlock(text) if kind == "text" else ThinkingBlock(text)
         gather.feed(ChatResponse((block,), block=number))
@@ -106,7 +106,7 @@ def test_calls_without_id_get_one_that_stays():
 
 
 def test_an_id_that_comes_late_does_not_split_the_call():
-    gather = Gather()
+    gather = ResponseAccumulator()
     shown = [
         *gather.feed(ChatResponse((ToolUseDelta(0, None, "one", '{"x":'),))),
         *gather.feed(ChatResponse((ToolUseDelta(0, "late", None, " 1}"),))),
@@ -222,14 +222,14 @@ def test_deep_and_wide_arguments_are_kept():
 
 
 def test_a_later_usage_replaces_an_earlier_one_and_silence_keeps_it():
-    gather = Gather()
+    gather = ResponseAccumulator()
     for usage in (ChatUsage(1, 1), None, ChatUsage(1, 5), None):
         gather.feed(ChatResponse(usage=usage))
     assert gather.usage == ChatUsage(1, 5)
 
 
 def test_the_answer_has_one_id_and_one_finish_reason():
-    gather = Gather()
+    gather = ResponseAccumulator()
     gather.feed(ChatResponse((TextBlock("a"),), id="first"))
     gather.feed(ChatResponse((TextBlock("b"),), id="second", finish_reason=FinishReason.STOP, raw_finish_reason="eos"))
     gather.feed(ChatResponse(usage=ChatUsage(1)))
@@ -278,7 +278,7 @@ pieces = st.one_of(
 
 @given(st.lists(pieces, max_size=12))
 def test_a_view_shows_its_block_as_it_was_however_late_it_is_looked_at(content: list):
-    gather = Gather()
+    gather = ResponseAccumulator()
     views = []
     for block in content:
         for _, view, count in gather.feed(ChatResponse((block,))):
@@ -291,10 +291,10 @@ def test_a_view_shows_its_block_as_it_was_however_late_it_is_looked_at(content: 
 def test_chunking_does_not_matter(content: list, data: st.DataObject):
     """One block a chunk or many: the same blocks, but for ids that had to be made up."""
 
-    def told(gather: Gather) -> list[object]:
+    def told(gather: ResponseAccumulator) -> list[object]:
         return [(b.name, b.input, b.raw) if isinstance(b, ToolUseBlock) else b for b in gather.blocks()]
 
-    several = Gather()
+    several = ResponseAccumulator()
     rest = list(content)
     while rest:
         size = data.draw(st.integers(1, len(rest)))
@@ -304,7 +304,7 @@ def test_chunking_does_not_matter(content: list, data: st.DataObject):
 
 
 def test_pieces_are_what_came():
-    gather = Gather()
+    gather = ResponseAccumulator()
     (text,) = gather.feed(ChatResponse((TextBlock("a"),)))
     assert text.delta == TextBlock("a") and text.view.upto(text.seen) == TextBlock("a")
     (call,) = gather.feed(ChatResponse((ToolUseDelta(0, "x", "tool", '{"a', {"k": 1}),)))
@@ -338,7 +338,7 @@ def test_ten_thousand_pieces_cost_ten_thousand_steps(kind, monkeypatch):
         "thinking": lambda number: ThinkingBlock("ab"),
         "call": lambda number: ToolUseDelta(0, "x", "tool", "ab"),
     }[kind]
-    gather = Gather()
+    gather = ResponseAccumulator()
     for number in range(10_000):
         assert len(gather.feed(ChatResponse((make(number),)))) == 1
     assert joins == [] and parsed == []
@@ -355,7 +355,7 @@ def test_ten_thousand_calls_are_found_without_a_search():
             Watched.walks += 1
             return super().values()
 
-    gather = Gather()
+    gather = ResponseAccumulator()
     gather._calls = Watched()
     for index in range(10_000):
         gather.feed(ChatResponse((ToolUseDelta(index, f"id{index}", "tool", "{}"),)))
@@ -363,7 +363,7 @@ def test_ten_thousand_calls_are_found_without_a_search():
 
 
 def test_half_a_character_in_arguments_can_be_written_again() -> None:
-    gather = Gather()
+    gather = ResponseAccumulator()
     gather.feed(ChatResponse((ToolUseDelta(0, "c", "f", '{"a": "x\\ud83d", "b": "\\ud83d\\ude00"}'),)))
     message = Msg.assistant(gather.blocks())
     assert Msg.from_json(message.to_json()) == message

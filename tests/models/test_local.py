@@ -25,7 +25,7 @@ from agentscope_rx.errors import ConfigurationError, ContextOverflowError, Missi
 from agentscope_rx.messages import ChatUsage, Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.blocks import ToolResultKind
 from agentscope_rx.models import ChatResponse, FinishReason, GenerateOptions, ToolChoice, ToolSchema, ToolUseDelta
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.local import LocalChatModel, install, install_weights, schema, weights
 from agentscope_rx.models.local.conversation import read
 from agentscope_rx.models.local.focus import MAX_CHARACTERS, focus, statements
@@ -70,8 +70,8 @@ def cut(text: str, at: list[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(edges)]
 
 
-def fed(pieces: list[str], finish: FinishReason = FinishReason.STOP) -> tuple[Gather, list[ChatResponse]]:
-    reply, gather, seen = Reply(), Gather(), list[ChatResponse]()
+def fed(pieces: list[str], finish: FinishReason = FinishReason.STOP) -> tuple[ResponseAccumulator, list[ChatResponse]]:
+    reply, gather, seen = Reply(), ResponseAccumulator(), list[ChatResponse]()
     for piece in pieces:
         seen += reply.feed(ChatResponse((TextBlock(piece),)))
     seen += reply.feed(ChatResponse((), finish_reason=finish))
@@ -468,7 +468,7 @@ def server() -> Iterator[LocalServer]:
 
 
 async def collect(model: LocalChatModel, messages: list[Msg], *tools: ToolSchema) -> tuple[list[ChatResponse], Msg]:
-    gather = Gather()
+    gather = ResponseAccumulator()
     seen: list[ChatResponse] = []
     async for response in model.stream(messages, tools):
         seen.append(response)

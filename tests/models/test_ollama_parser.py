@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agentscope_rx.errors import ContextOverflowError, ModelConnectionError, ModelError, ProtocolError, ServerError
 from agentscope_rx.messages import ImageBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.models import ChatResponse, FinishReason
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.ollama.parser import OllamaParser
 from agentscope_rx.models.transport.ndjson import read_lines
 from agentscope_rx.models.transport.sse import ServerEvent
@@ -40,8 +40,8 @@ def increments(*lines: Any) -> list[ChatResponse]:
     return [each for one in lines for each in parser.read(ServerEvent(json.dumps(one)))] + list(parser.end())
 
 
-def gathered(responses: Iterable[ChatResponse]) -> Gather:
-    gather = Gather()
+def gathered(responses: Iterable[ChatResponse]) -> ResponseAccumulator:
+    gather = ResponseAccumulator()
     for response in responses:
         gather.feed(response)
     return gather

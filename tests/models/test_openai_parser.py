@@ -33,7 +33,7 @@ from agentscope_rx.messages import (
     ThinkingBlock,
     URLSource,
 )
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.openai.reader import AnswerReader
@@ -589,7 +589,7 @@ def test_sound_and_its_transcript_are_chunks_and_blocks() -> None:
         sound(expires_at=9),
         delta("stop"),
     ]
-    gather = Gather()
+    gather = ResponseAccumulator()
     shown = [piece.delta for increment in parse(chunks) for piece in gather.feed(increment)]
     assert [block.type for block in shown] == ["text", "audio", "text", "audio", "text"]
     message = Msg.assistant(gather.blocks())
@@ -605,7 +605,7 @@ def test_sound_in_one_piece_has_the_format_that_was_asked_for() -> None:
     parser = ChunkParser(lambda: 0.0, "mp3")
     audio = {"id": "audio_1", "data": "AAEC", "transcript": "Hi."}
     choice = {"index": 0, "message": {"content": None, "audio": audio}, "finish_reason": "stop"}
-    gather = Gather()
+    gather = ResponseAccumulator()
     for increment in parser.feed_whole({"choices": [choice]}):
         gather.feed(increment)
     assert gather.blocks() == (text("Hi."), AudioBlock(Base64Source("audio/mpeg", "AAEC")))

@@ -27,7 +27,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.models import MODEL_DEFAULTS, TOOL_DEFAULTS, UNSET, ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.models.options import is_retryable
-from agentscope_rx.reactive import RetryPolicy, fail, jittered, retry
+from agentscope_rx.reactive import RetryPolicy, jittered, retry, throw
 from agentscope_rx.testing import run_virtual
 
 seconds = st.floats(0.001, 1e6)
@@ -188,7 +188,7 @@ def test_errors_say_themselves_whether_they_are_worth_another_attempt(error, aga
 
 def waits(policy: RetryPolicy, error: Exception | None = None) -> list[float]:
     """The waits between the attempts of something that always fails, by the loop's clock."""
-    failing = fail(error or ModelConnectionError("x"))
+    failing = throw(error or ModelConnectionError("x"))
     noticed = failing.pipe(retry(policy, notice=lambda attempt: attempt.delay), ops.catch(lambda e, s: _nothing()))
     return run_virtual(noticed.pipe(ops.to_list()))
 

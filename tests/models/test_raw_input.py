@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Msg
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.models.wire.json_codec import arguments_text, encode_json
@@ -20,7 +20,7 @@ JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambd
 
 
 def gathered(*pieces: str) -> ToolUseBlock:
-    gather = Gather()
+    gather = ResponseAccumulator()
     for index, piece in enumerate(pieces):
         gather.feed(ChatResponse((ToolUseDelta(0, "a" if not index else None, "f" if not index else None, piece),)))
     (block,) = gather.blocks()

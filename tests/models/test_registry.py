@@ -10,10 +10,10 @@ import pytest
 
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.models import GenerateOptions, ModelRegistry, OpenAIChatModel, model
+from agentscope_rx.models import GenerateOptions, ModelRegistry, OpenAIChatModel, get_model
 from agentscope_rx.models import registry as registry_module
 from agentscope_rx.models.capabilities import Capabilities, capabilities_of, common, providers_of
-from agentscope_rx.models.wrappers import FallbackModel, LimitedModel
+from agentscope_rx.models.wrappers import FallbackModel, RateLimitedModel
 from agentscope_rx.testing import ScriptedModel
 
 KEYS = ("OPENAI_API_KEY", "DASHSCOPE_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -43,7 +43,7 @@ def test_providers(spec, kind, name):
     package = f"agentscope_rx.models.{spec.split(':')[0].strip().replace('-', '_')}"
     if find_spec(package) is None:
         pytest.skip(f"there is no {package} yet")
-    made = model(spec)
+    made = get_model(spec)
     assert (type(made).__name__, made.model_name) == (kind, name)
 
 
@@ -56,29 +56,29 @@ def test_profiles(monkeypatch):
         if name in registry_module.PROFILES:
             monkeypatch.setenv(profile.key, "k")
             options = {"base_url": "https://x.openai.azure.com"} if profile.base_url is None else {}
-            made = model(f"{name}:m", **options)
+            made = get_model(f"{name}:m", **options)
             assert (type(made), made.profile, made.provider) == (OpenAIChatModel, profile, name)
 
 
 def test_options_are_the_classs_own():
     options = GenerateOptions(seed=1)
-    made = model("openai:m", base_url="http://h/v1", options=options)
+    made = get_model("openai:m", base_url="http://h/v1", options=options)
     assert (made.endpoint.url, made.options) == ("http://h/v1/chat/completions", options)
     with pytest.raises(TypeError, match="nonsense"):
-        model("openai:m", nonsense=1)
+        get_model("openai:m", nonsense=1)
 
 
 def test_a_missing_key_is_the_models_own_error(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(ConfigurationError, match="No API key for OpenAI"):
-        model("openai:gpt-5-mini")
+        get_model("openai:gpt-5-mini")
 
 
 def test_a_key_is_looked_for_each_time(monkeypatch):
     """(A cache would not see a key that was changed.)"""
-    first = model("openai:m")
+    first = get_model("openai:m")
     monkeypatch.setenv("OPENAI_API_KEY", "other")
-    second = model("openai:m")
+    second = get_model("openai:m")
     assert (first.endpoint.api_key, second.endpoint.api_key) == ("k", "other")
 
 
@@ -100,7 +100,7 @@ def test_a_key_is_looked_for_each_time(monkeypatch):
 )
 def test_what_is_no_model(spec, says):
     with pytest.raises(ConfigurationError, match=says):
-        model(spec)
+        get_model(spec)
 
 
 def test_ones_own_providers():
@@ -153,7 +153,7 @@ def test_an_agent_takes_a_name():
 
 
 def test_capabilities_are_looked_up_and_never_guessed():
-    known = model("openai:gpt-5-mini").capabilities
+    known = get_model("openai:gpt-5-mini").capabilities
     assert known is not None
     assert (known.context_window, known.max_output, known.images, known.audio) == (400_000, 128_000, True, False)
     assert capabilities_of("openai", "gpt-5-mini-2025-08-07") == known
@@ -166,8 +166,8 @@ def test_capabilities_are_looked_up_and_never_guessed():
 
 
 def test_models_around_models_know_them():
-    mini, old = model("openai:gpt-5-mini"), model("openai:gpt-4o")
-    assert LimitedModel(mini, max_concurrency=1).capabilities == mini.capabilities
+    mini, old = get_model("openai:gpt-5-mini"), get_model("openai:gpt-4o")
+    assert RateLimitedModel(mini, max_concurrency=1).capabilities == mini.capabilities
     both = FallbackModel(mini, old).capabilities
     assert both is not None
     assert (both.context_window, both.max_output, both.thinking, both.images) == (128_000, 16_384, False, True)

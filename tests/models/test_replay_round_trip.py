@@ -14,7 +14,7 @@ import pytest
 
 from agentscope_rx.errors import ContentFilterError
 from agentscope_rx.messages import Msg
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.anthropic import formatter as anthropic
 from agentscope_rx.models.anthropic.parser import MessageParser
 from agentscope_rx.models.dashscope import formatter as dashscope
@@ -62,7 +62,7 @@ async def events_of(body: str, lines: bool) -> list[ServerEvent]:
 
 def answer_of(recording: dict[str, Any], api: Api) -> tuple[Msg, list[Any]]:
     """The message that an agent remembers, and the answer's JSON values."""
-    parser, gather = api.parser(recording)(lambda: 0.0), Gather()
+    parser, gather = api.parser(recording)(lambda: 0.0), ResponseAccumulator()
     body = recording["response"]["body"]
     if recording["streaming"]:
         events = asyncio.run(events_of(body, api.lines))

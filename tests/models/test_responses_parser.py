@@ -48,7 +48,7 @@ from agentscope_rx.models import (
     ToolChoice,
     ToolSchema,
 )
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.responses.items import REASONING, input_of
 from agentscope_rx.models.openai.responses.parser import ResponseParser
 from agentscope_rx.models.openai.responses.request import Settings, format_request, reasons
@@ -155,18 +155,18 @@ def increments_of(chunks: Sequence[bytes]) -> list[ChatResponse]:
     return asyncio.run(read())
 
 
-def gathered(increments: Iterable[ChatResponse]) -> Gather:
-    gather = Gather()
+def gathered(increments: Iterable[ChatResponse]) -> ResponseAccumulator:
+    gather = ResponseAccumulator()
     for increment in increments:
         gather.feed(increment)
     return gather
 
 
-def read(*events: dict[str, Any]) -> Gather:
+def read(*events: dict[str, Any]) -> ResponseAccumulator:
     return gathered(increments_of([body_of(events)]))
 
 
-def whole(answer: object) -> Gather:
+def whole(answer: object) -> ResponseAccumulator:
     parser = ResponseParser(lambda: 0.0)
     return gathered([*parser.read_whole(answer), *parser.end()])
 

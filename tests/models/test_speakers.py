@@ -24,7 +24,7 @@ from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.wire.chat_turns import turns_of
 from agentscope_rx.models.wire.hint import AS_IT_IS
-from agentscope_rx.models.wrappers.multi_agent import HEADING, SeveralSpeakers, merge_speakers
+from agentscope_rx.models.wrappers.multi_agent import HEADING, MultiAgentModel, merge_speakers
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify
 from tests.models.conversations import ME, conversations
 
@@ -183,7 +183,7 @@ def test_what_was_sent_is_the_beginning_of_what_is_sent_next(messages: list[Msg]
 
 def test_an_agent_among_several() -> None:
     inner = ScriptedModel("Soup.", "Bread, too.")
-    agent = ReActAgent(ME, SeveralSpeakers(inner, heading=""), "You are Waiter.")
+    agent = ReActAgent(ME, MultiAgentModel(inner, heading=""), "You are Waiter.")
     agent.observe(Msg.user("I am hungry", "Bob")).run()
     agent.call(Msg.user("What is there?", "Ann")).run()
     agent.call(Msg.user("And?", "Bob")).run()
@@ -197,7 +197,7 @@ def test_an_agent_among_several() -> None:
 def test_the_librarys_own_instructions_are_nobodys_words() -> None:
     """What asks for a last word at a limit stands after the history."""
     inner = ScriptedModel(CALL, "So far: soup.")
-    agent = ReActAgent(ME, SeveralSpeakers(inner), "S", max_iters=1)
+    agent = ReActAgent(ME, MultiAgentModel(inner), "S", max_iters=1)
     agent.call(Msg.user("Look", "Ann")).run()
     last = inner.requests[-1].messages[-1]
     assert last.metadata.get(AS_IT_IS)
@@ -205,12 +205,12 @@ def test_the_librarys_own_instructions_are_nobodys_words() -> None:
 
 
 def test_success_failure_and_disposal_are_the_inner_models() -> None:
-    verify(SeveralSpeakers(ScriptedModel("a")).stream([Msg.user("x", "Ann")])).expect_count(1).expect_completed().run()
-    failing = SeveralSpeakers(ScriptedModel(ValueError("no")))
+    verify(MultiAgentModel(ScriptedModel("a")).stream([Msg.user("x", "Ann")])).expect_count(1).expect_completed().run()
+    failing = MultiAgentModel(ScriptedModel(ValueError("no")))
     verify(failing.stream([Msg.user("x")])).expect_error(ValueError).run()
 
     async def disposed() -> None:
-        model = SeveralSpeakers(ScriptedModel([Delay(1), "a", HANG]))
+        model = MultiAgentModel(ScriptedModel([Delay(1), "a", HANG]))
         async for _ in model.stream([Msg.user("x")]):
             break
 
@@ -219,8 +219,8 @@ def test_success_failure_and_disposal_are_the_inner_models() -> None:
 
 def test_it_goes_around_a_model() -> None:
     with pytest.raises(ConfigurationError, match="provider:name"):
-        SeveralSpeakers("gpt-5-mini")  # pyright: ignore[reportArgumentType]
+        MultiAgentModel("gpt-5-mini")  # pyright: ignore[reportArgumentType]
     inner = OpenAIChatModel("gpt-5-mini", api_key="k")
-    outer = SeveralSpeakers(inner)
+    outer = MultiAgentModel(inner)
     assert (outer.model_name, outer.provider, outer.output_modes) == ("gpt-5-mini", "openai", inner.output_modes)
-    assert repr(outer) == "SeveralSpeakers(OpenAIChatModel('gpt-5-mini'))"
+    assert repr(outer) == "MultiAgentModel(OpenAIChatModel('gpt-5-mini'))"

@@ -43,7 +43,7 @@ from agentscope_rx.models.speech import (
     TTSModel,
     without_marks,
 )
-from agentscope_rx.reactive import Flow, concat, defer, fail, from_async_iterable, just, map_flow, never, timer
+from agentscope_rx.reactive import Flow, concat, defer, from_async_iterable, just, map_flow, never, throw, timer
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual, verify
 from tests.support.json_server import JsonServer
 
@@ -110,7 +110,7 @@ class Voice(TTSModel):
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
         self.asked.append(text)
         if self.failures:
-            return fail(self.failures.pop(0))
+            return throw(self.failures.pop(0))
         return timer(1.0).pipe(map_flow(lambda _: sound(text)))
 
 
@@ -148,7 +148,7 @@ def test_retry_failure_deadline_and_the_texts_own_error() -> None:
     assert run_virtual(listened(again.synthesize("Hi."))) == ["Hi."]
     assert again.asked == ["Hi.", "Hi."]
     verify(Voice(AuthenticationError("no", status=401)).synthesize("Hi.")).expect_error(AuthenticationError).run()
-    verify(Voice().synthesize(fail(ValueError("text")))).expect_error(ValueError).run()
+    verify(Voice().synthesize(throw(ValueError("text")))).expect_error(ValueError).run()
 
     class Mute(TTSModel):
         def do_synthesize(self, text: str) -> Flow[AudioBlock]:

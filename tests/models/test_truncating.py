@@ -16,8 +16,8 @@ from agentscope_rx.messages import MsgRole, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.tokens import Costs, EstimatedTokens, TextCounter
-from agentscope_rx.models.wire.hint import AS_IT_IS, instruction
-from agentscope_rx.models.wrappers.multi_agent import SeveralSpeakers
+from agentscope_rx.models.wire.hint import AS_IT_IS, hint_message
+from agentscope_rx.models.wrappers.multi_agent import MultiAgentModel
 from agentscope_rx.models.wrappers.truncating import TruncatingModel, truncated
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify
 from tests.models.conversations import conversations
@@ -64,7 +64,7 @@ def test_the_last_user_message_stays_through_a_long_run() -> None:
     for n in range(100):
         call = ToolUseBlock(f"c{n}", "look", {})
         rounds += [Msg.assistant(call), Msg.tool(ToolResultBlock.of(call, "x" * 20))]
-    messages = [Msg.system("S"), *tens(10), question, *rounds, instruction("Now answer.")]
+    messages = [Msg.system("S"), *tens(10), question, *rounds, hint_message("Now answer.")]
     sent = truncated(messages, 400, EstimatedTokens())
     assert sent[2] is question
     assert sent[3].tool_calls
@@ -208,7 +208,7 @@ def test_an_agent_with_a_long_memory() -> None:
 
 def test_with_several_speakers() -> None:
     inner = ScriptedModel("a")
-    model = TruncatingModel(SeveralSpeakers(inner), 150)
+    model = TruncatingModel(MultiAgentModel(inner), 150)
     messages = [Msg.system("S"), *(Msg.user("word " * 5, f"Guest {n}") for n in range(40))]
     verify(model.stream(messages)).expect_count(1).expect_completed().run()
     (request,) = inner.requests

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx.errors import ModelError
 from agentscope_rx.messages import ContentBlock, Msg
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.http_model import AnswerParser
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import ServerEvent
@@ -49,8 +49,8 @@ def increments(make: Make, pieces: Sequence[bytes]) -> list[ChatResponse]:
     return [increment for event in events for increment in parser.read(event)] + list(parser.end())
 
 
-def gathered(found: Sequence[ChatResponse]) -> Gather:
-    gather = Gather()
+def gathered(found: Sequence[ChatResponse]) -> ResponseAccumulator:
+    gather = ResponseAccumulator()
     for increment in found:
         gather.feed(increment)
     return gather

@@ -1,4 +1,4 @@
-"""`at_home` and `keep`: on the library's loop, from wherever."""
+"""`on_library_loop` and `keep`: on the library's loop, from wherever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from contextvars import ContextVar
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import at_home, fail, from_async_iterable, from_call, from_iterable, just, keep
+from agentscope_rx.reactive import (
+    from_async_iterable,
+    from_callable,
+    from_iterable,
+    just,
+    on_library_loop,
+    spawn_background,
+    throw,
+)
 from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.testing import collect_dropped
 
@@ -27,21 +35,21 @@ class TestAtHome:
             who.set("ann")
             here = asyncio.get_running_loop()
             seen: list[bool] = []
-            source = at_home(from_call(where)).pipe(
+            source = on_library_loop(from_callable(where)).pipe(
                 ops.do_action(lambda _: seen.append(asyncio.get_running_loop() is here))
             )
             assert await source == (True, "ann")
             assert seen == [True]
 
         asyncio.run(main())
-        assert at_home(from_call(where)).run() == (True, "nobody")
+        assert on_library_loop(from_callable(where)).run() == (True, "nobody")
 
     def test_signals_in_order(self) -> None:
         async def main() -> None:
-            assert await at_home(from_iterable(range(1000))).pipe(ops.to_list()) == list(range(1000))
-            assert [value async for value in at_home(just(1, 2, 3))] == [1, 2, 3]
+            assert await on_library_loop(from_iterable(range(1000))).pipe(ops.to_list()) == list(range(1000))
+            assert [value async for value in on_library_loop(just(1, 2, 3))] == [1, 2, 3]
             with pytest.raises(ValueError, match="no"):
-                await at_home(fail(ValueError("no")))
+                await on_library_loop(throw(ValueError("no")))
 
         asyncio.run(main())
 
@@ -57,7 +65,7 @@ class TestAtHome:
                 ended.append("cleaned up")
 
         async def main() -> None:
-            async with at_home(from_async_iterable(items)) as values:
+            async with on_library_loop(from_async_iterable(items)) as values:
                 assert await anext(values) == 1
             assert ended == ["cleaned up"]
 
@@ -67,9 +75,9 @@ class TestAtHome:
         begun: list[int] = []
 
         async def main() -> None:
-            subscription = at_home(from_call(where)).subscribe(begun.append)
+            subscription = on_library_loop(from_callable(where)).subscribe(begun.append)
             subscription.dispose()
-            await at_home(from_call(where))
+            await on_library_loop(from_callable(where))
 
         asyncio.run(main())
         assert not begun
@@ -85,8 +93,8 @@ class TestAtHome:
                 raise ValueError("too late") from None
 
         async def main() -> None:
-            task = at_home(from_call(stubborn)).as_task()
-            await at_home(from_call(where))
+            task = on_library_loop(from_callable(stubborn)).as_task()
+            await on_library_loop(from_callable(where))
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -94,7 +102,7 @@ class TestAtHome:
         with collect_dropped() as dropped:
             asyncio.run(main())
             assert gone.wait(10)
-            at_home(from_call(where)).run()
+            on_library_loop(from_callable(where)).run()
         assert [str(error) for error in dropped] == ["too late"]
 
 
@@ -112,8 +120,8 @@ class TestKeep:
 
         async def main() -> None:
             who.set("ann")
-            keep(from_call(live), "a test")
-            await at_home(from_call(where))
+            spawn_background(from_callable(live), "a test")
+            await on_library_loop(from_callable(where))
 
         asyncio.run(main())
         library_loop().call_soon_threadsafe(begun[0].set)
@@ -128,11 +136,11 @@ class TestKeep:
             finally:
                 left.set()
 
-        kept = keep(from_call(live), "a test")
-        at_home(from_call(where)).run()
+        kept = spawn_background(from_callable(live), "a test")
+        on_library_loop(from_callable(where)).run()
         kept.dispose()
         assert left.wait(10)
         with collect_dropped() as dropped:
-            keep(fail(ValueError("no")), "a test")
-            at_home(from_call(where)).run()
+            spawn_background(throw(ValueError("no")), "a test")
+            on_library_loop(from_callable(where)).run()
         assert [str(error) for error in dropped] == ["no"] and dropped.where == ["a test"]

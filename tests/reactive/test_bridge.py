@@ -21,14 +21,14 @@ from agentscope_rx.reactive import (
     concat,
     defer,
     empty,
-    fail,
     flat_map,
     flow,
     from_async_iterable,
-    from_call,
+    from_callable,
     just,
     never,
     on_worker,
+    throw,
     timer,
 )
 from agentscope_rx.reactive.kernel.runtime import library_loop, runtime
@@ -63,9 +63,9 @@ class Source:
 
 def test_run_gives_the_last_value_or_the_error() -> None:
     assert just(1, 2).run() == 2
-    assert from_call(_five).run() == 5
+    assert from_callable(_five).run() == 5
     with pytest.raises(ValueError, match="x"):
-        fail(ValueError("x")).run()
+        throw(ValueError("x")).run()
     with pytest.raises(SequenceContainsNoElementsError):
         empty().run()
 
@@ -81,7 +81,7 @@ def test_run_on_a_loops_thread_is_refused_at_once() -> None:
             just(1).run()
         assert await just(1) == 1
         # on a worker's thread it is allowed, also from below a loop
-        assert await on_worker(lambda: from_call(_five).run()) == 5
+        assert await on_worker(lambda: from_callable(_five).run()) == 5
 
     run_virtual(main())
 
@@ -94,7 +94,7 @@ def test_one_flow_everywhere() -> None:
         loops.append(asyncio.get_running_loop())
         return len(loops)
 
-    source = concat(from_call(call), timer(0).pipe(flat_map(lambda _: from_call(call))))
+    source = concat(from_callable(call), timer(0).pipe(flat_map(lambda _: from_callable(call))))
 
     async def main() -> int:
         return await source
@@ -112,7 +112,9 @@ def test_one_flow_everywhere() -> None:
 
 
 def test_many_threads_run_one_flow_at_once() -> None:
-    source = just(1, 2, 3).pipe(flat_map(lambda i: from_call(_five).pipe(ops.map(lambda five: five * i))), ops.sum())
+    source = just(1, 2, 3).pipe(
+        flat_map(lambda i: from_callable(_five).pipe(ops.map(lambda five: five * i))), ops.sum()
+    )
     results: list[int] = []
     threads = [threading.Thread(target=lambda: results.append(source.run())) for _ in range(20)]
     for thread in threads:
@@ -186,7 +188,7 @@ def test_an_error_that_meets_a_cancellation_is_not_lost() -> None:
         async def call() -> int:
             return await gate
 
-        task = from_call(call).as_task()
+        task = from_callable(call).as_task()
         await turns()
         gate.set_exception(ValueError("met"))
         await turns(1)
@@ -455,7 +457,7 @@ def test_resources_are_made_once_a_loop_and_closed_with_it() -> None:
         return await runtime().resource("client", make, Client.close)
 
     async def main() -> None:
-        first, second, *_ = await asyncio.gather(use(), use(), from_call(use))
+        first, second, *_ = await asyncio.gather(use(), use(), from_callable(use))
         assert first is second is await use()
 
         async def until_the_end() -> None:
@@ -464,7 +466,7 @@ def test_resources_are_made_once_a_loop_and_closed_with_it() -> None:
             finally:
                 log.append("task")
 
-        from_call(until_the_end).subscribe(on_error=lambda error: None)
+        from_callable(until_the_end).subscribe(on_error=lambda error: None)
         await turns()
 
     for _ in range(2):

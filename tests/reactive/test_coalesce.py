@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reactivex.subject import Subject
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive import Buffering, Flow, Overflow, expand, flow, from_async_iterable, just
+from agentscope_rx.reactive import Buffering, Flow, Overflow, flat_map_iterable, flow, from_async_iterable, just
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import turns
 
@@ -61,7 +61,7 @@ def test_nothing_is_lost_and_the_bound_holds(script: Any, paces: list[int], capa
                 sent.extend(items)
                 yield items
 
-        source: Flow[Any] = from_async_iterable(read).pipe(expand(lambda items: items))
+        source: Flow[Any] = from_async_iterable(read).pipe(flat_map_iterable(lambda items: items))
         events = source.buffered(capacity, coalesce=join)
         seen: list[Any] = []
         async for item in events:

@@ -12,21 +12,21 @@ from reactivex import operators as ops
 
 from agentscope_rx.reactive import (
     Flow,
-    and_then,
+    append_if_missing,
     concat,
     concat_map,
+    concat_map_type,
     defer,
     empty,
-    ensure,
-    fail,
     flat_map,
-    flat_map_kind,
     flow,
     from_iterable,
     just,
     map_flow,
     never,
     onward,
+    then,
+    throw,
     timer,
 )
 from agentscope_rx.testing import run_virtual
@@ -47,7 +47,7 @@ def planned(index: int, plan: tuple[int, list[int], bool]) -> Flow[Any]:
     # odd fractions: no two events of a plan at the same time but for the synchronous ones
     if delay:
         return after(delay + index / 64, *values, error=error)
-    return concat(just(*values), fail(error)) if error else just(*values)
+    return concat(just(*values), throw(error)) if error else just(*values)
 
 
 def heard_as_text(recorder: Recorder) -> str:
@@ -130,7 +130,7 @@ def test_nothing_is_made_once_a_function_has_disposed_the_run(operator: Any) -> 
             made.append("later")
             return just(value)
 
-        chain = just(1).pipe(operator(leave), operator(later), and_then(lambda: just(made.append("after"))))
+        chain = just(1).pipe(operator(leave), operator(later), then(lambda: just(made.append("after"))))
         recorder.listen(timer(1).pipe(flat_map(lambda _: chain)))
         await asyncio.sleep(5)
         assert recorder.heard == []
@@ -184,7 +184,7 @@ def test_the_first_error_ends_the_siblings() -> None:
 def test_flat_map_kind_passes_others_at_once_and_keeps_the_order_of_its_own() -> None:
     async def main() -> None:
         source = just("x", 3, "y", 1, "z")
-        recorder = await record(source.pipe(flat_map_kind(int, lambda i: after(i, i))))
+        recorder = await record(source.pipe(concat_map_type(int, lambda i: after(i, i))))
         assert recorder.timeline == [(0, "x"), (0, "y"), (0, "z"), (3, 3), (4, 1), (4, "|")]
 
     run_virtual(main())
@@ -218,12 +218,12 @@ def test_and_then_and_ensure() -> None:
         raise ValueError("bad")
 
     async def main() -> None:
-        assert (await record(just(1).pipe(and_then(lambda: just(2))))).heard == [2, "|"]
-        assert (await record(just(1).pipe(ensure(str, lambda: "made")))).heard == [1, "made", "|"]
-        assert (await record(just("x").pipe(ensure(str, lambda: "made")))).heard == ["x", "|"]
-        assert repr((await record(just(1).pipe(and_then(bad)))).heard) == "[ValueError('bad')]"
-        assert repr((await record(just(1).pipe(ensure(str, bad)))).heard) == "[1, ValueError('bad')]"
-        assert repr((await record(fail(KeyError(1)).pipe(and_then(lambda: just(2))))).heard) == "[KeyError(1)]"
+        assert (await record(just(1).pipe(then(lambda: just(2))))).heard == [2, "|"]
+        assert (await record(just(1).pipe(append_if_missing(str, lambda: "made")))).heard == [1, "made", "|"]
+        assert (await record(just("x").pipe(append_if_missing(str, lambda: "made")))).heard == ["x", "|"]
+        assert repr((await record(just(1).pipe(then(bad)))).heard) == "[ValueError('bad')]"
+        assert repr((await record(just(1).pipe(append_if_missing(str, bad)))).heard) == "[1, ValueError('bad')]"
+        assert repr((await record(throw(KeyError(1)).pipe(then(lambda: just(2))))).heard) == "[KeyError(1)]"
 
     run_virtual(main())
 
@@ -251,6 +251,6 @@ def test_onward_is_concat_map_and_needs_no_flow_of_its_own_for_what_is_there(wai
         recorder = await record(defer(begin))
         assert recorder.timeline == [(wait, 2), (wait, "|")]
         assert (built[0] is answer) == (wait == 0)
-        assert repr((await record(defer(lambda: onward(fail(KeyError(1)), just)))).heard) == "[KeyError(1)]"
+        assert repr((await record(defer(lambda: onward(throw(KeyError(1)), just)))).heard) == "[KeyError(1)]"
 
     run_virtual(main())

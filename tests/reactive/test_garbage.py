@@ -13,21 +13,19 @@ import reactivex.operators as ops
 
 from agentscope_rx.reactive import (
     Flow,
+    OneShotEvent,
     RetryPolicy,
-    Signal,
-    and_then,
+    append_if_missing,
     catch,
     concat,
     concat_map,
-    ensure,
-    expand,
-    fail,
+    concat_map_type,
     flat_map,
-    flat_map_kind,
+    flat_map_iterable,
     flow,
     from_async_iterable,
     from_awaitable,
-    from_call,
+    from_callable,
     from_iterable,
     iterate_on_worker,
     just,
@@ -37,12 +35,14 @@ from agentscope_rx.reactive import (
     paced,
     recurse,
     retry,
-    shielded,
-    stop_on,
+    shield,
     tail,
-    through,
+    take_until,
+    then,
+    throw,
     timeout,
     timer,
+    transform_type,
     using,
 )
 from agentscope_rx.testing import collect_dropped
@@ -72,37 +72,37 @@ SOURCES: dict[str, Callable[[], Flow[Any]]] = {
     "values": lambda: just(0, 1, 2),
     "iterable": lambda: from_iterable(range(3)),
     "async iterable": later,
-    "call": lambda: from_call(one),
+    "call": lambda: from_callable(one),
     "awaitable": lambda: from_awaitable(one()),
     "timer": lambda: timer(0.001),
     "worker": lambda: on_worker(lambda: 1),
     "items on worker": lambda: iterate_on_worker(lambda: range(3)),
-    "error": lambda: fail(ValueError()),
-    "failing call": lambda: from_call(broken),
+    "error": lambda: throw(ValueError()),
+    "failing call": lambda: from_callable(broken),
     "stock": lambda: flow(later().pipe(ops.map(lambda item: item))),
 }
 
 TWICE = RetryPolicy(stop=lambda state: state.attempt_number >= 2, wait=lambda state: 0.001)
 
 OPERATORS: dict[str, Callable[[Flow[Any]], Flow[Any]]] = {
-    "and_then": lambda source: source.pipe(and_then(later)),
-    "after": lambda source: later().pipe(and_then(lambda: source)),
+    "then": lambda source: source.pipe(then(later)),
+    "after": lambda source: later().pipe(then(lambda: source)),
     "catch": lambda source: source.pipe(catch(lambda error: later())),
     "concat": lambda source: concat(source, later()),
     "concat_map": lambda source: source.pipe(concat_map(lambda item: later())),
-    "ensure": lambda source: source.pipe(ensure(str, lambda: "")),
-    "expand": lambda source: source.pipe(expand(lambda item: (item, item))),
+    "ensure": lambda source: source.pipe(append_if_missing(str, lambda: "")),
+    "expand": lambda source: source.pipe(flat_map_iterable(lambda item: (item, item))),
     "flat_map": lambda source: source.pipe(flat_map(lambda item: later())),
-    "flat_map_kind": lambda source: source.pipe(flat_map_kind(int, lambda item: later())),
+    "concat_map_type": lambda source: source.pipe(concat_map_type(int, lambda item: later())),
     "map_flow": lambda source: source.pipe(map_flow(lambda item: later() if item else item)),
     "merge_ordered": lambda source: merge_ordered([later(), source, later()]),
     "paced": lambda source: source.pipe(paced(lambda item: later() if item else item)),
     "recurse": lambda source: recurse(lambda: concat(source, just(tail(lambda: source)))),
     "retry": lambda source: source.pipe(retry(TWICE)),
-    "shielded": lambda source: shielded(source),
-    "stop_on": lambda source: source.pipe(stop_on(Signal(), grace=5)),
-    "through": lambda source: source.pipe(through(int, ops.map(lambda item: item))),
-    "through ours": lambda source: source.pipe(through(int, expand(lambda item: (item, item)))),
+    "shielded": lambda source: shield(source),
+    "take_until": lambda source: source.pipe(take_until(OneShotEvent(), grace=5)),
+    "through": lambda source: source.pipe(transform_type(int, ops.map(lambda item: item))),
+    "through ours": lambda source: source.pipe(transform_type(int, flat_map_iterable(lambda item: (item, item)))),
     "timeout": lambda source: source.pipe(timeout(first=5, idle=5, total=5)),
     "total": lambda source: source.pipe(timeout(total=5)),
     "using": lambda source: using(lambda: later().pipe(ops.take(1)), lambda _: source, lambda *_: later()),
@@ -142,7 +142,7 @@ def test_nothing_is_left_by_who_awaits_or_pulls(operator: str) -> None:
     async def main() -> None:
         make = OPERATORS[operator]
         await make(later())
-        await asyncio.wait([make(later()).as_task(), make(from_call(one)).as_task()])
+        await asyncio.wait([make(later()).as_task(), make(from_callable(one)).as_task()])
         async for _ in make(later()):
             break
         async for _ in make(later()):
@@ -150,7 +150,7 @@ def test_nothing_is_left_by_who_awaits_or_pulls(operator: str) -> None:
         async with make(later()) as values:
             await anext(values)
         with suppress(ValueError):
-            await make(from_call(broken))
+            await make(from_callable(broken))
         task = make(later()).as_task()
         await asyncio.sleep(0)
         task.cancel()
@@ -170,7 +170,7 @@ def test_nothing_is_left_by_a_subscriber_that_holds_its_subscription() -> None:
 
     async def main() -> None:
         Reader(just(1))
-        Reader(fail(ValueError()))
+        Reader(throw(ValueError()))
         reader = Reader(later())
         await asyncio.sleep(0.001)
         Reader(later()).subscription.dispose()
@@ -187,8 +187,8 @@ def test_a_stop_with_grace_leaves_nothing() -> None:
             await asyncio.sleep(0)
 
     async def main() -> None:
-        signal = Signal()
-        run = concat(just(1), from_call(careful)).pipe(stop_on(signal, grace=5)).as_task()
+        signal = OneShotEvent()
+        run = concat(just(1), from_callable(careful)).pipe(take_until(signal, grace=5)).as_task()
         await asyncio.sleep(0.001)
         signal.fire()
         await run

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import Signal, concat, concat_map, from_iterable, just, stop_on
+from agentscope_rx.reactive import OneShotEvent, concat, concat_map, from_iterable, just, take_until
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, record, turns
 
@@ -70,8 +70,8 @@ def test_all_items_come_in_order_whatever_the_buffer(items: list[int], capacity:
 
 def test_a_stalled_consumer_blocks_neither_disposal_nor_a_stop() -> None:
     async def main() -> None:
-        source, stop = Endless(), Signal()
-        stream = concat(from_iterable(source).pipe(stop_on(stop)), just("after")).buffered(2)
+        source, stop = Endless(), OneShotEvent()
+        stream = concat(from_iterable(source).pipe(take_until(stop)), just("after")).buffered(2)
         assert await anext(stream) == 0
         await asyncio.sleep(60)
         assert source.read == 3

@@ -22,13 +22,13 @@ from agentscope_rx.reactive import (
     Scope,
     SourceCancelledError,
     concat,
-    fail,
-    from_call,
+    from_callable,
     iterate_on_worker,
     just,
     never,
     on_worker,
     retry,
+    throw,
     timer,
     using,
 )
@@ -49,9 +49,9 @@ def blocked() -> object:
 
 def scheduled(sink: Any, scope: Scope) -> None:
     """Waits for callbacks that each ask for the next: never a task, never a timer."""
-    from agentscope_rx.reactive.kernel.observer import Cancelled
+    from agentscope_rx.reactive.kernel.observer import BooleanDisposable
 
-    flag = Cancelled()
+    flag = BooleanDisposable()
     sink.on_subscribe(flag)
 
     def again() -> None:
@@ -62,7 +62,7 @@ def scheduled(sink: Any, scope: Scope) -> None:
 
 
 WAITS: dict[str, Callable[[], Flow[Any]]] = {
-    "retry backoff": lambda: fail(ValueError()).pipe(
+    "retry backoff": lambda: throw(ValueError()).pipe(
         retry(RetryPolicy(stop=lambda state: False, wait=lambda state: FOREVER))
     ),
     "timer": lambda: timer(FOREVER),
@@ -70,7 +70,7 @@ WAITS: dict[str, Callable[[], Flow[Any]]] = {
     "sync generator": lambda: iterate_on_worker(lambda: (blocked() for _ in range(3))),
     "never": never,
     "callbacks": lambda: Flow(scheduled),
-    "task": lambda: from_call(lambda: asyncio.sleep(FOREVER)),
+    "task": lambda: from_callable(lambda: asyncio.sleep(FOREVER)),
 }
 
 
@@ -161,7 +161,7 @@ def test_clean_ups_that_take_time_are_waited_for() -> None:
         log.append("released")
 
     async def main() -> Recorder:
-        recorder = Recorder().listen(using(lambda: just(1), lambda _: never(), lambda *_: from_call(slowly)))
+        recorder = Recorder().listen(using(lambda: just(1), lambda _: never(), lambda *_: from_callable(slowly)))
         await turns()
         return recorder
 
@@ -306,8 +306,8 @@ def test_the_librarys_loop_tells_its_runs_at_the_end_of_the_interpreter() -> Non
     script = """
         import warnings
         warnings.simplefilter("error")
-        from agentscope_rx.reactive import RetryPolicy, fail, just, never, retry, timer
-        waits = fail(ValueError()).pipe(retry(RetryPolicy(stop=lambda s: False, wait=lambda s: 99.0)))
+        from agentscope_rx.reactive import RetryPolicy, throw, just, never, retry, timer
+        waits = throw(ValueError()).pipe(retry(RetryPolicy(stop=lambda s: False, wait=lambda s: 99.0)))
         kept = [each.subscribe(on_error=lambda e: print(type(e).__name__)) for each in (never(), timer(99), waits)]
         print(just("ready").run())
     """

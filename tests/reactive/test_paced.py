@@ -14,17 +14,17 @@ from reactivex import operators as ops
 from agentscope_rx.reactive import (
     Flow,
     concat,
-    fail,
     from_async_iterable,
     from_iterable,
     iterate_on_worker,
     just,
     map_flow,
     paced,
-    through,
+    throw,
     timer,
+    transform_type,
 )
-from agentscope_rx.reactive.kernel.demand import Demand, Gate
+from agentscope_rx.reactive.kernel.demand import BufferDemand, Demand
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import record
 
@@ -74,7 +74,7 @@ class Counted:
 @given(count=st.integers(0, 40), limit=st.integers(1, 5), error=st.booleans())
 def test_it_emits_what_map_flow_emits(answer: Any, count: int, limit: int, error: bool) -> None:
     async def main() -> None:
-        source = concat(from_iterable(range(count)), fail(ValueError("x")) if error else just(count))
+        source = concat(from_iterable(range(count)), throw(ValueError("x")) if error else just(count))
         heard = (await record(source.pipe(paced(answer, limit)))).heard
         plain = (await record(source.pipe(map_flow(answer)))).heard
         if error:
@@ -127,7 +127,7 @@ def test_the_demand_goes_through_through_and_stock_operators() -> None:
     async def main() -> None:
         source = Counted(60)
         stock = ops.map(lambda v: v + 0)
-        operator = through(int, lambda s: s.pipe(stock, paced(source.slow, 3), ops.filter(lambda v: True)))
+        operator = transform_type(int, lambda s: s.pipe(stock, paced(source.slow, 3), ops.filter(lambda v: True)))
         recorder = await record(source.of("async").pipe(operator))
         assert recorder.heard == [*range(60), "|"]
         assert source.most <= 5
@@ -181,7 +181,7 @@ def test_a_slow_reader_and_a_slow_answer_bound_it_together() -> None:
 def test_a_gate_is_ready_while_it_is_open_and_the_consumer_wants_more(steps: list[str]) -> None:
     async def main() -> None:
         above = Demand(asyncio.get_running_loop())
-        gate = Gate(asyncio.get_running_loop(), above)
+        gate = BufferDemand(asyncio.get_running_loop(), above)
         woken: list[bool] = []
         for step in steps:
             gate.when_ready(lambda: woken.append(gate.ready))
@@ -199,11 +199,11 @@ def test_a_gate_below_a_demand_that_is_withheld_waits_with_it() -> None:
         loop = asyncio.get_running_loop()
         above = Demand(loop)
         above.withhold()
-        gate = Gate(loop, above)
+        gate = BufferDemand(loop, above)
         assert not gate.ready
         await asyncio.sleep(2)
         assert gate.withheld() == 2
         above.resume()
-        assert gate.ready and Gate(loop).ready
+        assert gate.ready and BufferDemand(loop).ready
 
     run_virtual(main())

@@ -16,18 +16,18 @@ from reactivex import operators as ops
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import (
     Flow,
+    OneShotEvent,
     Permits,
     Rate,
-    Signal,
     admitted,
     concat,
     defer,
-    fail,
-    from_call,
+    from_callable,
     iterate_on_worker,
     just,
     never,
     on_worker,
+    throw,
 )
 from agentscope_rx.reactive.budget import Budget
 from agentscope_rx.reactive.limiter import PASSED, Charge, Counted, Paced
@@ -50,7 +50,7 @@ def nap(seconds: float, log: list[Any] | None = None, name: object = None) -> Fl
                 log.append((loop.time(), "-", name))
         return name
 
-    return from_call(sleep)
+    return from_callable(sleep)
 
 
 def free(permits: Permits) -> bool:
@@ -104,7 +104,7 @@ def boom() -> Flow[object]:
     raise ValueError("boom")
 
 
-@pytest.mark.parametrize("source", [lambda: fail(ValueError("boom")), boom, lambda: defer(boom)])
+@pytest.mark.parametrize("source", [lambda: throw(ValueError("boom")), boom, lambda: defer(boom)])
 def test_given_back_after_an_error(source: Any) -> None:
     permits = Permits(1)
 
@@ -168,7 +168,7 @@ def test_given_back_when_the_clean_up_has_run() -> None:
             await asyncio.sleep(5)
 
     async def main() -> None:
-        first = permits.around(from_call(slow_to_leave)).subscribe()
+        first = permits.around(from_callable(slow_to_leave)).subscribe()
         second = permits.around(nap(1, log, 2)).as_task()
         await asyncio.sleep(1)
         first.dispose()
@@ -179,11 +179,11 @@ def test_given_back_when_the_clean_up_has_run() -> None:
 
 
 def test_a_signal_ends_the_wait_and_no_more_than_that() -> None:
-    permits, stop = Permits(1), Signal()
+    permits, stop = Permits(1), OneShotEvent()
 
     async def main() -> None:
-        first = Recorder().listen(admitted((permits,), lambda queued: nap(3, None, 1), stop=(Signal(), stop)))
-        second = Recorder().listen(admitted((permits,), lambda queued: nap(3, None, 2), stop=(Signal(), stop)))
+        first = Recorder().listen(admitted((permits,), lambda queued: nap(3, None, 1), stop=(OneShotEvent(), stop)))
+        second = Recorder().listen(admitted((permits,), lambda queued: nap(3, None, 2), stop=(OneShotEvent(), stop)))
         await turns()
         stop.fire()
         assert second.heard == ["|"]
@@ -468,7 +468,7 @@ def test_shared_by_loops_on_several_threads() -> None:
             running -= 1
 
     async def main() -> None:
-        await asyncio.gather(*[permits.around(from_call(work)).as_task() for _ in range(40)])
+        await asyncio.gather(*[permits.around(from_callable(work)).as_task() for _ in range(40)])
 
     threads = [threading.Thread(target=lambda: asyncio.run(main())) for _ in range(4)]
     for thread in threads:
@@ -627,7 +627,7 @@ def test_laws(flows: list[Any], n: int, per: int) -> None:
 
         await asyncio.sleep(when)
         arrived.append(index)
-        recorder = Recorder().listen(admitted([gates[each] for each in mine], lambda queued: from_call(work)))
+        recorder = Recorder().listen(admitted([gates[each] for each in mine], lambda queued: from_callable(work)))
         if gone is not None:
             await asyncio.sleep(gone)
             recorder.subscription.dispose()

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import Flow, Tail, concat, fail, flat_map, from_call, just, never, recurse, tail, timer
+from agentscope_rx.reactive import Flow, Tail, concat, flat_map, from_callable, just, never, recurse, tail, throw, timer
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, after, record
 
@@ -61,7 +61,7 @@ def test_the_last_tail_of_a_stage_counts_and_only_when_it_completes() -> None:
 def test_an_error_ends_all_and_a_named_stage_is_not_built() -> None:
     async def main() -> None:
         built: list[int] = []
-        source = recurse(lambda: concat(just(1, tail(lambda: just(built.append(1)))), fail(ValueError("stage"))))
+        source = recurse(lambda: concat(just(1, tail(lambda: just(built.append(1)))), throw(ValueError("stage"))))
         assert repr((await record(source)).heard) == "[1, ValueError('stage')]"
         assert built == []
 
@@ -123,7 +123,7 @@ async def _call() -> int:
 SHAPES: dict[str, Callable[[Any], Flow[Any]]] = {
     "synchronous": lambda next_stage: just(1, tail(next_stage)),
     "flat_map": lambda next_stage: just(1).pipe(flat_map(lambda v: just(v, tail(next_stage)))),
-    "task": lambda next_stage: from_call(_call).pipe(flat_map(lambda v: just(v, tail(next_stage)))),
+    "task": lambda next_stage: from_callable(_call).pipe(flat_map(lambda v: just(v, tail(next_stage)))),
     "timer": lambda next_stage: timer(1).pipe(flat_map(lambda v: just(v, tail(next_stage)))),
     "stock": lambda next_stage: just(1).pipe(ops.flat_map(lambda v: just(v, tail(next_stage)))),
 }
@@ -178,7 +178,7 @@ def test_a_value_of_the_last_kind_names_the_last_stage_which_begins_when_its_sta
         recorder = await record(whole)
         assert recorder.timeline == [(0, "a"), (0, "b"), (2, "bye"), (2, "z"), (2, "|")]
 
-        left = Recorder().listen(recurse(lambda: concat(just(Ended("bye")), never()), done=Ended, last=fail))
+        left = Recorder().listen(recurse(lambda: concat(just(Ended("bye")), never()), done=Ended, last=throw))
         await asyncio.sleep(1)
         left.dispose()
         assert left.heard == []

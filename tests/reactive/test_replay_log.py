@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive import Flow, concat, fail, from_async_iterable, just, never
+from agentscope_rx.reactive import Flow, concat, from_async_iterable, just, never, throw
 from agentscope_rx.reactive.replay_log import LogReader, ReplayLog
 from agentscope_rx.testing import collect_dropped, run_virtual
 
@@ -172,7 +172,7 @@ def test_every_reader_hears_the_error_after_what_it_has_to_read() -> None:
     async def main() -> None:
         log: ReplayLog[int] = ReplayLog(9)
         first = log.read()
-        log.open(concat(just(1, 2), fail(StopIteration())))
+        log.open(concat(just(1, 2), throw(StopIteration())))
         late = log.read()
         for reader in (first, late):
             assert [await anext(reader), await anext(reader)] == [1, 2]
@@ -188,7 +188,7 @@ def test_an_error_that_nobody_can_hear_is_dropped_with_a_word() -> None:
         reader = log.read()
         if first_they_leave:
             reader.close()
-        log.open(fail(ValueError("unheard")))
+        log.open(throw(ValueError("unheard")))
         reader.close()
         reader.close()
         assert not await reader.wait()

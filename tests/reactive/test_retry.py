@@ -22,7 +22,18 @@ from tenacity import (
 from tenacity.stop import stop_before_delay
 
 from agentscope_rx.errors import RateLimitError
-from agentscope_rx.reactive import Attempt, Flow, RetryPolicy, concat, defer, fail, from_call, jittered, just, retry
+from agentscope_rx.reactive import (
+    Attempt,
+    Flow,
+    RetryPolicy,
+    concat,
+    defer,
+    from_callable,
+    jittered,
+    just,
+    retry,
+    throw,
+)
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, after, record
 
@@ -41,7 +52,7 @@ class Failing:
             self.asked.append(asyncio.get_running_loop().time())
             n = len(self.asked)
             if n <= self.times:
-                return concat(just(*self.values), fail(self.error or ValueError(n)))
+                return concat(just(*self.values), throw(self.error or ValueError(n)))
             return just("ok")
 
         return defer(attempt)
@@ -108,7 +119,7 @@ def test_an_error_that_is_raised_again_and_again_tells_of_the_last_time_only() -
     async def main() -> None:
         for attempts in (3, 2, 3):
             with pytest.raises(ValueError):
-                await fail(error).pipe(retry(policy(attempts)))
+                await throw(error).pipe(retry(policy(attempts)))
         assert error.__notes__ == ["its own", "Attempt 3 of 3. Before: ValueError: the same; ValueError: the same"]
 
     run_virtual(main())
@@ -123,7 +134,7 @@ def test_a_call_is_made_anew_for_each_attempt() -> None:
             raise ValueError
         return len(calls)
 
-    assert run_virtual(from_call(call).pipe(retry(policy(5)))) == 3
+    assert run_virtual(from_callable(call).pipe(retry(policy(5)))) == 3
 
 
 def test_what_was_emitted_is_not_taken_back_unless_it_is_announced() -> None:
@@ -246,7 +257,7 @@ def test_ten_thousand_attempts_keep_no_errors() -> None:
         def attempt() -> Flow[Any]:
             error = Big()
             refs.append(weakref.ref(error))
-            return fail(error) if len(refs) < 10_000 else just(1)
+            return throw(error) if len(refs) < 10_000 else just(1)
 
         assert await defer(attempt).pipe(retry(RetryPolicy(stop=lambda state: False))) == 1
         gc.collect()

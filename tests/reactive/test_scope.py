@@ -11,8 +11,8 @@ import pytest
 import reactivex as rx
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import Demand, Flow, Scope, flat_map, from_call, just
-from agentscope_rx.reactive.kernel.in_flight import Work
+from agentscope_rx.reactive import Demand, Flow, Scope, flat_map, from_callable, just
+from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import record, turns
 
@@ -157,7 +157,7 @@ def test_work_counts_in_its_parents_until_the_last_finally() -> None:
 
 
 def test_a_failing_clean_up_does_not_stop_the_others() -> None:
-    work = Work()
+    work = InFlight()
     work.begin()
     called: list[int] = []
     work.when_idle(lambda: 1 / 0)
@@ -211,7 +211,7 @@ def test_sources_start_in_a_copy_of_the_context() -> None:
         return var.get()
 
     async def main() -> None:
-        source = just(1, 2, 3).pipe(flat_map(lambda _: from_call(count)))
+        source = just(1, 2, 3).pipe(flat_map(lambda _: from_callable(count)))
         assert (await record(source)).heard == [1, 1, 1, "|"]
 
     run_virtual(main())

@@ -22,14 +22,14 @@ from agentscope_rx.reactive import (
     catch,
     defer,
     empty,
-    fail,
     flat_map,
     from_async_iterable,
-    from_call,
+    from_callable,
     from_iterable,
     just,
     never,
     retry,
+    throw,
     timer,
 )
 from agentscope_rx.testing import collect_dropped, run_virtual
@@ -51,7 +51,7 @@ def _hop(value: int) -> Any:
     async def call() -> int:
         return value
 
-    return from_call(call)
+    return from_callable(call)
 
 
 def test_a_synchronous_source_is_stopped_between_two_values() -> None:
@@ -93,7 +93,7 @@ def test_small_sources() -> None:
         assert (await record(just())).heard == ["|"]
         assert (await record(empty())).heard == ["|"]
         error = ValueError()
-        assert (await record(fail(error))).heard == [error]
+        assert (await record(throw(error))).heard == [error]
         assert (await record(timer(2.5))).timeline == [(2.5, 0), (2.5, "|")]
         silent = Recorder().listen(never())
         await asyncio.sleep(1000)
@@ -115,7 +115,7 @@ def test_nothing_happens_before_subscription_and_each_is_a_run_of_its_own() -> N
         yield len(made)
 
     async def main() -> None:
-        flows = [from_call(call), from_async_iterable(items), defer(lambda: just(made.append("defer")))]
+        flows = [from_callable(call), from_async_iterable(items), defer(lambda: just(made.append("defer")))]
         await turns()
         assert made == []
         for flow in flows:
@@ -207,7 +207,7 @@ def test_an_error_of_a_disposed_source_is_not_lost() -> None:
             raise ValueError("while closing")
 
     async def main() -> None:
-        recorder = Recorder().listen(from_call(stubborn))
+        recorder = Recorder().listen(from_callable(stubborn))
         await asyncio.sleep(1)
         recorder.dispose()
         await turns()
@@ -228,9 +228,9 @@ def test_stop_iterations_are_errors_and_not_ends() -> None:
         (heard,) = (await record(from_async_iterable(make))).heard
         assert isinstance(heard, RuntimeError)
         with pytest.raises(RuntimeError, match="called badly"):
-            await from_call(call)
+            await from_callable(call)
         with pytest.raises(RuntimeError, match="called badly"):
-            async for _ in from_call(call):
+            async for _ in from_callable(call):
                 pass
         with pytest.raises(RuntimeError, match="StopIteration"):
             await just(1).pipe(flat_map(lambda _: next(iter([]))))
@@ -255,7 +255,7 @@ def test_a_loop_that_shuts_down_cancels_and_says_so(kind: str, turn: int) -> Non
         await call()
         yield
 
-    source = from_call(call) if kind == "call" else from_async_iterable(items)
+    source = from_callable(call) if kind == "call" else from_async_iterable(items)
     answered: list[Exception] = []
     guarded = source.pipe(
         retry(RetryPolicy(stop=lambda state: False)), catch(lambda error: just(answered.append(error)))
@@ -271,7 +271,7 @@ def test_a_loop_that_shuts_down_cancels_and_says_so(kind: str, turn: int) -> Non
     assert log in ([], ["start", "end"])
 
 
-@pytest.mark.parametrize("source", [lambda: from_call(asyncio.Event().wait), lambda: after(1, 1)])
+@pytest.mark.parametrize("source", [lambda: from_callable(asyncio.Event().wait), lambda: after(1, 1)])
 def test_a_source_that_is_cancelled_before_its_first_step_says_so(source: Any) -> None:
     async def main() -> None:
         recorder = Recorder().listen(source())
@@ -282,7 +282,7 @@ def test_a_source_that_is_cancelled_before_its_first_step_says_so(source: Any) -
     run_virtual(main())
 
 
-@pytest.mark.parametrize("source", [lambda: from_call(asyncio.Event().wait), lambda: after(1, 1)])
+@pytest.mark.parametrize("source", [lambda: from_callable(asyncio.Event().wait), lambda: after(1, 1)])
 def test_the_task_of_a_disposed_source_ends_as_cancelled(source: Any) -> None:
     async def main() -> None:
         recorder = Recorder().listen(source())
@@ -302,7 +302,7 @@ def test_a_cancelled_await_inside_a_source_is_an_ordinary_error() -> None:
         await lost
 
     async def main() -> None:
-        assert await from_call(call).pipe(catch(lambda error: just(type(error)))) is AwaitCancelledError
+        assert await from_callable(call).pipe(catch(lambda error: just(type(error)))) is AwaitCancelledError
 
     run_virtual(main())
 
@@ -318,8 +318,8 @@ def test_context_variables_are_captured_and_do_not_leak() -> None:
 
     async def main() -> None:
         var.set("subscriber")
-        flow = from_call(lambda: reads_and_sets("first")).pipe(
-            flat_map(lambda _: from_call(lambda: reads_and_sets("second")))
+        flow = from_callable(lambda: reads_and_sets("first")).pipe(
+            flat_map(lambda _: from_callable(lambda: reads_and_sets("second")))
         )
         task = flow.as_task()
         flow.subscribe()
@@ -384,7 +384,7 @@ def test_failing_calls_leave_no_cycles() -> None:
     async def main(n: int) -> None:
         for _ in range(n):
             with pytest.raises(ValueError):
-                await from_call(call)
+                await from_callable(call)
 
     assert _growth(lambda n: run_virtual(main(n))) < 50_000
 

@@ -14,23 +14,23 @@ from reactivex.subject import Subject
 
 from agentscope_rx.reactive import (
     Flow,
+    OneShotEvent,
     RetryPolicy,
-    Signal,
     catch,
     concat,
-    fail,
     flat_map,
     flow,
     from_async_iterable,
-    from_call,
+    from_callable,
     from_iterable,
     just,
     merge_ordered,
     never,
     recurse,
     retry,
-    stop_on,
     tail,
+    take_until,
+    throw,
     timeout,
     timer,
     using,
@@ -53,18 +53,18 @@ OPERATORS: dict[str, Callable[[Flow[Any]], Flow[Any]]] = {
     "retry": lambda source: source.pipe(retry(RetryPolicy(stop=lambda state: False))),
     "catch": lambda source: source.pipe(catch(lambda error: just("caught"))),
     "timeout": lambda source: source.pipe(timeout(first=5, idle=5, total=50)),
-    "stop_on": lambda source: source.pipe(stop_on(Signal())),
+    "take_until": lambda source: source.pipe(take_until(OneShotEvent())),
     "all": lambda source: using(
         lambda: just(1),
         lambda _: recurse(lambda: merge_ordered([source.pipe(timeout(idle=9), retry(RetryPolicy()), flat_map(just))])),
         lambda *_: None,
-    ).pipe(catch(lambda error: just("caught")), stop_on(Signal())),
+    ).pipe(catch(lambda error: just("caught")), take_until(OneShotEvent())),
 }
 
 SOURCES: dict[str, Callable[[], Flow[Any]]] = {
     "synchronous": lambda: just(1, 2, 3),
     "task": lambda: after(1, 1, 2, 3),
-    "call": lambda: from_call(_one),
+    "call": lambda: from_callable(_one),
     "timer": lambda: timer(1),
 }
 
@@ -124,7 +124,7 @@ def test_exceptions_of_the_last_callbacks_are_reported(which: str) -> None:
         raise KeyError("callback")
 
     async def main() -> None:
-        source = fail(ValueError()) if which == "on_error" else just(1)
+        source = throw(ValueError()) if which == "on_error" else just(1)
         source.subscribe(on_error=bad, on_completed=bad)
 
     with collect_dropped() as dropped:
@@ -134,7 +134,7 @@ def test_exceptions_of_the_last_callbacks_are_reported(which: str) -> None:
 
 def test_an_error_that_nobody_subscribed_to_is_reported() -> None:
     async def main() -> None:
-        fail(ValueError("unheard")).subscribe(lambda value: None)
+        throw(ValueError("unheard")).subscribe(lambda value: None)
 
     with collect_dropped() as dropped:
         run_virtual(main())
@@ -201,7 +201,7 @@ def test_a_plain_threads_subscription_lands_on_the_librarys_loop() -> None:
     def note(value: Any) -> None:
         heard.append((value, asyncio.get_running_loop() is library_loop(), threading.current_thread().name))
 
-    concat(just(1), from_call(_one)).subscribe(note, on_completed=done.set)
+    concat(just(1), from_callable(_one)).subscribe(note, on_completed=done.set)
     assert done.wait(5)
     assert heard == [(1, True, "agentscope-rx-loop")] * 2
 
@@ -346,7 +346,7 @@ def test_each_subscription_captures_its_own_context() -> None:
         return var.get()
 
     async def main() -> None:
-        source = just(1).pipe(flat_map(lambda _: timer(1)), flat_map(lambda _: from_call(read)))
+        source = just(1).pipe(flat_map(lambda _: timer(1)), flat_map(lambda _: from_callable(read)))
         tasks = []
         for name in "abc":
             var.set(name)

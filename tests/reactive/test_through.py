@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx.reactive import Flow, concat, expand, fail, from_iterable, just, through, timer
+from agentscope_rx.reactive import Flow, concat, flat_map_iterable, from_iterable, just, throw, timer, transform_type
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, after, record, turns
 
@@ -22,7 +22,7 @@ VALUES = st.lists(st.integers(0, 9) | st.sampled_from("abc"), max_size=8)
 def test_only_the_kind_goes_through_and_order_is_kept(values: list[Any], late: bool) -> None:
     async def main() -> None:
         source = after(1, *values) if late else just(*values)
-        heard = (await record(source.pipe(through(int, ops.map(lambda v: -v))))).heard
+        heard = (await record(source.pipe(transform_type(int, ops.map(lambda v: -v))))).heard
         assert heard == [-v if isinstance(v, int) else v for v in values] + ["|"]
 
     run_virtual(main())
@@ -31,7 +31,7 @@ def test_only_the_kind_goes_through_and_order_is_kept(values: list[Any], late: b
 @given(values=VALUES)
 def test_the_operator_is_flushed_before_completion(values: list[Any]) -> None:
     async def main() -> None:
-        heard = (await record(just(*values).pipe(through(int, ops.last_or_default(99))))).heard
+        heard = (await record(just(*values).pipe(transform_type(int, ops.last_or_default(99))))).heard
         numbers = [v for v in values if isinstance(v, int)]
         assert heard == [v for v in values if isinstance(v, str)] + [numbers[-1] if numbers else 99, "|"]
 
@@ -40,14 +40,14 @@ def test_the_operator_is_flushed_before_completion(values: list[Any]) -> None:
 
 def test_an_operator_that_leaves_lets_the_others_go_on() -> None:
     async def main() -> None:
-        assert (await record(just(1, "a", 2, "b").pipe(through(int, ops.take(1))))).heard == [1, "a", "b", "|"]
+        assert (await record(just(1, "a", 2, "b").pipe(transform_type(int, ops.take(1))))).heard == [1, "a", "b", "|"]
 
     run_virtual(main())
 
 
 def test_time_in_the_operator() -> None:
     async def main() -> None:
-        recorder = await record(just(1, "a", 2).pipe(through(int, ops.delay(3))))
+        recorder = await record(just(1, "a", 2).pipe(transform_type(int, ops.delay(3))))
         assert recorder.timeline == [(0, "a"), (3, 1), (3, 2), (3, "|")]
 
     run_virtual(main())
@@ -58,12 +58,15 @@ def test_errors_of_either_and_of_making() -> None:
         raise ValueError("making")
 
     async def main() -> None:
-        assert repr((await record(just(1).pipe(through(int, broken)))).heard) == "[ValueError('making')]"
-        source = concat(just("a", 1), fail(KeyError(1)))
-        assert repr((await record(source.pipe(through(int, ops.map(lambda v: v))))).heard) == "['a', 1, KeyError(1)]"
+        assert repr((await record(just(1).pipe(transform_type(int, broken)))).heard) == "[ValueError('making')]"
+        source = concat(just("a", 1), throw(KeyError(1)))
+        assert (
+            repr((await record(source.pipe(transform_type(int, ops.map(lambda v: v))))).heard)
+            == "['a', 1, KeyError(1)]"
+        )
         log: list[str] = []
         source = concat(just(0), after(9, 1, log=log))
-        heard = (await record(source.pipe(through(int, ops.map(lambda v: 1 / v))))).heard
+        heard = (await record(source.pipe(transform_type(int, ops.map(lambda v: 1 / v))))).heard
         assert isinstance(heard[0], ZeroDivisionError)
         await turns()
         assert log.count("start") == log.count("end")
@@ -77,9 +80,9 @@ def test_an_operator_that_listens_late_hears_all(values: list[Any], late: bool) 
         source = after(1, *values) if late else just(*values)
         numbers = [v for v in values if isinstance(v, int)]
         others = [v for v in values if isinstance(v, str)]
-        recorder = await record(source.pipe(through(int, ops.delay_subscription(5))))
+        recorder = await record(source.pipe(transform_type(int, ops.delay_subscription(5))))
         assert recorder.heard == [*others, *numbers, "|"]
-        heard = (await record(source.pipe(through(int, lambda ints: concat(timer(0.5), ints))))).heard
+        heard = (await record(source.pipe(transform_type(int, lambda ints: concat(timer(0.5), ints))))).heard
         assert [v for v in heard if isinstance(v, int)] == [0, *numbers]
         assert [v for v in heard if isinstance(v, str)] == [*others, "|"]
 
@@ -94,7 +97,7 @@ def test_below_stock_operators_alone_nothing_is_lost(values: list[Any]) -> None:
         def stock(ints: Any) -> Any:
             return rx.concat(rx.of(-1), ints, rx.of(-2))
 
-        passed = just(*values).pipe(through(int, stock))
+        passed = just(*values).pipe(transform_type(int, stock))
         for source in (passed, passed.pipe(ops.start_with("start")), rx.of("x").pipe(ops.flat_map(lambda _: passed))):
             heard = (await record(source)).heard
             numbers = [v for v in values if isinstance(v, int)]
@@ -110,7 +113,7 @@ def test_an_operator_may_listen_twice(values: list[Any]) -> None:
         return rx.merge(ints.pipe(ops.filter(lambda v: v % 2 == 0)), ints.pipe(ops.filter(lambda v: v % 2 == 1)))
 
     async def main() -> None:
-        heard = (await record(just(*values).pipe(through(int, split)))).heard
+        heard = (await record(just(*values).pipe(transform_type(int, split)))).heard
         assert heard == [*values, "|"]
 
     run_virtual(main())
@@ -129,7 +132,7 @@ def test_an_operator_may_listen_twice(values: list[Any]) -> None:
 )
 def test_when_it_listens_is_the_operators_choice(operator: Any, expected: list[Any]) -> None:
     async def main() -> None:
-        assert (await record(just(1, "a", 2, "b").pipe(through(int, operator)))).heard == expected
+        assert (await record(just(1, "a", 2, "b").pipe(transform_type(int, operator)))).heard == expected
 
     run_virtual(main())
 
@@ -148,7 +151,7 @@ def test_what_is_void_is_not_emitted_any_more(values: list[Any], delay: int) -> 
             made.append(0)
             return source.pipe(ops.delay(delay) if delay else ops.map(lambda v: v))
 
-        source = just(*values).pipe(through(int, operator, void=lambda v: v == "!"))
+        source = just(*values).pipe(transform_type(int, operator, void=lambda v: v == "!"))
         heard = (await record(source)).heard
         last = max((i for i, v in enumerate(values) if v == "!"), default=-1) + 1
         if delay:
@@ -163,7 +166,7 @@ def test_what_is_void_is_not_emitted_any_more(values: list[Any], delay: int) -> 
 
 def test_an_operator_that_had_left_begins_anew_too() -> None:
     async def main() -> None:
-        source = just(1, 2, "!", 3, 4).pipe(through(int, ops.take(1), void=lambda v: v == "!"))
+        source = just(1, 2, "!", 3, 4).pipe(transform_type(int, ops.take(1), void=lambda v: v == "!"))
         assert (await record(source)).heard == [1, "!", 3, "|"]
 
     run_virtual(main())
@@ -179,7 +182,7 @@ def test_making_it_anew_may_fail() -> None:
                 raise ValueError("making")
             return source
 
-        recorder = await record(just(1, "!", 3).pipe(through(int, once, void=lambda v: v == "!")))
+        recorder = await record(just(1, "!", 3).pipe(transform_type(int, once, void=lambda v: v == "!")))
         assert recorder.heard[:2] == [1, "!"] and isinstance(recorder.heard[2], ValueError)
 
     run_virtual(main())
@@ -188,7 +191,7 @@ def test_making_it_anew_may_fail() -> None:
 def test_an_error_of_the_source_does_not_wait_for_the_operator() -> None:
     async def main() -> None:
         source = concat(just(1, "a"), after(1, error=KeyError(1)))
-        recorder = await record(source.pipe(through(int, ops.delay_subscription(5))))
+        recorder = await record(source.pipe(transform_type(int, ops.delay_subscription(5))))
         assert repr(recorder.heard) == "['a', KeyError(1)]"
         assert recorder.at[-1] == 1
 
@@ -199,7 +202,7 @@ def test_an_error_of_the_source_does_not_wait_for_the_operator() -> None:
 def test_disposal_ends_both(at: float) -> None:
     async def main() -> None:
         log: list[str] = []
-        source = concat(timer(1), after(1, 1, log=log)).pipe(through(int, ops.delay(5)))
+        source = concat(timer(1), after(1, 1, log=log)).pipe(transform_type(int, ops.delay(5)))
         recorder = Recorder().listen(source)
         await asyncio.sleep(at)
         recorder.dispose()
@@ -219,7 +222,7 @@ def test_expand_in_order_and_no_more_than_is_taken(counts: list[int], take: int)
             called.append(n)
             return [n] * n
 
-        source: Flow[int] = from_iterable(counts).pipe(expand(several))
+        source: Flow[int] = from_iterable(counts).pipe(flat_map_iterable(several))
         everything = [n for n in counts for _ in range(n)]
         assert (await record(source)).heard == [*everything, "|"]
         called.clear()
@@ -232,7 +235,7 @@ def test_expand_in_order_and_no_more_than_is_taken(counts: list[int], take: int)
 
 def test_expand_fails_with_its_function() -> None:
     async def main() -> None:
-        assert repr((await record(just(1, 0, 2).pipe(expand(lambda v: [1 // v])))).heard).startswith(
+        assert repr((await record(just(1, 0, 2).pipe(flat_map_iterable(lambda v: [1 // v])))).heard).startswith(
             "[1, ZeroDivisionError"
         )
 
@@ -248,15 +251,15 @@ def test_expand_says_the_rest_at_the_end_and_no_more_than_is_taken(counts: list[
             ends.append(more)
             return ["end"] * more
 
-        source: Flow[Any] = from_iterable(counts).pipe(expand(lambda n: [n] * n, at_end))
+        source: Flow[Any] = from_iterable(counts).pipe(flat_map_iterable(lambda n: [n] * n, at_end))
         everything: list[Any] = [n for n in counts for _ in range(n)] + ["end"] * more
         assert (await record(source)).heard == [*everything, "|"]
         assert (await record(source.pipe(ops.take(take)))).heard == [*everything[:take], "|"]
         assert len(ends) <= 2
         # what has failed says no more
-        assert repr((await record(concat(just(1), fail(KeyError(1))).pipe(expand(lambda n: [n], at_end)))).heard) == (
-            "[1, KeyError(1)]"
-        )
+        assert repr(
+            (await record(concat(just(1), throw(KeyError(1))).pipe(flat_map_iterable(lambda n: [n], at_end)))).heard
+        ) == ("[1, KeyError(1)]")
         assert len(ends) <= 2
 
     run_virtual(main())
@@ -264,7 +267,7 @@ def test_expand_says_the_rest_at_the_end_and_no_more_than_is_taken(counts: list[
 
 def test_expand_fails_with_the_function_of_its_end() -> None:
     async def main() -> None:
-        heard = (await record(just(1).pipe(expand(lambda v: [v], lambda: [1 // 0])))).heard
+        heard = (await record(just(1).pipe(flat_map_iterable(lambda v: [v], lambda: [1 // 0])))).heard
         assert repr(heard).startswith("[1, ZeroDivisionError")
 
     run_virtual(main())

@@ -13,17 +13,17 @@ from reactivex import operators as ops
 from reactivex.subject import Subject
 
 from agentscope_rx.reactive import (
-    Ending,
     Flow,
+    Outcome,
     catch,
     concat,
-    fail,
     flat_map,
     from_async_iterable,
-    from_call,
+    from_callable,
     just,
     never,
-    shielded,
+    shield,
+    throw,
     timer,
     using,
 )
@@ -38,7 +38,7 @@ class Flag:
 
     def __init__(self, slow: float = 0.0) -> None:
         self.held = False
-        self.endings: list[tuple[float, Ending]] = []
+        self.endings: list[tuple[float, Outcome]] = []
         self.slow = slow
 
     def take(self) -> Flow[Flag]:
@@ -46,7 +46,7 @@ class Flag:
         self.held = True
         return just(self)
 
-    def release(self, flag: Flag, ending: Ending) -> Flow[Any] | None:
+    def release(self, flag: Flag, ending: Outcome) -> Flow[Any] | None:
         assert flag is self
         assert self.held
         if self.slow:
@@ -54,7 +54,7 @@ class Flag:
         self._freed(ending)
         return None
 
-    def _freed(self, ending: Ending) -> None:
+    def _freed(self, ending: Outcome) -> None:
         self.held = False
         self.endings.append((asyncio.get_running_loop().time(), ending))
 
@@ -74,7 +74,7 @@ def test_release_comes_before_the_last_signal_or_after_it(
         held_at_the_end: list[bool] = []
 
         def source() -> Flow[Any]:
-            return after(delay, 1, error=error) if delay else concat(just(1), fail(error) if error else just())
+            return after(delay, 1, error=error) if delay else concat(just(1), throw(error) if error else just())
 
         recorder = Recorder()
         flow = flag.over(source, eager)
@@ -87,7 +87,7 @@ def test_release_comes_before_the_last_signal_or_after_it(
         assert held_at_the_end == [not eager]
         assert recorder.timeline == [(delay, 1), (delay + slow * eager, error or "|")]
         await asyncio.sleep(10)
-        assert flag.endings == [(delay + slow, Ending.FAILED if error else Ending.COMPLETED)]
+        assert flag.endings == [(delay + slow, Outcome.FAILED if error else Outcome.COMPLETED)]
 
     run_virtual(main())
 
@@ -143,16 +143,16 @@ def test_a_release_waits_for_the_clean_up_of_what_was_cancelled() -> None:
                 await asyncio.sleep(3)
                 used.append(flag.held)
 
-        recorder = Recorder().listen(flag.over(lambda: from_call(slow_to_go)))
+        recorder = Recorder().listen(flag.over(lambda: from_callable(slow_to_go)))
         await asyncio.sleep(1)
         recorder.dispose()
         assert flag.held
         await asyncio.sleep(10)
         assert used == [True]
-        assert flag.endings == [(4, Ending.DISPOSED)]
+        assert flag.endings == [(4, Outcome.DISPOSED)]
 
         both = just(0, 1).pipe(
-            flat_map(lambda i: from_call(slow_to_go) if i else after(1, error=ValueError("sibling")))
+            flat_map(lambda i: from_callable(slow_to_go) if i else after(1, error=ValueError("sibling")))
         )
         began = asyncio.get_running_loop().time()
         recorder = await record(flag.over(lambda: both))
@@ -175,12 +175,12 @@ def test_a_clean_up_that_does_not_end_is_not_waited_for_for_ever() -> None:
                 except asyncio.CancelledError:
                     pass
 
-        flow = using(flag.take, lambda _: from_call(stubborn), flag.release, clean_up_seconds=5)
+        flow = using(flag.take, lambda _: from_callable(stubborn), flag.release, clean_up_seconds=5)
         recorder = Recorder().listen(flow)
         await asyncio.sleep(1)
         recorder.dispose()
         await asyncio.sleep(200)
-        assert flag.endings == [(6, Ending.DISPOSED)]
+        assert flag.endings == [(6, Outcome.DISPOSED)]
 
     with collect_dropped() as dropped:
         run_virtual(main())
@@ -188,15 +188,15 @@ def test_a_clean_up_that_does_not_end_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_failing_release_never_replaces_the_signal() -> None:
-    def release(_: int, ending: Ending) -> Flow[Any]:
-        if ending is Ending.COMPLETED:
+    def release(_: int, ending: Outcome) -> Flow[Any]:
+        if ending is Outcome.COMPLETED:
             raise ValueError("raised")
-        return fail(ValueError("signalled"))
+        return throw(ValueError("signalled"))
 
     async def main() -> None:
         assert (await record(using(lambda: just(1), just, release))).heard == [1, "|"]
         error = KeyError("the run's own")
-        assert (await record(using(lambda: just(1), lambda _: fail(error), release))).heard == [error]
+        assert (await record(using(lambda: just(1), lambda _: throw(error), release))).heard == [error]
 
     with collect_dropped() as dropped:
         run_virtual(main())
@@ -212,7 +212,7 @@ def test_what_fails_before_it_is_held_is_not_released() -> None:
 
     async def main() -> None:
         assert repr((await record(using(broken, just, release))).heard) == "[ValueError('acquire')]"
-        assert repr((await record(using(lambda: fail(KeyError(1)), just, release))).heard) == "[KeyError(1)]"
+        assert repr((await record(using(lambda: throw(KeyError(1)), just, release))).heard) == "[KeyError(1)]"
         (error,) = (await record(using(just, just, release))).heard
         assert isinstance(error, RuntimeError)
         recorder = Recorder().listen(using(never, just, release))
@@ -225,14 +225,14 @@ def test_what_fails_before_it_is_held_is_not_released() -> None:
 def test_what_fails_while_it_is_held_is_released() -> None:
     async def main() -> None:
         flag = Flag()
-        half = using(lambda: concat(flag.take(), fail(ValueError("half"))), lambda _: just(1), flag.release)
+        half = using(lambda: concat(flag.take(), throw(ValueError("half"))), lambda _: just(1), flag.release)
         assert repr((await record(half)).heard) == "[ValueError('half')]"
 
         def broken(_: Flag) -> Flow[Any]:
             raise ValueError("use")
 
         assert repr((await record(using(flag.take, broken, flag.release))).heard) == "[ValueError('use')]"
-        assert [ending for _, ending in flag.endings] == [Ending.FAILED, Ending.FAILED]
+        assert [ending for _, ending in flag.endings] == [Outcome.FAILED, Outcome.FAILED]
 
     run_virtual(main())
 
@@ -272,8 +272,8 @@ def test_nested_resources_are_released_from_the_inside() -> None:
         recorder = Recorder().listen(outer.over(lambda: inner.over(never)))
         recorder.dispose()
         await asyncio.sleep(10)
-        assert inner.endings == [(2, Ending.DISPOSED)]
-        assert outer.endings == [(3, Ending.DISPOSED)]
+        assert inner.endings == [(2, Outcome.DISPOSED)]
+        assert outer.endings == [(3, Outcome.DISPOSED)]
 
     run_virtual(main())
 
@@ -330,7 +330,7 @@ def test_what_is_shielded_goes_on_although_demand_was_withheld() -> None:
                 written.append(i)
                 yield i
 
-        iterator = FlowIterator(shielded(from_async_iterable(write)), capacity=2)
+        iterator = FlowIterator(shield(from_async_iterable(write)), capacity=2)
         await anext(iterator)
         await turns()
         assert iterator.statistics().withheld
@@ -362,13 +362,13 @@ def test_a_loop_that_shuts_down_releases() -> None:
         await asyncio.sleep(100)
 
     async def main(n: int) -> None:
-        flag.over(lambda: from_call(call)).subscribe(on_error=lambda error: None)
+        flag.over(lambda: from_callable(call)).subscribe(on_error=lambda error: None)
         await turns(n)
 
     for n in (0, 1, 5):
         asyncio.run(main(n))
         assert not flag.held
-    assert [ending for _, ending in flag.endings] == [Ending.FAILED] * 3
+    assert [ending for _, ending in flag.endings] == [Outcome.FAILED] * 3
 
 
 def test_a_subscriber_that_fails_in_the_last_signal_releases_once() -> None:
@@ -401,15 +401,15 @@ def test_further_resources_are_not_looked_at() -> None:
 def test_shielded_runs_on_and_its_late_error_is_dropped() -> None:
     async def main() -> None:
         log: list[str] = []
-        assert (await record(shielded(after(1, 1, log=log)))).heard == [1, "|"]
+        assert (await record(shield(after(1, 1, log=log)))).heard == [1, "|"]
         flag = Flag()
-        recorder = Recorder().listen(flag.over(lambda: shielded(after(5, 1, error=ValueError("late"), log=log))))
+        recorder = Recorder().listen(flag.over(lambda: shield(after(5, 1, error=ValueError("late"), log=log))))
         await asyncio.sleep(1)
         recorder.dispose()
         assert flag.held
         await asyncio.sleep(10)
         assert log == ["start", "end", "start", "end"]
-        assert flag.endings == [(6, Ending.DISPOSED)]
+        assert flag.endings == [(6, Outcome.DISPOSED)]
 
     with collect_dropped() as dropped:
         run_virtual(main())
@@ -430,13 +430,13 @@ def test_the_subject_of_a_release_is_awaited() -> None:
 def test_catch_goes_on_with_another_flow_once() -> None:
     async def main() -> None:
         second = KeyError("second")
-        source = concat(just(1), fail(ValueError())).pipe(catch(lambda e: concat(just(type(e)), fail(second))))
+        source = concat(just(1), throw(ValueError())).pipe(catch(lambda e: concat(just(type(e)), throw(second))))
         assert (await record(source)).heard == [1, ValueError, second]
 
         def broken(error: Exception) -> Flow[Any]:
             raise TypeError("catching")
 
-        assert repr((await record(fail(ValueError()).pipe(catch(broken)))).heard) == "[TypeError('catching')]"
+        assert repr((await record(throw(ValueError()).pipe(catch(broken)))).heard) == "[TypeError('catching')]"
         log: list[str] = []
         recorder = Recorder().listen(after(1, error=ValueError()).pipe(catch(lambda _: after(5, 1, log=log))))
         await asyncio.sleep(2)

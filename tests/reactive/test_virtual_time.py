@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentscope_rx.reactive import fail, from_call, just, never, on_worker, timer
+from agentscope_rx.reactive import from_callable, just, never, on_worker, throw, timer
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.testing import collect_dropped, run_virtual, virtual_loop
 
@@ -162,7 +162,7 @@ def test_an_expected_error_does_not_hide_what_is_left() -> None:
         run_virtual(leave())
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(ValueError, match="as it came"):
-        run_virtual(fail(ValueError("as it came")))
+        run_virtual(throw(ValueError("as it came")))
 
 
 def test_a_deadlock_is_an_error_that_names_the_task() -> None:
@@ -197,8 +197,8 @@ def test_a_cancelled_source_may_end_after_the_main_coroutine() -> None:
             ended.append(True)
 
     async def main() -> None:
-        from_call(source).subscribe().dispose()
-        subscription = from_call(source).subscribe()
+        from_callable(source).subscribe().dispose()
+        subscription = from_callable(source).subscribe()
         await asyncio.sleep(1)
         subscription.dispose()
 

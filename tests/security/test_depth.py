@@ -37,15 +37,15 @@ from agentscope_rx.events import PreActingEvent
 from agentscope_rx.events.base import event_from_dict, event_from_json
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, freeze, thaw
 from agentscope_rx.models import ToolUseDelta
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.gemini.parser import ContentParser
 from agentscope_rx.models.ollama.parser import OllamaParser
 from agentscope_rx.models.openai.reasoning import Reasoning
-from agentscope_rx.models.openai.tool_call_deltas import Calls
+from agentscope_rx.models.openai.tool_call_deltas import ToolCallDeltas
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.wire.json_codec import decode_json
 from agentscope_rx.models.wire.json_size import load_json
-from agentscope_rx.session.entry import Entry, Kind, decode
+from agentscope_rx.session.entry import EntryKind, StoredEntry, decode
 from agentscope_rx.session.manifest import MANIFEST, Manifest
 from agentscope_rx.testing import ScriptedModel
 from tests.models import wired
@@ -238,7 +238,9 @@ def test_a_string_that_is_not_closed_is_looked_at_once():
 def test_metadata_of_an_answer_is_bounded():
     with pytest.raises(ProtocolError, match="levels"):
         list(
-            Calls().feed({"tool_calls": [{"id": "1", "function": {"name": "f"}, "extra_content": {"a": nested(150)}}]})
+            ToolCallDeltas().feed(
+                {"tool_calls": [{"id": "1", "function": {"name": "f"}, "extra_content": {"a": nested(150)}}]}
+            )
         )
     reasoning = Reasoning()
     list(reasoning.feed({"reasoning_details": [{"type": "x", "a": nested(150)}]}))
@@ -247,7 +249,7 @@ def test_metadata_of_an_answer_is_bounded():
 
 
 def test_gathered_arguments_at_the_limit_are_a_message():
-    gather = Gather()
+    gather = ResponseAccumulator()
     gather.feed(ChatResponse((ToolUseDelta(0, "1", "f", f'{{"a": {nested_json(MAX_DEPTH - 1)}}}'),)))
     message = Msg.assistant(gather.blocks())
     assert message.tool_calls[0].input_error is None
@@ -309,11 +311,11 @@ def test_metadata_nested_too_deep_is_an_error_result():
     ids=["far", "500", "cut", "no text", "nothing"],
 )
 def test_a_saved_line_that_was_not_written_here_is_a_typed_error(line: bytes):
-    for kind in Kind:
+    for kind in EntryKind:
         with pytest.raises(SessionError, match="'state'"):
-            decode("k", {"state": Entry(kind, (line,))})
+            decode("k", {"state": StoredEntry(kind, (line,))})
     with pytest.raises(SessionError, match="2 values"):
-        decode("k", {"state": Entry(Kind.VALUE, (b"1", b"2"))})
+        decode("k", {"state": StoredEntry(EntryKind.VALUE, (b"1", b"2"))})
 
 
 @pytest.mark.parametrize("levels", [150, 500, FAR])

@@ -16,7 +16,7 @@ from agentscope_rx.events import Event
 from agentscope_rx.events.base import event_from_dict, event_from_json
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, encodable, freeze, thaw
 from agentscope_rx.service.protocols.sse_format import Frame
-from agentscope_rx.session.entry import Entry, Kind, decode
+from agentscope_rx.session.entry import EntryKind, StoredEntry, decode
 from agentscope_rx.testing import ScriptedModel
 from tests.events.values import events
 from tests.messages.values import messages
@@ -125,8 +125,8 @@ def test_damaged_state_is_loaded_whole_or_not_at_all(seed: int):
     session = InMemorySession()
     # as somebody would write it who can write to the store: no save has looked at it
     entries = {
-        "state": Entry(Kind.VALUE, (json.dumps(state.get("state")).encode(),)),
-        "memory": Entry(Kind.LIST, tuple(json.dumps(item).encode() for item in history)),
+        "state": StoredEntry(EntryKind.VALUE, (json.dumps(state.get("state")).encode(),)),
+        "memory": StoredEntry(EntryKind.LIST, tuple(json.dumps(item).encode() for item in history)),
     }
     session._put("k", session._state("k"), entries)
     agent = ReActAgent("a", ScriptedModel("hi"))
@@ -142,8 +142,8 @@ def test_damaged_state_is_loaded_whole_or_not_at_all(seed: int):
 
 @given(st.lists(st.binary(max_size=20) | seeds.map(lambda seed: damaged(b'{"a": [1, "x"]}', random.Random(seed)))))
 def test_damaged_lines_are_read_or_an_error_of_ours(lines: list[bytes]):
-    for kind in Kind:
+    for kind in EntryKind:
         try:
-            decode("k", {"e": Entry(kind, tuple(lines))})
+            decode("k", {"e": StoredEntry(kind, tuple(lines))})
         except SessionError as error:
             str(error).encode()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError, ModelTimeoutError, RateLimitError
 from agentscope_rx.messages import Msg, ToolResultBlock, ToolUseBlock
-from agentscope_rx.models import MODEL_DEFAULTS, TOOL_DEFAULTS, ExecutionConfig, LimitedModel
+from agentscope_rx.models import MODEL_DEFAULTS, TOOL_DEFAULTS, ExecutionConfig, RateLimitedModel
 from agentscope_rx.models.retryable import asked_wait, retry_after
 from agentscope_rx.models.transport.status import http_error
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual
@@ -131,7 +131,7 @@ def test_a_tools_server_parks_no_run_either(asked: str) -> None:
 def test_one_refusal_does_not_hold_all_others(config: Any, pause: int, asked: float) -> None:
     error = RateLimitError("slow down", status=429, retry_after=asked)
     inner = tried_again(error, "an answer", **config)
-    limited = LimitedModel(inner, max_concurrency=4)
+    limited = RateLimitedModel(inner, max_concurrency=4)
 
     async def main() -> float:
         with pytest.raises(RateLimitError):
@@ -144,7 +144,7 @@ def test_one_refusal_does_not_hold_all_others(config: Any, pause: int, asked: fl
 
 def test_no_number_holds_nobody() -> None:
     error = RateLimitError("slow down", status=429, retry_after=float("nan"))
-    limited = LimitedModel(tried_again(error, "an answer"), max_concurrency=4)
+    limited = RateLimitedModel(tried_again(error, "an answer"), max_concurrency=4)
     assert 0 < ask(limited) < 4
 
 

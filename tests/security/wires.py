@@ -14,7 +14,7 @@ import httpx
 from agentscope_rx.errors import ModelError
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.frozen import encodable
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.anthropic import formatter as anthropic
 from agentscope_rx.models.anthropic.parser import MessageParser
 from agentscope_rx.models.dashscope import formatter as dashscope
@@ -86,7 +86,7 @@ class Wire(NamedTuple):
         """What was taken for an answer can be remembered, and sent again."""
         if increments is None:
             return
-        gather = Gather()
+        gather = ResponseAccumulator()
         for increment in increments:
             gather.feed(increment)
         message = Msg.assistant(gather.blocks())

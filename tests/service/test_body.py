@@ -9,7 +9,7 @@ import pytest
 
 from agentscope_rx.errors import DeadlineError
 from agentscope_rx.events import EventSource
-from agentscope_rx.reactive import concat, concat_map, fail, from_async_iterable, just, timer
+from agentscope_rx.reactive import concat, concat_map, from_async_iterable, just, throw, timer
 from agentscope_rx.reactive.replay_log import ReplayLog
 from agentscope_rx.service.protocols.sse_format import HEARTBEAT, Frame
 from agentscope_rx.service.protocols.stream import body
@@ -110,7 +110,7 @@ def test_beats_are_no_demand():
 
 @pytest.mark.parametrize("error", [DeadlineError("total", 3.0), ValueError("x")])
 def test_a_failure_of_the_log_is_the_last_event(error):
-    source = concat(just(frame(0)), timer(7).pipe(concat_map(lambda _: fail(error))))
+    source = concat(just(frame(0)), timer(7).pipe(concat_map(lambda _: throw(error))))
     seen = run_virtual(written(source, heartbeat=5))
     assert [moment for moment, _ in seen] == [0, 5, 7]
     assert seen[-1][1].startswith(b"event: error\ndata: {") and type(error).__name__.encode() in seen[-1][1]

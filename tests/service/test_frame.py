@@ -16,7 +16,7 @@ from reactivex import operators as ops
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
 from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, concat, fail, just, never
+from agentscope_rx.reactive import Flow, concat, just, never, throw
 from agentscope_rx.service.protocols.sse_format import HEARTBEAT, Frame, encoded, frames, last_frame, retry_hint
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.parts import agent, events_of, types
@@ -104,7 +104,7 @@ def test_an_event_that_has_no_json_ends_the_stream_and_stops_the_run():
 
 def test_a_failure_without_any_event_stays_an_error():
     with pytest.raises(InvalidInputError):
-        seen(frames(fail(InvalidInputError("nothing was started"))))
+        seen(frames(throw(InvalidInputError("nothing was started"))))
 
 
 def test_a_word_of_the_service_follows_the_last_event():

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import event_from_json
-from agentscope_rx.reactive import concat, defer, empty, fail, timer
+from agentscope_rx.reactive import concat, defer, empty, throw, timer
 from agentscope_rx.service import LiveRun, Runs, SSEResponse, last_event_id, sse_response
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.agent.parts import agent, assert_whole
@@ -104,7 +104,7 @@ def test_own_headers_win():
 
 def test_heartbeats_begin_before_the_first_event_and_then_failures_are_events():
     async def main():
-        silent = concat(timer(100), fail(ValueError("late")))
+        silent = concat(timer(100), throw(ValueError("late")))
         client = await Client().get(sse_response(silent, heartbeat=15))  # pyright: ignore
         # the first signal was the timer's number, which is no event at all
         assert client.status == 200 and client.at[0] == 15
@@ -116,7 +116,7 @@ def test_heartbeats_begin_before_the_first_event_and_then_failures_are_events():
 @pytest.mark.parametrize("heartbeat", [None, 15])
 def test_a_failure_before_any_event_is_a_status(heartbeat):
     async def main():
-        client = await Client().get(sse_response(fail(InvalidInputError("not so")), heartbeat=heartbeat))
+        client = await Client().get(sse_response(throw(InvalidInputError("not so")), heartbeat=heartbeat))
         assert client.status == 422
         assert json.loads(client.body) == {"error": {"type": "InvalidInputError", "message": "not so"}}
         client = await Client().get(sse_response(defer(lambda: 1 / 0), heartbeat=heartbeat))  # pyright: ignore

@@ -21,7 +21,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.reactive import WORKERS
 from agentscope_rx.session import JsonSession, Saved, lock
-from agentscope_rx.session.entry import Entry, encode
+from agentscope_rx.session.entry import StoredEntry, encode
 from agentscope_rx.session.folder import Folder
 from agentscope_rx.session.lock import locked
 from agentscope_rx.session.manifest import Stored
@@ -279,7 +279,7 @@ def test_a_reader_whose_manifest_grew_old_reads_the_new_one(tmp_path: Path, monk
     session = saved(tmp_path)
     real, turn = Folder._entry, iter(range(1_000))
 
-    def late(folder: Folder, name: str, stored: Stored) -> Entry:
+    def late(folder: Folder, name: str, stored: Stored) -> StoredEntry:
         number = next(turn)
         if number % 3 == 0 and number < 100:
             # all files of the manifest in hand are replaced

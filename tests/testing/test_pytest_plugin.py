@@ -112,18 +112,18 @@ def test_dropped_errors_fail_a_test_unless_it_takes_them(project: pytest.Pyteste
     result = run(
         project,
         """
-        from agentscope_rx.reactive import fail
+        from agentscope_rx.reactive import throw
 
         def test_taken(virtual, dropped_errors):
             async def main():
-                fail(ValueError("mine")).subscribe()
+                throw(ValueError("mine")).subscribe()
             virtual(main())
             assert repr(dropped_errors) == "[ValueError('mine')]"
             dropped_errors.clear()
 
         def test_left(virtual, dropped_errors):
             async def main():
-                fail(ValueError("forgotten")).subscribe()
+                throw(ValueError("forgotten")).subscribe()
             virtual(main())
         """,
     )

@@ -28,14 +28,14 @@ from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.reactive import (
     Flow,
     concat,
-    fail,
     from_async_iterable,
-    from_call,
+    from_callable,
     from_iterable,
     just,
     never,
     on_worker,
-    shielded,
+    shield,
+    throw,
     timer,
 )
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -68,7 +68,9 @@ def test_values_in_order_and_the_end() -> None:
     record = verify(just(1, 2, 3)).expect_next(1, 2).expect_next(3).expect_completed().run()
     assert record.values == [1, 2, 3]
     assert record.signals[-1] == Heard(0.0, "completed")
-    verify(concat(just(1), fail(ValueError("broken pipe")))).expect_next(1).expect_error(ValueError, match="pipe").run()
+    verify(concat(just(1), throw(ValueError("broken pipe")))).expect_next(1).expect_error(
+        ValueError, match="pipe"
+    ).run()
     verify(rx.of(1, 2)).expect_next(1, 2).expect_completed().run()
 
 
@@ -194,7 +196,7 @@ def test_the_clean_up_after_a_disposal_is_waited_for() -> None:
             await asyncio.sleep(7)
             log.append("ended")
 
-    verify(from_call(slow_to_end)).then_wait(1).then_dispose().run()
+    verify(from_callable(slow_to_end)).then_wait(1).then_dispose().run()
     assert log == ["ended"]
 
 
@@ -260,7 +262,7 @@ def test_errors_that_are_meant_to_be_dropped() -> None:
         finally:
             raise ValueError("in the clean-up")
 
-    script = verify(from_call(broken_end)).then_wait(1).then_dispose()
+    script = verify(from_callable(broken_end)).then_wait(1).then_dispose()
     assert "in the clean-up" in refused(script)
     script.expect_dropped(ValueError, match="clean-up").run()
     assert "expect_dropped(KeyError): there was none" in refused(script.expect_dropped(KeyError))
@@ -300,11 +302,11 @@ FAILING: list[tuple[Callable[[], Verification[Any]], str]] = [
     ),
     (lambda: verify(just(1)).then_wait(5).expect_no_event(for_=3).then_dispose(), "heard next 1 at 0 s"),
     (
-        lambda: verify(fail(ValueError("x"))).expect_error(KeyError),
+        lambda: verify(throw(ValueError("x"))).expect_error(KeyError),
         "expect_error(KeyError): heard error ValueError('x')",
     ),
-    (lambda: verify(fail(ValueError("x"))).expect_error(match="y"), "expect_error(Exception, match='y'): heard error"),
-    (lambda: verify(fail(ValueError("x"))).expect_completed(), "expect_completed(): heard error ValueError('x')"),
+    (lambda: verify(throw(ValueError("x"))).expect_error(match="y"), "expect_error(Exception, match='y'): heard error"),
+    (lambda: verify(throw(ValueError("x"))).expect_completed(), "expect_completed(): heard error ValueError('x')"),
     (lambda: verify(just(1)).expect_next(1).then_dispose(), "then_dispose(): the flow had ended"),
 ]
 
@@ -317,7 +319,7 @@ def test_a_failure_says_which_step_and_what_was_heard(script: Callable[[], Verif
 def test_an_unexpected_error_is_the_cause() -> None:
     error = ValueError("x")
     with pytest.raises(AssertionError) as caught:
-        verify(fail(error)).expect_next(1).expect_completed().run()
+        verify(throw(error)).expect_next(1).expect_completed().run()
     assert caught.value.__cause__ is error
 
 
@@ -350,14 +352,14 @@ def left_task() -> Flow[Any]:
     async def spawn() -> None:
         tasks.append(asyncio.create_task(asyncio.sleep(100)))
 
-    return from_call(spawn)
+    return from_callable(spawn)
 
 
 def left_timer() -> Flow[Any]:
     async def wind() -> None:
         asyncio.get_running_loop().call_later(100, print)
 
-    return from_call(wind)
+    return from_callable(wind)
 
 
 def left_generator() -> Flow[Any]:
@@ -371,14 +373,14 @@ def left_generator() -> Flow[Any]:
         held.append(response())
         return await anext(held[0])
 
-    return from_call(read_one)
+    return from_callable(read_one)
 
 
 def dropped_error() -> Flow[Any]:
     async def drop() -> None:
         report_dropped(ValueError("nobody listens"), "a test")
 
-    return from_call(drop)
+    return from_callable(drop)
 
 
 @pytest.mark.parametrize(
@@ -395,9 +397,9 @@ def test_what_is_left_fails(source: Callable[[], Flow[Any]], text: str) -> None:
 
 
 def test_work_that_does_not_end_fails() -> None:
-    script = verify(shielded(after(10_000, 1)), within=100).then_dispose()
+    script = verify(shield(after(10_000, 1)), within=100).then_dispose()
     assert "the run's work was still going on 100 s later" in refused(script)
-    verify(shielded(after(10, 1)), within=100).then_dispose().run()
+    verify(shield(after(10, 1)), within=100).then_dispose().run()
 
 
 def test_what_is_closed_passes() -> None:

@@ -16,7 +16,7 @@ from agentscope_rx import ToolContext
 from agentscope_rx.errors import InvalidInputError, ToolError, ToolSuspend
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Flow, Signal, concat, defer, empty, just, map_flow, stop_on, timer
+from agentscope_rx.reactive import Flow, OneShotEvent, concat, defer, empty, just, map_flow, take_until, timer
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.tools import ToolChunk, ToolEvent, Toolkit, ToolRetry
 
@@ -326,7 +326,7 @@ def test_an_interruption_wakes_a_tool_that_waits():
     told: list[tuple[bool, bool]] = []
 
     async def main() -> list[ToolEvent]:
-        signal = Signal()
+        signal = OneShotEvent()
         loop = asyncio.get_running_loop()
 
         def patient(context: ToolContext) -> str:
@@ -336,7 +336,7 @@ def test_an_interruption_wakes_a_tool_that_waits():
             return "dropped"
 
         context = ToolContext(use("patient"), interrupted=lambda: signal.fired)
-        flow = Toolkit([patient]).call(use("patient"), context=context).pipe(stop_on(signal))
+        flow = Toolkit([patient]).call(use("patient"), context=context).pipe(take_until(signal))
         return [each async for each in flow]
 
     assert asyncio.run(main()) == []

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from agentscope_rx import Inject, Msg, ToolContext, ToolError, Toolkit, ToolSuspend, tool
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Flow, defer, fail
+from agentscope_rx.reactive import Flow, defer, throw
 from agentscope_rx.tools import ResultLimit
 from agentscope_rx.tools.results.convert import output_of
 
@@ -139,13 +139,13 @@ def _forms(act: Callable[[], None]) -> list[object]:
     def observable() -> Flow[str]:
         def later() -> Flow[str]:
             act()
-            return fail(AssertionError())
+            return throw(AssertionError())
 
         return defer(later)
 
     def at_once() -> Flow[str]:
         act()
-        return fail(AssertionError())
+        return throw(AssertionError())
 
     async def late_flow() -> Flow[str]:
         return observable()

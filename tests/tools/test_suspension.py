@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentscope_rx.errors import AgentScopeError, InvalidInputError, ToolDefinitionError, ToolError, ToolSuspend
 from agentscope_rx.messages import Msg, ToolResultBlock, ToolResultKind
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, concat, defer, fail, just
+from agentscope_rx.reactive import Flow, concat, defer, just, throw
 from agentscope_rx.tools import ExternalTool, Tool, ToolChunk, Toolkit, ToolRetry
 
 AGAIN = ExecutionConfig(max_attempts=5, initial_backoff=0, retry_on=lambda error: True)
@@ -41,7 +41,7 @@ async def async_generator() -> AsyncIterator[str]:
 
 
 def observable() -> Flow[str]:
-    return concat(just("half way"), fail(ToolSuspend("ask a person", ticket=7)))
+    return concat(just("half way"), throw(ToolSuspend("ask a person", ticket=7)))
 
 
 def stock_observable() -> reactivex.Observable[str]:
@@ -278,7 +278,7 @@ def test_nothing_is_suspended_before_subscription():
     def counts() -> Flow[str]:
         def suspend() -> Flow[str]:
             called.append(1)
-            return fail(ToolSuspend())
+            return throw(ToolSuspend())
 
         return defer(suspend)
 

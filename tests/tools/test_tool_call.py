@@ -15,7 +15,7 @@ from tenacity.wait import wait_none
 from agentscope_rx.errors import DeadlineError, ToolError
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig
-from agentscope_rx.reactive import Flow, SourceCancelledError, fail, never
+from agentscope_rx.reactive import Flow, SourceCancelledError, never, throw
 from agentscope_rx.tools import Tool, ToolChunk, Toolkit, ToolRetry, tool
 from agentscope_rx.tools.calls.execute import Plan
 
@@ -307,7 +307,7 @@ def test_every_attempt_of_a_tool_that_checks_nothing_gets_plain_arguments():
 
         def call(self, arguments: Mapping[str, object]) -> Flow[object]:
             kinds.append(type(arguments))
-            return fail(ConnectionError())
+            return throw(ConnectionError())
 
     Toolkit([Spoils()], execution_config=AGAIN).call(use("spoils", n=1)).run()
     assert kinds == [dict] * 3

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolError
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import WORKERS, Flow, from_call, just
+from agentscope_rx.reactive import WORKERS, Flow, from_callable, just
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.tools import Rate, Tool, ToolBegun, ToolEvent, Toolkit, ToolRetry, tool
 from agentscope_rx.tools.wrappers import limited, prefixed
@@ -98,7 +98,7 @@ def test_a_subclass_of_tool_says_its_limits_in_the_class():
         max_concurrency = 1
 
         def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-            return from_call(lambda: asyncio.sleep(5, "rows"))
+            return from_callable(lambda: asyncio.sleep(5, "rows"))
 
     db, other = Db(), Db()
     assert db.limits is db.limits and db.limits is not other.limits

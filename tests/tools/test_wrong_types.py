@@ -10,7 +10,7 @@ import pytest
 
 from agentscope_rx import ReActAgent, Toolkit
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
-from agentscope_rx.models import GeminiChatModel, LimitedModel, OpenAIChatModel
+from agentscope_rx.models import GeminiChatModel, OpenAIChatModel, RateLimitedModel
 from agentscope_rx.models.options import GenerateOptions, ToolChoice
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tools import prefixed
@@ -40,7 +40,7 @@ def search(query: str) -> str:
         (lambda: ShellTool(".", allow=[wrong]), "A rule is text"),
         (lambda: Workspace(wrong), "path of a folder"),
         (lambda: Workspace(".", deny=[wrong]), "deny takes patterns"),
-        (lambda: LimitedModel(ScriptedModel("x"), max_concurrency=0), "max_concurrency must be"),
+        (lambda: RateLimitedModel(ScriptedModel("x"), max_concurrency=0), "max_concurrency must be"),
         (lambda: OpenAIChatModel("m", api_key=wrong), "API key must be text, not int"),
         (lambda: OpenAIChatModel("m", api_key="k", options={"temperature": 1}), "options must be GenerateOptions"),  # pyright: ignore[reportArgumentType]
         (lambda: OpenAIChatModel("m", api_key="k", execution_config=wrong), "execution_config must be"),

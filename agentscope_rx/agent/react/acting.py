@@ -2,7 +2,7 @@
 
 sort: runs now | rejected | waits for approval (and, if calls run in turn, all behind it)      see `react.approval`
 PreActing |> hooks, for each call that runs, in turn
-each call: [wait] toolkit.call |> stop_on(interrupt) |> chunks |> chunk hooks    see `tools.calls.batch`; chunks as they come
+each call: [wait] toolkit.call |> take_until(interrupt) |> chunks |> chunk hooks    see `tools.calls.batch`
 results in call order:  PostActing |> hooks |> remember                    but for those that are suspended
 """
 
@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.budget import charge, limit_before_tools
-from agentscope_rx.agent.react.approval import HELD, Batch, Entry, batch_of, edited_in_memory, hooked, waiting_reply
+from agentscope_rx.agent.react.approval import (
+    HELD,
+    BatchEntry,
+    CallBatch,
+    batch_of,
+    edited_in_memory,
+    hooked,
+    waiting_reply,
+)
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.model_call import voids
 from agentscope_rx.agent.react.return_direct import direct_reply
@@ -27,20 +35,20 @@ from agentscope_rx.reactive import (
     Tail,
     concat,
     concat_map,
+    concat_map_type,
     defer,
     empty,
-    expand,
-    flat_map_kind,
+    flat_map_iterable,
     just,
     map_flow,
     merge_ordered,
     onward,
-    stop_on,
     tail,
-    through,
+    take_until,
+    transform_type,
 )
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
-from agentscope_rx.tools.calls.batch import Round
+from agentscope_rx.tools.calls.batch import ToolBatch
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -53,7 +61,7 @@ T = TypeVar("T")
 class _Result:
     """A call's result, at its turn; None if it waits."""
 
-    entry: Entry
+    entry: BatchEntry
     block: ToolResultBlock | None
 
 
@@ -87,15 +95,15 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     return concat(*parts, cast("Stage", defer(run.history).pipe(map_flow(ended))))
 
 
-def _announced(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
+def _announced(agent: ReActAgent, run: Run, batch: CallBatch) -> Flow[Event]:
     """The `PreActingEvent` of each call that runs, in turn, as the hooks leave it; none of one that they hold back."""
 
-    def event(entry: Entry, history: Sequence[Msg] = ()) -> PreActingEvent:
+    def event(entry: BatchEntry, history: Sequence[Msg] = ()) -> PreActingEvent:
         call = entry.call
         schema = run.toolkit.schema(call.name)
         return PreActingEvent(source=run.source, iteration=run.iteration, tool_use=call, schema=schema, history=history)
 
-    def announce(entry: Entry, history: Sequence[Msg]) -> Flow[Event]:
+    def announce(entry: BatchEntry, history: Sequence[Msg]) -> Flow[Event]:
         def announced(event: PreActingEvent) -> Flow[Event]:
             return just(event) if hooked(run, batch, entry, event.tool_use) else empty()
 
@@ -109,7 +117,7 @@ def _announced(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
     return just(*[event(entry) for entry in batch.runs])
 
 
-def _run_batch(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
+def _run_batch(agent: ReActAgent, run: Run, batch: CallBatch) -> Flow[Event]:
     def settle(result: _Result) -> Flow[Event]:
         return _settle(agent, run, batch, result)
 
@@ -127,7 +135,7 @@ def _run_batch(agent: ReActAgent, run: Run, batch: Batch) -> Flow[Event]:
         live=lambda value: type(value) is not _Result,
         alone=within.alone,
     )
-    return merged.pipe(flat_map_kind(_Result, settle))
+    return merged.pipe(concat_map_type(_Result, settle))
 
 
 def _at_its_turn(result: _Result) -> Flow[Event | _Result]:
@@ -137,10 +145,10 @@ def _at_its_turn(result: _Result) -> Flow[Event | _Result]:
 def _lane(
     agent: ReActAgent,
     run: Run,
-    batch: Batch,
-    entry: Entry,
+    batch: CallBatch,
+    entry: BatchEntry,
     end: Callable[[_Result], Flow[T]],
-    within: Round | None = None,
+    within: ToolBatch | None = None,
 ) -> Flow[Event | T]:
     """One call: its chunks at once, then what `end` makes of its result. An interruption is a result, too."""
     if entry.result is not None:
@@ -193,8 +201,8 @@ def _lane(
         if tool is not None and not tool.interruptible:
             return traced
         if failed is not None:
-            traced = traced.pipe(stop_on(failed, grace=agent.interrupt_grace))
-        return traced.pipe(stop_on(run.interrupt, grace=agent.interrupt_grace))
+            traced = traced.pipe(take_until(failed, grace=agent.interrupt_grace))
+        return traced.pipe(take_until(run.interrupt, grace=agent.interrupt_grace))
 
     def cut_off() -> Iterable[Event]:
         if found:
@@ -211,10 +219,10 @@ def _lane(
             return end(_Result(entry, None))
         over = run.interrupted or (within is not None and within.because is not None)
         asked: Flow[ToolEvent] = empty() if over else begin()
-        events: Flow[Event] = asked.pipe(expand(shown, cut_off))
+        events: Flow[Event] = asked.pipe(flat_map_iterable(shown, cut_off))
         operator = run.hooks.chunks(ActingChunkEvent)
         if operator is not None:
-            events = events.pipe(through(cast("type[Event]", ActingChunkEvent), operator, void=voids))
+            events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in run.hooks.seen:
             events = run.hooks.watched(RetryEvent, events)
         return concat(events, defer(lambda: end(ended())))
@@ -234,7 +242,7 @@ def _lane(
     return defer(lane)
 
 
-def _note_begin(run: Run, batch: Batch, entry: Entry) -> None:
+def _note_begin(run: Run, batch: CallBatch, entry: BatchEntry) -> None:
     call = entry.call
     entry.began = run.clock()
     entry.queued = entry.began - batch.asked
@@ -247,7 +255,7 @@ def _note_begin(run: Run, batch: Batch, entry: Entry) -> None:
     run.waiting.pop(call.id, None)
 
 
-def _note_end(run: Run, batch: Batch, entry: Entry) -> None:
+def _note_end(run: Run, batch: CallBatch, entry: BatchEntry) -> None:
     now = run.clock()
     if entry.began is None:
         entry.queued = now - batch.asked
@@ -261,7 +269,7 @@ def _counts(run: Run, call: ToolUseBlock) -> bool:
     return asking is None or not asking.owns(call.name)
 
 
-def _counted(run: Run, batch: Batch) -> int:
+def _counted(run: Run, batch: CallBatch) -> int:
     return sum(_counts(run, entry.call) for entry in batch.runs)
 
 
@@ -279,7 +287,7 @@ def _context(agent: ReActAgent, run: Run, call: ToolUseBlock) -> ToolContext:
     )
 
 
-def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[Event]:
+def _settle(agent: ReActAgent, run: Run, batch: CallBatch, result: _Result) -> Flow[Event]:
     if result.block is None:
         return empty()
     asking = asking_of(run)
@@ -310,7 +318,7 @@ def _settle(agent: ReActAgent, run: Run, batch: Batch, result: _Result) -> Flow[
     return onward(run.history(), fire) if PostActingEvent in run.hooks.seen else fire(())
 
 
-def _next(agent: ReActAgent, run: Run, batch: Batch, direct: Msg | None = None) -> Done | Tail[Event | Done]:
+def _next(agent: ReActAgent, run: Run, batch: CallBatch, direct: Msg | None = None) -> Done | Tail[Event | Done]:
     run.in_flight.clear()
     run.waiting.clear()
     waiting = batch.waiting

@@ -46,7 +46,7 @@ REJECTED = "The call was rejected and has not run."
 
 
 @dataclass(slots=True)
-class Entry:
+class BatchEntry:
     """One call of a batch: `result` if it is known without running it, `waits` (a placeholder) if it must not run.
 
     `began` is when it did, by the loop's clock; `queued` and `elapsed` how many seconds it waited before, and ran.
@@ -66,34 +66,34 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Batch:
+class CallBatch:
     """The calls of one round, in call order; `edited` are those whose arguments the caller has changed.
 
     `asked` is when they were asked for, all at once, by the loop's clock.
     """
 
-    entries: list[Entry]
+    entries: list[BatchEntry]
     in_turn: bool
     edited: dict[str, ToolUseBlock] = field(default_factory=dict[str, ToolUseBlock])
     stopped: Msg | None = None
     asked: float = 0.0
 
     @property
-    def runs(self) -> list[Entry]:
+    def runs(self) -> list[BatchEntry]:
         """Those that run."""
         return [entry for entry in self.entries if entry.waits is None and entry.result is None]
 
     @property
-    def settles(self) -> list[Entry]:
+    def settles(self) -> list[BatchEntry]:
         """Those that get a result in this round, unless they are suspended."""
         return [entry for entry in self.entries if entry.waits is None]
 
     @property
-    def waiting(self) -> list[Entry]:
+    def waiting(self) -> list[BatchEntry]:
         """Those that stay pending."""
         return [entry for entry in self.entries if entry.waits is not None]
 
-    def held(self, entry: Entry) -> bool:
+    def held(self, entry: BatchEntry) -> bool:
         """Whether the call must not begin, because calls run in turn and one before it waits."""
         if not self.in_turn:
             return False
@@ -101,9 +101,9 @@ class Batch:
         return any(each.waits is not None for each in before)
 
 
-def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Batch:
+def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> CallBatch:
     """The calls, sorted by the table above."""
-    batch = Batch([Entry(call) for call in calls], in_turn=not run.toolkit.parallel)
+    batch = CallBatch([BatchEntry(call) for call in calls], in_turn=not run.toolkit.parallel)
     conversation = run.conversation
     # (in this call: what was said before to one whose turn had not come holds nobody up)
     some_answered = bool(run.answered) and any(call.id in run.answered for call in calls)
@@ -139,7 +139,7 @@ def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
     return not (asking is not None and asking.owns(call.name)) and run.toolkit.needs_approval(call)
 
 
-def hooked(run: Run, batch: Batch, entry: Entry, call: ToolUseBlock) -> bool:
+def hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) -> bool:
     """Take the call as the hooks left it; False if they made something of it that nobody has approved."""
     changed = call.input != entry.call.input or call.name != entry.call.name
     entry.call = call
@@ -150,7 +150,7 @@ def hooked(run: Run, batch: Batch, entry: Entry, call: ToolUseBlock) -> bool:
     return entry.waits is None
 
 
-def edited_in_memory(run: Run, batch: Batch) -> Flow[Event]:
+def edited_in_memory(run: Run, batch: CallBatch) -> Flow[Event]:
     """The calls with the caller's arguments in the place of the model's, so that the history says what has run."""
 
     def replace(history: Sequence[Msg]) -> Flow[Event]:
@@ -172,7 +172,7 @@ def _replaced(run: Run, message: Msg) -> Flow[Event]:
     return run.wrote(MemoryEvent(source=run.source, replaced=(message,)), run.memory.replace(message))
 
 
-def waiting_reply(run: Run, waiting: Sequence[Entry]) -> Msg:
+def waiting_reply(run: Run, waiting: Sequence[BatchEntry]) -> Msg:
     """The reply of a run whose calls wait: each with its placeholder."""
     asking = asking_of(run)
     if asking is not None:
@@ -187,7 +187,7 @@ def waiting_reply(run: Run, waiting: Sequence[Entry]) -> Msg:
     return run.final(Msg.assistant(pairs, run.name), reason)
 
 
-def _shown(run: Run, entry: Entry) -> list[ToolUseBlock | ToolResultBlock]:
+def _shown(run: Run, entry: BatchEntry) -> list[ToolUseBlock | ToolResultBlock]:
     """The call with its placeholder; if it waits for calls of a sub-agent, these as well."""
     assert entry.waits is not None
     children = run.conversation.children

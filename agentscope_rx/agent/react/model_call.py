@@ -1,6 +1,6 @@
 """One question to the model: chunk events as they come, then the gathered answer.
 
-    model.stream |> stop_on(interrupt) |> expand(pieces as chunk events) |> chunk hooks      and then gathered()
+    model.stream |> take_until(interrupt) |> expand(pieces as chunk events) |> chunk hooks      and then gathered()
 
 The answer is gathered upstream of the hooks: what they do to chunks changes what is shown, never the message.
 """
@@ -26,10 +26,10 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.messages.msg import new_id
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, expand, stop_on, through
+from agentscope_rx.reactive import Flow, flat_map_iterable, take_until, transform_type
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -42,7 +42,7 @@ class Gathered:
     """The whole answer, and the name of the model that gave it; None if it was interrupted before any content."""
 
     message: Msg | None
-    gather: Gather
+    gather: ResponseAccumulator
     prompt: Sequence[Msg]
     model_name: str
 
@@ -76,7 +76,7 @@ def model_round(
     Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`.
     Cancels: the model call. An interruption ends it normally, with what has come so far.
     """
-    gather = Gather(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
+    gather = ResponseAccumulator(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
     message_id = new_id()
     iteration = run.iteration
     source = run.source
@@ -104,10 +104,10 @@ def model_round(
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     asked = agent.model.stream(prompt, tools, pre.options)
     traced = agent.tracer.trace_model(asked, agent=agent.name, run_id=run.id, model=agent.model.model_name)
-    events: Flow[Event] = traced.pipe(stop_on(run.interrupt), expand(shown))
+    events: Flow[Event] = traced.pipe(take_until(run.interrupt), flat_map_iterable(shown))
     operator = run.hooks.chunks(kind)
     if operator is not None:
-        events = events.pipe(through(cast("type[Event]", kind), operator, void=voids))
+        events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
     if beside is not None:
         events = beside(events)
     if RetryEvent in run.hooks.seen:
@@ -121,7 +121,7 @@ def _with_usage(events: list[Event], alone: ChunkEvent, usage: ChatUsage) -> Non
     events.append(replace(cast("ChunkEvent", last), usage=usage))
 
 
-def _message(agent: ReActAgent, run: Run, gather: Gather, message_id: str) -> Msg | None:
+def _message(agent: ReActAgent, run: Run, gather: ResponseAccumulator, message_id: str) -> Msg | None:
     """The answer as a message, counted; None if it was interrupted before any content. It may say nothing."""
     run.model_calls += 1
     if run.parent is not None:

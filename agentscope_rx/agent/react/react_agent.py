@@ -51,7 +51,7 @@ from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind,
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, fail, just, tail
+from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tools.meta_tool import META_TOOL
 
@@ -116,7 +116,7 @@ class ReActAgent(Agent):
             shutdown=shutdown,
         )
         if isinstance(model, str):
-            from agentscope_rx.models import model as model_named
+            from agentscope_rx.models import get_model as model_named
 
             model = model_named(model)
         if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -210,7 +210,7 @@ class ReActAgent(Agent):
         """End a run at one of its usage limits: by a last word, or by `UsageLimitError`."""
         if run.limits is not None and run.limits.on_limit == "summary":
             return self._last_word(run, which.replace("_", " "))
-        return fail(UsageLimitError(whose_limit(run, which, limit), which, limit))
+        return throw(UsageLimitError(whose_limit(run, which, limit), which, limit))
 
     def _last_word(self, run: Run, which: str) -> Stage:
         """One question more at a limit: for the output, if one is asked for and has not come; else for a summary."""
@@ -229,7 +229,7 @@ class ReActAgent(Agent):
             run.pending = True
             conversation = run.conversation
             conversation.cut_off = run.given
-            return fail(AgentShuttingDownError(self.name, run.id, conversation.saved_as))
+            return throw(AgentShuttingDownError(self.name, run.id, conversation.saved_as))
 
         return defer(end)
 

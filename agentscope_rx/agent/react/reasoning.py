@@ -21,12 +21,12 @@ from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.models.wire.hint import instruction
-from agentscope_rx.reactive import Tail, concat, defer, fail, just, onward, tail
+from agentscope_rx.models.wire.hint import hint_message
+from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail, throw
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
-    from agentscope_rx.agent.structured_output.state import Asking
+    from agentscope_rx.agent.structured_output.state import StructuredOutputState
 
 MAX_THINKING = 3
 """How often on end an answer of thinking alone is followed by another round."""
@@ -104,10 +104,10 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     return defer(lambda: onward(run.history(), fire))
 
 
-def _hints(run: Run, asking: Asking | None) -> tuple[Msg, ...]:
+def _hints(run: Run, asking: StructuredOutputState | None) -> tuple[Msg, ...]:
     """What the model is told in this round only."""
     hints = () if asking is None else asking.hints()
-    return (*hints, instruction(GO_ON)) if run.thinking else hints
+    return (*hints, hint_message(GO_ON)) if run.thinking else hints
 
 
 def _limit(run: Run) -> tuple[str, float] | None:
@@ -213,7 +213,7 @@ def _go_on(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
     """One round more after an answer of thinking alone."""
     if run.thinking > MAX_THINKING:
         reason = post.finish_reason
-        return fail(
+        return throw(
             EmptyResponseError(
                 model=post.model_name,
                 finish_reason=None if reason is None else str(reason),

@@ -1,7 +1,7 @@
-"""What the stages do for a run that asks for an output (or has the finish tool); `agent.structured_output` says what it is.
+"""What the stages do for a run that asks for a structured output or has the finish tool; see `agent.structured_output`.
 
-reasoning   asks as `Asking` says, shows pieces of the output, and hands words without calls to `words`
-acting      hands results to `Asking`; then -> tail(handed_over) | tail(given_up) | tail(reasoning)
+reasoning   asks as `StructuredOutputState` says, shows pieces of the output, and hands words without calls to `words`
+acting      hands results to `StructuredOutputState`; then -> tail(handed_over) | tail(given_up) | tail(reasoning)
 the end     `tidied`: traces leave memory, whatever ended the run
 """
 
@@ -17,7 +17,7 @@ from agentscope_rx.agent.react.model_call import voids
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.agent.structured_output.cleanup import without_calls, without_traces
 from agentscope_rx.agent.structured_output.request import OutputRequest
-from agentscope_rx.agent.structured_output.state import Asking, Verdict
+from agentscope_rx.agent.structured_output.state import StructuredOutputState, Verdict
 from agentscope_rx.errors import BadRequestError, StructuredOutputError, UnsupportedOptionError
 from agentscope_rx.events import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent
 from agentscope_rx.messages import GenerateReason, Msg, TextBlock
@@ -29,11 +29,11 @@ from agentscope_rx.reactive import (
     concat_map,
     defer,
     empty,
-    expand,
-    fail,
+    flat_map_iterable,
     just,
     tail,
-    through,
+    throw,
+    transform_type,
 )
 
 if TYPE_CHECKING:
@@ -49,33 +49,33 @@ _TOOLKIT = "toolkit without the response tool"
 def ask(run: Run, request: OutputRequest) -> None:
     """Make this the request of the run, in the place of an earlier one; its tool belongs to the run's toolkit alone."""
     run.toolkit = cast("Toolkit", run.extras.setdefault(_TOOLKIT, run.toolkit))
-    run.extras[_KEY] = Asking(request)
+    run.extras[_KEY] = StructuredOutputState(request)
     if request.tool is not None:
         run.toolkit = run.toolkit.overlay(request.tool)
 
 
-def asking_of(run: Run) -> Asking | None:
+def asking_of(run: Run) -> StructuredOutputState | None:
     """How far the run has got with its request; None if it makes none."""
     return run.extras.get(_KEY)  # pyright: ignore[reportReturnType]
 
 
-def pieces(run: Run, asking: Asking) -> Callable[[Flow[Event]], Flow[Event]] | None:
+def pieces(run: Run, asking: StructuredOutputState) -> Callable[[Flow[Event]], Flow[Event]] | None:
     """Puts the pieces of the output beside the chunks, as hooks have left those: what is dropped brings none."""
     if asking.request.output is None:
         return None
     operator = run.hooks.chunks(OutputChunkEvent)
 
     def beside(chunks: Flow[Event]) -> Flow[Event]:
-        events = cast("Flow[Event]", chunks.pipe(expand(asking.shown)))
+        events = cast("Flow[Event]", chunks.pipe(flat_map_iterable(asking.shown)))
         if operator is None:
             return events
-        return events.pipe(through(cast("type[Event]", OutputChunkEvent), operator, void=voids))
+        return events.pipe(transform_type(cast("type[Event]", OutputChunkEvent), operator, void=voids))
 
     return beside
 
 
 def asked_again(
-    agent: ReActAgent, run: Run, asking: Asking, shown: Flow[Event], answered: Callable[[], Stage]
+    agent: ReActAgent, run: Run, asking: StructuredOutputState, shown: Flow[Event], answered: Callable[[], Stage]
 ) -> tuple[Flow[Event], Callable[[], Stage]]:
     """The round, and what follows it: once more if it forces the response tool and the provider takes no forced
     choice, be it the server that says so or the model that knows."""
@@ -90,7 +90,7 @@ def asked_again(
         asking.refused = told
         # the last chance has not been had
         asking.due = told and asking.last
-        return empty() if told else fail(error)
+        return empty() if told else throw(error)
 
     def then() -> Stage:
         return just(tail(lambda: agent.reasoning(run))) if asking.refused else answered()
@@ -98,7 +98,7 @@ def asked_again(
     return shown.pipe(catch(refused)), then
 
 
-def stopped(asking: Asking, post: PostReasoningEvent) -> PostReasoningEvent:
+def stopped(asking: StructuredOutputState, post: PostReasoningEvent) -> PostReasoningEvent:
     """The answer of a run that a hook stops: a call of the response tool cannot wait for a later run.
 
     It leaves the message; if nothing else would be left, what it was to hand over is said in words.
@@ -113,7 +113,7 @@ def stopped(asking: Asking, post: PostReasoningEvent) -> PostReasoningEvent:
     return post.replace(message=kept)
 
 
-def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent) -> Stage:
+def words(agent: ReActAgent, run: Run, asking: StructuredOutputState, post: PostReasoningEvent) -> Stage:
     """Where an answer without calls leads: it is the output, or words to be remembered and answered.
 
     Signals: PostReasoning, then a tail or the reply.
@@ -143,7 +143,7 @@ def words(agent: ReActAgent, run: Run, asking: Asking, post: PostReasoningEvent)
 
 
 def after_batch(
-    agent: ReActAgent, run: Run, asking: Asking, decision: Decision, stopped: Msg | None
+    agent: ReActAgent, run: Run, asking: StructuredOutputState, decision: Decision, stopped: Msg | None
 ) -> Tail[Event | Done] | None:
     """Where the results of a round lead, if that is for the output to say: None leaves it to the decision.
 
@@ -163,23 +163,23 @@ def after_batch(
     return tail(lambda: given_up(agent, run, asking)) if verdict is Verdict.FAILED else None
 
 
-def handed_over(agent: ReActAgent, run: Run, asking: Asking) -> Stage:
+def handed_over(agent: ReActAgent, run: Run, asking: StructuredOutputState) -> Stage:
     """The end of a run whose response was accepted: the reply is remembered."""
     reason = GenerateReason.MODEL_STOP if asking.request.output is None else GenerateReason.STRUCTURED_OUTPUT
     return _replied(run, run.final(asking.reply(agent.name), reason))
 
 
-def given_up(agent: ReActAgent, run: Run, asking: Asking) -> Stage:
+def given_up(agent: ReActAgent, run: Run, asking: StructuredOutputState) -> Stage:
     """The end of a run that got no output: an error, or what was said instead."""
     output = asking.request.output
     if output is None or output.on_failure == "error":
-        return fail(StructuredOutputError(agent.name, asking.problems, attempts=asking.failures, text=asking.text))
+        return throw(StructuredOutputError(agent.name, asking.problems, attempts=asking.failures, text=asking.text))
     if not asking.text:
         return just(tail(lambda: agent.summarizing(run, asking.limit)))
     return _replied(run, run.final(Msg.assistant(asking.text, agent.name), _plain_reason(asking)))
 
 
-def tidied(run: Run, asking: Asking) -> Flow[Event]:
+def tidied(run: Run, asking: StructuredOutputState) -> Flow[Event]:
     """Take the traces out of memory.
 
     Signals: one `MemoryEvent`, if there were any.
@@ -210,7 +210,7 @@ def _replied(run: Run, message: Msg) -> Stage:
     return cast("Stage", run.replied(message))
 
 
-def _plain_reason(asking: Asking) -> GenerateReason:
+def _plain_reason(asking: StructuredOutputState) -> GenerateReason:
     if asking.limit is not None:
         return GenerateReason.LIMIT_REACHED
     return GenerateReason.MAX_ITERATIONS if asking.last else GenerateReason.MODEL_STOP

@@ -16,7 +16,7 @@ from agentscope_rx.agent.react.model_call import Gathered, model_round, offered,
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.models.wire.hint import instruction
+from agentscope_rx.models.wire.hint import hint_message
 from agentscope_rx.reactive import concat, concat_map, defer, just, tail
 
 if TYPE_CHECKING:
@@ -51,9 +51,11 @@ def summarizing(agent: ReActAgent, run: Run, which: str | None = None, *, again:
     run.over()
     limit = agent.max_iters
     rounds = f"all {limit} rounds" if limit > 1 else "your one round"
-    request = instruction(SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which))
+    request = hint_message(
+        SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which)
+    )
     over = f"the limit of {limit} round{'s' if limit > 1 else ''}" if which is None else f"the limit for {which}"
-    hints = (request, instruction(IN_WORDS)) if again else (request,)
+    hints = (request, hint_message(IN_WORDS)) if again else (request,)
 
     def answered(pre: PreSummaryEvent, gathered: Gathered) -> Stage:
         words = _words(agent, run, gathered)

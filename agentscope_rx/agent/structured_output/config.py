@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, cast, get_args
 
-from agentscope_rx.agent.structured_output.schema import Shape, shape_of
+from agentscope_rx.agent.structured_output.schema import OutputSchema, output_schema_of
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tools.base import check_name
 
@@ -54,7 +54,7 @@ class StructuredOutput:
     on_failure: Literal["error", "text"] = field(default="error", kw_only=True)
     name: str = field(default=RESPONSE_TOOL, kw_only=True)
     description: str = field(default=DESCRIPTION, kw_only=True)
-    shape: Shape = field(init=False, compare=False, repr=False)
+    shape: OutputSchema = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_one_of("mode", self.mode, get_args(OutputMode))
@@ -67,7 +67,7 @@ class StructuredOutput:
         check_name(self.name)
         if not isinstance(self.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"description must be a str, not {self.description!r:.60}.")
-        object.__setattr__(self, "shape", shape_of(self.schema))
+        object.__setattr__(self, "shape", output_schema_of(self.schema))
 
 
 def output_of(given: object) -> StructuredOutput | None:

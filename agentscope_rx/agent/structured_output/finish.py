@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from agentscope_rx.agent.structured_output.schema import WRAPPED, Shape, shape_of
+from agentscope_rx.agent.structured_output.schema import WRAPPED, OutputSchema, output_schema_of
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.tools.arguments import InvalidArgumentsError, given_text, missing
 
@@ -22,7 +22,7 @@ BESIDE = "output"
 _WORDS = {"type": "string", "description": "The answer, in words."}
 
 
-class FinishShape(Shape):
+class FinishShape(OutputSchema):
     """Words, and the shape `asked` beside them if there is one."""
 
     __slots__ = ("_inner",)
@@ -69,9 +69,9 @@ class FinishShape(Shape):
         self.read(given, name)
 
 
-def _beside(asked: object) -> Shape:
-    shape = shape_of(asked)
-    return shape if shape.field is None and WRAPPED not in shape.properties else shape_of(asked, BESIDE)
+def _beside(asked: object) -> OutputSchema:
+    shape = output_schema_of(asked)
+    return shape if shape.field is None and WRAPPED not in shape.properties else output_schema_of(asked, BESIDE)
 
 
 def _wordless(given: object) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from agentscope_rx.agent.structured_output.config import DESCRIPTION, RESPONSE_TOOL, StructuredOutput
 from agentscope_rx.agent.structured_output.finish import FinishShape
 from agentscope_rx.agent.structured_output.response_tool import ResponseTool
-from agentscope_rx.agent.structured_output.schema import Shape
+from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 
@@ -32,13 +32,13 @@ class OutputRequest:
     output: StructuredOutput | None
     mode: OutputSupport
     finish: bool = False
-    shape: Shape = field(init=False, compare=False, repr=False)
+    shape: OutputSchema = field(init=False, compare=False, repr=False)
     tool: ResponseTool | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         output = self.output
         if self.finish:
-            shape: Shape = FinishShape(None if output is None else output.schema)
+            shape: OutputSchema = FinishShape(None if output is None else output.schema)
         elif output is not None:
             shape = output.shape
         else:

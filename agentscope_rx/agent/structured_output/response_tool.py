@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agentscope_rx.agent.structured_output.schema import Shape
+from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.messages import TextBlock, ToolResultBlock
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.models.options import ExecutionConfig
@@ -23,7 +23,7 @@ _ONCE = ExecutionConfig(timeout=None, max_attempts=1)
 class ResponseTool(Tool):
     """Takes the response of one run; it belongs to that run's toolkit alone."""
 
-    def __init__(self, shape: Shape, name: str, description: str) -> None:
+    def __init__(self, shape: OutputSchema, name: str, description: str) -> None:
         self.name = name
         self.description = description
         self.parameters = shape.schema

@@ -1,4 +1,4 @@
-"""`Shape`: one JSON schema of type object for the model, and the check of what comes back.
+"""`OutputSchema`: one JSON schema of type object for the model, and the check of what comes back.
 
 | asked for                                        | the model sees and gives                              |
 |--------------------------------------------------|-------------------------------------------------------|
@@ -40,7 +40,7 @@ _UNUSABLE = (
 )
 
 
-class Shape(ABC):
+class OutputSchema(ABC):
     """What is asked for: `schema` describes the object in which the model gives it, in its `field` if not flat."""
 
     __slots__ = ("field", "schema")
@@ -93,7 +93,7 @@ class _Refused(Exception):
         self.nulls = tuple(nulls)
 
 
-class TypeShape(Shape):
+class TypeOutputSchema(OutputSchema):
     """A Python type."""
 
     __slots__ = ("_adapter",)
@@ -123,7 +123,7 @@ class TypeShape(Shape):
             raise _Refused(InvalidArgumentsError(name, [f"{type(error).__name__}: {error}"]), ()) from error
 
 
-class SchemaShape(Shape):
+class JsonOutputSchema(OutputSchema):
     """A JSON schema."""
 
     __slots__ = ("_schema_check",)
@@ -143,18 +143,18 @@ class SchemaShape(Shape):
             raise _Refused(InvalidArgumentsError(name, [problem.text for problem in problems]), nulls)
 
 
-def shape_of(given: object, field: str | None = None) -> Shape:
+def output_schema_of(given: object, field: str | None = None) -> OutputSchema:
     """The shape of a type or a JSON schema, in a field if one is named; `ConfigurationError` for anything else."""
     if isinstance(given, Mapping):
-        return SchemaShape(_schema(cast("Mapping[object, object]", given)), field)
+        return JsonOutputSchema(_schema(cast("Mapping[object, object]", given)), field)
     if given is None or isinstance(given, (str, bytes, int, float, list, tuple)) or inspect.isroutine(given):
         # (pydantic takes a str for the name of a type that is defined later, a function for one to be called)
         hint = _hint(cast("object", given))
         raise ConfigurationError(f"output must be a type or a JSON schema as a dict, not {given!r:.60}.{hint}")
-    return TypeShape(given, field)
+    return TypeOutputSchema(given, field)
 
 
-def value_schema(shape: Shape) -> Mapping[str, object]:
+def value_schema(shape: OutputSchema) -> Mapping[str, object]:
     """A JSON schema whose own shape has the schema of this one: that of the value, not of the object around it."""
     if shape.field is None:
         return shape.schema

@@ -1,4 +1,4 @@
-"""`Asking`: how far one run has got with its request for an output. Pure state, no I/O.
+"""`StructuredOutputState`: how far one run has got with its request for an output. Pure state, no I/O.
 
 | the model's answer                               | so                                                          |
 |--------------------------------------------------|-------------------------------------------------------------|
@@ -28,7 +28,7 @@ from agentscope_rx.events.kinds import appended
 from agentscope_rx.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.models.wire.hint import instruction
+from agentscope_rx.models.wire.hint import hint_message
 from agentscope_rx.tools import InvalidArgumentsError
 
 INSTRUCTION = (
@@ -53,7 +53,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(slots=True)
-class Asking:
+class StructuredOutputState:
     """The state of one run's request."""
 
     request: OutputRequest
@@ -109,7 +109,7 @@ class Asking:
 
     def hints(self) -> tuple[Msg, ...]:
         """What the model is told in this round only."""
-        return () if self.hint is None else (instruction(self.hint),)
+        return () if self.hint is None else (hint_message(self.hint),)
 
     def tools(self, schemas: Sequence[ToolSchema]) -> Sequence[ToolSchema]:
         """The tools of the round; at the last chance the response tool alone."""

@@ -19,7 +19,7 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
 from agentscope_rx.agent.sub_agent.naming import tool_name
 from agentscope_rx.agent.sub_agent.running import running
-from agentscope_rx.agent.sub_agent.sub_conversations import Child, Children
+from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation, SubConversations
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import ToolResultKind, ToolUseBlock
@@ -70,7 +70,7 @@ class AgentToolOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class AgentToolConfig:
     """How a sub-agent is called, and what is kept of it: options of `AgentTool`, checked."""
 
     forward: Forward = "events"
@@ -133,11 +133,11 @@ class AgentTool(ChildTool):
         who = name if self._agent is None else self._agent.name
         self.name = check_name((name or tool_name(self._agent.name if self._agent else "")).strip())
         self.description = description if description is not None else f"Call {who} to complete tasks."
-        self.options = Keeping(forward, memory, max_conversations, interrupt_grace)
+        self.options = AgentToolConfig(forward, memory, max_conversations, interrupt_grace)
         unbounded = ExecutionConfig(timeout=None)
         self.execution_config = unbounded if execution_config is None else execution_config.over(unbounded)
         self.requires_approval = check_mark(self.name, requires_approval)
-        self._children = Children()
+        self._children = SubConversations()
 
     def __repr__(self) -> str:
         return f"<AgentTool {self.name}>"
@@ -208,7 +208,7 @@ class AgentTool(ChildTool):
 
         return defer(begin)
 
-    def close(self, child: Child, kind: ToolResultKind, text: str | None) -> Flow[None]:
+    def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
         left = child.conversation is not None and child.conversation.pending
         if child.reply is None and child.frozen is None and not left:
             # it has ended by itself: its memory is whole
@@ -219,8 +219,8 @@ class AgentTool(ChildTool):
         )
 
 
-def _children_of(host: Run) -> Children:
+def _children_of(host: Run) -> SubConversations:
     conversation = host.conversation
     if conversation.children is None:
-        conversation.children = Children()
+        conversation.children = SubConversations()
     return conversation.children

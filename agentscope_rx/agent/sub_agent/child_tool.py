@@ -12,7 +12,7 @@ from agentscope_rx.tools import Tool, Toolkit
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.sub_agent.sub_conversations import Child
+    from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation
 
 
 class ChildTool(Tool):
@@ -24,7 +24,7 @@ class ChildTool(Tool):
         """Who does it."""
 
     @abstractmethod
-    def close(self, child: Child, kind: ToolResultKind, text: str | None) -> Flow[None]:
+    def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
         """Give what waits in this conversation a result of this kind: the call that it is for goes on without it.
 
         Signals: completion when its memory is whole.
@@ -40,7 +40,7 @@ def child_tool(toolkit: Toolkit, name: str) -> ChildTool | None:
     return tool
 
 
-def abandoned(child: Child, toolkit: Toolkit, kind: ToolResultKind, text: str | None) -> Flow[None]:
+def abandoned(child: SubConversation, toolkit: Toolkit, kind: ToolResultKind, text: str | None) -> Flow[None]:
     """The call that has taken this child is given up: so is what the child waits for. Completes when that is done."""
 
     def close() -> Flow[None]:

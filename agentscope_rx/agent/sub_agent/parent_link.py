@@ -1,4 +1,4 @@
-"""`Bond`: what ties a sub-agent's run to the call that it belongs to.
+"""`ParentLink`: what ties a sub-agent's run to the call that it belongs to.
 
     the parent's run --call-->  Bond  <--tied--  the sub-agent's run
 
@@ -16,7 +16,7 @@ from agentscope_rx.agent.run import Cut, Run
 def _nothing() -> None: ...
 
 
-class Bond:
+class ParentLink:
     """One call of a sub-agent. `parent` is None if the tool was called without an agent."""
 
     __slots__ = ("_forget", "_interrupted", "call_id", "parent", "run")

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.agent.run import Run
-from agentscope_rx.agent.sub_agent.parent_link import Bond
+from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
 from agentscope_rx.errors import AgentShuttingDownError, SubAgentError, ToolError
 from agentscope_rx.events import (
@@ -42,33 +42,33 @@ from agentscope_rx.messages import (
 from agentscope_rx.messages.blocks import OUTPUT_TYPES
 from agentscope_rx.models.retryable import is_retryable
 from agentscope_rx.reactive import Flow, SourceCancelledError, just, using
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolNested
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.sub_agent.agent_tool import Keeping
-    from agentscope_rx.agent.sub_agent.sub_conversations import Child, Children
-    from agentscope_rx.reactive import Ending, Scope
+    from agentscope_rx.agent.sub_agent.agent_tool import AgentToolConfig
+    from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation, SubConversations
+    from agentscope_rx.reactive import Outcome, Scope
 
 CUT_OFF = "The agent was cut off by a shutdown; it goes on when the call is run again."
 
 
 def running(
     agent: Agent,
-    child: Child,
-    children: Children,
+    child: SubConversation,
+    children: SubConversations,
     message: str,
     context: ToolContext,
     host: Run | None,
-    options: Keeping,
+    options: AgentToolConfig,
 ) -> Flow[object]:
     """The run of a taken child, from the message on or from where it has come to.
 
     Signals: as the table says; completion when the sub-agent's conversation may go on.
     Cancels: the run, with its clean-up.
     """
-    bond = Bond(host, context.call.id)
+    bond = ParentLink(host, context.call.id)
     memory, conversation = child.memory, child.conversation
     assert conversation is not None
 
@@ -85,7 +85,7 @@ def running(
 
         return Flow(connect)
 
-    def release(_: Bond, ending: Ending) -> None:
+    def release(_: ParentLink, ending: Outcome) -> None:
         bond.end()
         if conversation.bond is bond:
             conversation.bond = None
@@ -96,14 +96,14 @@ def running(
     return using(lambda: just(bond), lambda _: begin(), release)
 
 
-def _given(child: Child, message: str) -> Msg | list[Msg | ApprovalAnswer] | None:
+def _given(child: SubConversation, message: str) -> Msg | list[Msg | ApprovalAnswer] | None:
     if not child.begun:
         return Msg.user(message)
     results = [Msg.tool(tuple(child.results.values()))] if child.results else []
     return [*results, *child.answers.values()] or None
 
 
-class _Telling(Link):
+class _Telling(OperatorSink):
     """The sub-agent's events in, what the tool says out."""
 
     __slots__ = (
@@ -126,10 +126,10 @@ class _Telling(Link):
         sink: Sink[object],
         scope: Scope,
         agent: str,
-        child: Child,
+        child: SubConversation,
         context: ToolContext,
-        bond: Bond,
-        options: Keeping,
+        bond: ParentLink,
+        options: AgentToolConfig,
     ) -> None:
         self._upstream = None
         self.disposed = False

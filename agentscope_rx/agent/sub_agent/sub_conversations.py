@@ -1,4 +1,4 @@
-"""`Children`: the conversations that sub-agents have within one conversation, and the calls that wait for them.
+"""`SubConversations`: the conversations that sub-agents have within one conversation, and the calls that wait for them.
 
     a parent's conversation  --id-->  Child: a memory, and in it the sub-agent's own conversation
                              --call-->  the Child that this open call has begun
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from agentscope_rx.agent.persistence import Frozen
 
 
-class Child:
+class SubConversation:
     """One conversation of a sub-agent.
 
     `tool` is the name that its parent calls it by, `slot` where it is saved. `call_id` is the call that has taken it,
@@ -72,25 +72,25 @@ class Child:
         return bool(self.answers or self.results)
 
 
-class Children:
+class SubConversations:
     """The children of one conversation, the most recently used last."""
 
     __slots__ = ("_by_call", "_by_id")
 
-    def __init__(self, children: Iterable[Child] = ()) -> None:
+    def __init__(self, children: Iterable[SubConversation] = ()) -> None:
         self._by_id = {child.id: child for child in children}
         self._by_call = {child.call_id: child for child in self._by_id.values() if child.call_id is not None}
 
     @property
-    def all(self) -> tuple[Child, ...]:
+    def all(self) -> tuple[SubConversation, ...]:
         """Every child."""
         return tuple(self._by_id.values())
 
-    def of_call(self, call_id: str) -> Child | None:
+    def of_call(self, call_id: str) -> SubConversation | None:
         """The child that this call has begun."""
         return self._by_call.get(call_id)
 
-    def take(self, tool: str, call_id: str, id: str | None, *, at_most: int) -> Child:
+    def take(self, tool: str, call_id: str, id: str | None, *, at_most: int) -> SubConversation:
         """The child of this id, or a new one, for this call; `ToolError` tells the model why it cannot be had."""
         child = self._found(tool, id) if id is not None else self._new(tool, at_most)
         child.call_id = call_id
@@ -99,7 +99,7 @@ class Children:
         self._by_id[child.id] = self._by_id.pop(child.id, child)
         return child
 
-    def _found(self, tool: str, id: str) -> Child:
+    def _found(self, tool: str, id: str) -> SubConversation:
         child = self._by_id.get(id)
         if child is None or child.tool != tool:
             known = [each.id for each in self._by_id.values() if each.tool == tool and each.call_id is None]
@@ -112,7 +112,7 @@ class Children:
             )
         return child
 
-    def _new(self, tool: str, at_most: int) -> Child:
+    def _new(self, tool: str, at_most: int) -> SubConversation:
         mine = [child for child in self._by_id.values() if child.tool == tool]
         free = [child for child in mine if child.call_id is None]
         for old in free[: max(0, len(mine) + 1 - at_most)]:
@@ -122,7 +122,7 @@ class Children:
         id = uuid4().hex[:8]
         while id in self._by_id:
             id = uuid4().hex[:8]
-        return Child(id, tool, slot)
+        return SubConversation(id, tool, slot)
 
     def settled(self, call_id: str) -> None:
         """The call has its result."""
@@ -152,7 +152,7 @@ class Children:
             found += inner or [call]
         return tuple(found)
 
-    def inside(self, pending: Iterable[ToolUseBlock]) -> dict[str, tuple[Child, Pair]]:
+    def inside(self, pending: Iterable[ToolUseBlock]) -> dict[str, tuple[SubConversation, Pair]]:
         """Where answers to calls inside of these belong, by the ids that the parent shows."""
         return {
             pair.call.id: (child, pair)
@@ -164,7 +164,7 @@ class Children:
 
     def hand_down(
         self,
-        inside: Mapping[str, tuple[Child, Pair]],
+        inside: Mapping[str, tuple[SubConversation, Pair]],
         answers: Iterable[ApprovalAnswer],
         messages: Iterable[Msg],
     ) -> frozenset[str]:

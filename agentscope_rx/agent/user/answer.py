@@ -11,7 +11,7 @@ from typing import cast
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from agentscope_rx.agent.structured_output.schema import Shape
+from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.agent.user.question import Question
 from agentscope_rx.errors import InvalidInputError, UserInputError
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, TextBlock
@@ -56,7 +56,7 @@ def _message(answer: object, name: str) -> Msg:
         ) from error
 
 
-def _read(answer: object, shape: Shape) -> dict[str, object]:
+def _read(answer: object, shape: OutputSchema) -> dict[str, object]:
     """The object of the shape that the answer gives, checked."""
     plain = answer
     if isinstance(answer, Msg):
@@ -71,7 +71,7 @@ def _read(answer: object, shape: Shape) -> dict[str, object]:
         raise UnfitError((f"{plain!r:.60} has no form as JSON: {error}",)) from error
 
 
-def _first_fitting(values: Iterable[object], shape: Shape) -> dict[str, object]:
+def _first_fitting(values: Iterable[object], shape: OutputSchema) -> dict[str, object]:
     problems: list[tuple[str, ...]] = []
     for value in values:
         try:
@@ -81,7 +81,7 @@ def _first_fitting(values: Iterable[object], shape: Shape) -> dict[str, object]:
     raise UnfitError(problems[0])
 
 
-def fitting(value: object, shape: Shape) -> dict[str, object]:
+def fitting(value: object, shape: OutputSchema) -> dict[str, object]:
     """The value as an object of the shape, checked; else `UnfitError`."""
     given = value if shape.field is None else {shape.field: value}
     if not isinstance(given, dict):
@@ -89,7 +89,7 @@ def fitting(value: object, shape: Shape) -> dict[str, object]:
     return whole(cast("dict[str, object]", given), shape)
 
 
-def whole(given: dict[str, object], shape: Shape) -> dict[str, object]:
+def whole(given: dict[str, object], shape: OutputSchema) -> dict[str, object]:
     """The fields, checked together; else `UnfitError`."""
     try:
         return shape.read(given, "answer")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from agentscope_rx.agent.structured_output.schema import Shape
+from agentscope_rx.agent.structured_output.schema import OutputSchema
 from agentscope_rx.agent.user.answer import UnfitError, readings, whole
 from agentscope_rx.tools.arguments import InvalidArgumentsError
 from agentscope_rx.tools.schemas.check import resolve
@@ -41,7 +41,7 @@ class Field:
 class Form:
     """The questions of a shape."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: OutputSchema) -> None:
         self._shape = shape
         required = cast("Sequence[str]", shape.schema.get("required", ()))
         properties = cast("Mapping[str, Mapping[str, object]]", shape.properties)

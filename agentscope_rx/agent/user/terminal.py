@@ -22,7 +22,7 @@ from agentscope_rx.agent.user.lines import Lines, Readable
 from agentscope_rx.agent.user.question import Question
 from agentscope_rx.agent.user.showing import cleaned, shown
 from agentscope_rx.errors import ConfigurationError, UserInputError
-from agentscope_rx.reactive import Flow, defer, from_call
+from agentscope_rx.reactive import Flow, defer, from_callable
 
 PROMPT = "User Input: "
 
@@ -53,7 +53,7 @@ class TerminalInput:
         output = question.output
         if output is None:
             return self._line(told + self._prompt, question)
-        return from_call(lambda: self._filled(told, output, question))
+        return from_callable(lambda: self._filled(told, output, question))
 
     def _line(self, text: str, question: Question) -> Flow[object]:
         def ask() -> Flow[object]:

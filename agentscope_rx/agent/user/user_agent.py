@@ -34,12 +34,12 @@ from agentscope_rx.reactive import (
     Flow,
     Tail,
     concat_map,
-    fail,
     just,
     map_flow,
     recurse,
-    stop_on,
     tail,
+    take_until,
+    throw,
 )
 from agentscope_rx.tools.calls.lift import kind_of, lift
 
@@ -120,7 +120,7 @@ class UserAgent(Agent):
         messages = cast("tuple[Msg, ...]", run.extras[_QUESTION])
         output = cast("StructuredOutput | None", run.extras.get(_OUTPUT))
         question = Question(self.name, messages, run, output)
-        asked = recurse(lambda: self._ask(question, 1)).pipe(stop_on(run.interrupt), ops.to_list())
+        asked = recurse(lambda: self._ask(question, 1)).pipe(take_until(run.interrupt), ops.to_list())
         return asked.pipe(concat_map(lambda said: self._answered(run, said)))
 
     def _ask(self, question: Question, attempt: int) -> Flow[Msg | Tail[Msg]]:
@@ -156,7 +156,7 @@ class UserAgent(Agent):
         conversation = run.conversation
         conversation.cut_off = run.given
         saved_as = None if conversation.binding is None else conversation.binding.key
-        return fail(AgentShuttingDownError(self.name, run.id, saved_as))
+        return throw(AgentShuttingDownError(self.name, run.id, saved_as))
 
     def _remembered(self, run: Run, message: Msg, reason: GenerateReason) -> Stage:
         if message.name == self.name:

@@ -44,7 +44,7 @@ from agentscope_rx.events import (
 from agentscope_rx.hooks.base import Hook
 from agentscope_rx.messages import AudioBlock, GenerateReason
 from agentscope_rx.models.speech import Sentences, TTSModel, without_marks
-from agentscope_rx.reactive import Flow, concat, concat_map, flow, from_async_iterable, from_call, just
+from agentscope_rx.reactive import Flow, concat, concat_map, flow, from_async_iterable, from_callable, just
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 Play = Callable[[AudioBlock], Awaitable[object] | Observable[object] | object]
@@ -131,7 +131,7 @@ class TTSHook(Hook):
         Signals: None and completion.
         Cancels: the waiting alone.
         """
-        return from_call(self._idle)
+        return from_callable(self._idle)
 
     async def _idle(self) -> None:
         while (speaking := self._speaking) is not None and not speaking.done():
@@ -171,7 +171,7 @@ class TTSHook(Hook):
         if isinstance(answer, Observable):
             return flow(cast("Observable[object]", answer))
         if isawaitable(answer):
-            return from_call(lambda: answer)
+            return from_callable(lambda: answer)
         return just(None)
 
     def _ended(self, task: asyncio.Task[object]) -> None:

@@ -8,8 +8,8 @@
 | assistant       | text, calls, signed thinking and redacted thinking, in their order                        |
 | tool            | `tool_result` blocks with their images and documents, first in the user's turn            |
 
-Turns alternate: what follows in one role is one turn. Every call has its result in the next turn (`models.wire.pairing`).
-Media in an assistant's message follow in the user's turn. Blank text
+Turns alternate: what follows in one role is one turn. Every call has its result in the next turn
+(`models.wire.pairing`). Media in an assistant's message follow in the user's turn. Blank text
 is left out, and so is thinking at the end of a turn and white space at the end of the conversation: the API refuses
 them.
 """
@@ -34,7 +34,7 @@ from agentscope_rx.models.anthropic.parts import WirePart, media_parts, text_par
 from agentscope_rx.models.anthropic.thinking import VENDOR, wire_thinking
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
-from agentscope_rx.models.wire.speaker_names import Names
+from agentscope_rx.models.wire.speaker_names import SpeakerNames
 
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 THOUGHTS = ("thinking", "redacted_thinking")
@@ -81,7 +81,7 @@ class _Writer:
     __slots__ = ("_calls", "_names", "_promoted", "_turns", "system")
 
     def __init__(self, messages: Sequence[Msg]) -> None:
-        self._names = Names(messages)
+        self._names = SpeakerNames(messages)
         self._calls: dict[str, ToolUseBlock] = {}
         self._promoted: list[WirePart] = []
         self._turns: list[Turn] = []

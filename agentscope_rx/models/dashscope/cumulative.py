@@ -1,4 +1,4 @@
-"""`Snapshots`: messages that each tell the answer from its beginning -> what is new in each.
+"""`CumulativeText`: messages that each tell the answer from its beginning -> what is new in each.
 
 That is what a stream without `incremental_output` holds. An empty text takes nothing back (the last message may leave
 out what was said); a text that is no continuation of the one before is a `ProtocolError`: it has been shown.
@@ -11,7 +11,7 @@ from agentscope_rx.models.wire.json_codec import JsonObject, malformed, object_i
 _TORN = "\ufffd"
 
 
-class Snapshots:
+class CumulativeText:
     """The answer as far as it has been told."""
 
     __slots__ = ("_parts", "_told")

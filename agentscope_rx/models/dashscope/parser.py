@@ -13,9 +13,9 @@ from typing import cast
 from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError
 from agentscope_rx.messages import AudioBlock, ChatUsage, ImageBlock, TextBlock, ThinkingBlock
 from agentscope_rx.messages.frozen import encodable
-from agentscope_rx.models.dashscope.cumulative import Snapshots
+from agentscope_rx.models.dashscope.cumulative import CumulativeText
 from agentscope_rx.models.http_model import Clock
-from agentscope_rx.models.openai.tool_call_deltas import Calls
+from agentscope_rx.models.openai.tool_call_deltas import ToolCallDeltas
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.status import answered_error
@@ -64,10 +64,10 @@ class DashScopeParser:
     def __init__(self, clock: Clock, *, incremental: bool = True) -> None:
         self._clock = clock
         self._started = clock()
-        self._snapshots = None if incremental else Snapshots()
+        self._snapshots = None if incremental else CumulativeText()
         self._text = Pieces()
         self._thinking = Pieces()
-        self._calls = Calls()
+        self._calls = ToolCallDeltas()
         self._about: dict[str, object] = {}
         self._finish: FinishReason | None = None
         self._id: str | None = None

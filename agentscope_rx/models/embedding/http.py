@@ -16,7 +16,7 @@ from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.wire.json_codec import JsonObject, integer, malformed
 from agentscope_rx.models.wire.media import has_files, read_files
-from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, fail, map_flow, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, map_flow, on_worker, throw
 
 
 class HttpEmbeddingModel(EmbeddingModel):
@@ -71,7 +71,7 @@ class HttpEmbeddingModel(EmbeddingModel):
         if isinstance(error, ModelError):
             error.model = error.model or self.model_name
             error.provider = error.provider or self.provider
-        return fail(error)
+        return throw(error)
 
 
 def vectors_in(items: Sequence[JsonObject], index: str) -> tuple[Vector, ...]:

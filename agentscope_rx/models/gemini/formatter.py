@@ -8,9 +8,9 @@
 | assistant       | parts of a `model` content: text, calls, signed thoughts, media, each with its signature    |
 | tool            | `functionResponse` parts, for all calls of a turn one `user` content of their own, in order |
 
-What follows in one role is one content. Every call has its response (`models.wire.pairing`). A call keeps the id that Gemini
-gave it, and gets none if it gave none. Media in results are parts of the response with Gemini 3 and later, else they
-follow in the user's content.
+What follows in one role is one content. Every call has its response (`models.wire.pairing`). A call keeps the
+id that Gemini gave it, and gets none if it gave none. Media in results are parts of the response with Gemini 3 and
+later, else they follow in the user's content.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from agentscope_rx.models.gemini.parts import WirePart, media_parts, response_pa
 from agentscope_rx.models.gemini.thinking import SIGNATURE, VENDOR, is_own, spans_of, wire_text, wire_thinking
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
-from agentscope_rx.models.wire.speaker_names import Names
+from agentscope_rx.models.wire.speaker_names import SpeakerNames
 
 NO_ID = "no_id"
 """The key of a call's metadata that says that the id is ours: Gemini gave none."""
@@ -81,7 +81,7 @@ class _Writer:
     __slots__ = ("_contents", "_names", "_old", "_open", "_promoted", "_responses")
 
     def __init__(self, messages: Sequence[Msg], *, old: bool) -> None:
-        self._names = Names(messages)
+        self._names = SpeakerNames(messages)
         self._old = old
         self._contents: list[Content] = []
         self._open: dict[str, ToolUseBlock] = {}

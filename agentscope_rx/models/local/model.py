@@ -21,7 +21,7 @@ from agentscope_rx.models.openai.model import OpenAIChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import HttpConfig, Transport
-from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, expand, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, flat_map_iterable, on_worker
 
 _DEFAULTS = GenerateOptions(temperature=0.0, seed=1, max_tokens=256)
 """The same answer each time, and an end to one that goes round in circles."""
@@ -75,10 +75,12 @@ class LocalChatModel(ChatModel):
             concat_map(lambda at: self._client(at).do_stream(turn.messages, (), asked))
         )
         if turn.schema is not None:
-            return defer(lambda: answer.pipe(expand(Reply().feed), expand(Grounded(turn.held).feed)))
+            return defer(
+                lambda: answer.pipe(flat_map_iterable(Reply().feed), flat_map_iterable(Grounded(turn.held).feed))
+            )
         # text in a form of the caller's own is theirs: its numbers may be its structure
         own = options.response_format is not None
-        return answer if own else defer(lambda: answer.pipe(expand(Grounded(turn.held).feed)))
+        return answer if own else defer(lambda: answer.pipe(flat_map_iterable(Grounded(turn.held).feed)))
 
     def _client(self, at: Served) -> OpenAIChatModel:
         # never through a proxy: it is this machine

@@ -5,7 +5,7 @@
 | system    | `system` with its text                                                                                |
 | user      | `user`: text as a string; with media, parts in their order                                            |
 | assistant | `assistant`: text, `tool_calls` with the arguments encoded from `input`; thinking as the profile says |
-| tool      | one `tool` message for each result; calls and results are put together by `models.wire.pairing`             |
+| tool      | one `tool` message for each result; calls and results are put together by `models.wire.pairing`       |
 
 The wire takes no media in tool and assistant messages: they follow in a user message, after the run of tool messages
 that must not be interrupted. A message with nothing to say is left out. A message whose metadata has `cache_control`
@@ -38,7 +38,7 @@ from agentscope_rx.models.openai.reasoning import DETAILS
 from agentscope_rx.models.wire.json_codec import arguments_text
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
-from agentscope_rx.models.wire.speaker_names import Names
+from agentscope_rx.models.wire.speaker_names import SpeakerNames
 
 WireMessage = dict[str, object]
 
@@ -53,7 +53,7 @@ CACHE = "cache_control"
 def format_messages(messages: Sequence[Msg], profile: Profile = OPENAI) -> list[WireMessage]:
     """The wire's messages, in order; what came between calls and their results comes after them."""
     ordered = paired(messages, id_of_nine if "ids_of_nine" in profile.quirks else str)
-    formatted = _Conversation(profile, None if profile.names else Names(messages))
+    formatted = _Conversation(profile, None if profile.names else SpeakerNames(messages))
     for message in ordered:
         formatted.add(message)
     formatted.promote()
@@ -73,7 +73,7 @@ class _Conversation:
 
     __slots__ = ("_names", "_profile", "_promoted", "wire")
 
-    def __init__(self, profile: Profile, names: Names | None) -> None:
+    def __init__(self, profile: Profile, names: SpeakerNames | None) -> None:
         self._profile = profile
         self._names = names
         self._promoted: list[WireMessage] = []

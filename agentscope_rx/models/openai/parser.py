@@ -24,7 +24,7 @@ from agentscope_rx.messages import ChatUsage, ImageBlock, TextBlock
 from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.openai.fast_path import plain_text
 from agentscope_rx.models.openai.reasoning import Reasoning
-from agentscope_rx.models.openai.tool_call_deltas import Calls
+from agentscope_rx.models.openai.tool_call_deltas import ToolCallDeltas
 from agentscope_rx.models.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.models.transport.status import answered_error
 from agentscope_rx.models.wire.json_codec import (
@@ -98,7 +98,7 @@ class ChunkParser:
         self._started = clock()
         self._text = Pieces()
         self._reasoning = Reasoning()
-        self._calls = Calls()
+        self._calls = ToolCallDeltas()
         self._finish: FinishReason | None = None
         self._id: str | None = None
         self._content = False

@@ -1,4 +1,4 @@
-"""`Calls`: which call a piece of a tool call belongs to.
+"""`ToolCallDeltas`: which call a piece of a tool call belongs to.
 
 | the piece has                               | it belongs to                                                          |
 |---------------------------------------------|------------------------------------------------------------------------|
@@ -35,7 +35,7 @@ from agentscope_rx.models.wire.json_codec import (
 )
 
 
-class Calls:
+class ToolCallDeltas:
     """The calls of one answer, as far as they have come."""
 
     __slots__ = ("_at", "_by_id", "_count", "_last", "_make_id")

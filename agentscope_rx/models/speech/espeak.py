@@ -14,7 +14,7 @@ from agentscope_rx.errors import ConfigurationError, ModelError, SetupError
 from agentscope_rx.messages import AudioBlock, Base64Source
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.speech.tts_model import TTSModel
-from agentscope_rx.reactive import Flow, from_call
+from agentscope_rx.reactive import Flow, from_callable
 
 
 class EspeakTTSModel(TTSModel):
@@ -46,7 +46,7 @@ class EspeakTTSModel(TTSModel):
         Signals: one chunk; `SetupError` if the program is not installed; a `ModelError` with what it complained of.
         Cancels: the process, and waits for its end.
         """
-        return from_call(lambda: self._spoken(text))
+        return from_callable(lambda: self._spoken(text))
 
     async def _spoken(self, text: str) -> AudioBlock:
         program = shutil.which(self.program)

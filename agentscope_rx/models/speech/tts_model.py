@@ -17,7 +17,18 @@ from agentscope_rx.errors import ConfigurationError, ModelError, ModelTimeoutErr
 from agentscope_rx.messages import AudioBlock
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
 from agentscope_rx.models.speech.sentences import Sentences
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, expand, fail, flow, from_iterable, retry, timeout
+from agentscope_rx.reactive import (
+    Flow,
+    catch,
+    concat_map,
+    defer,
+    flat_map_iterable,
+    flow,
+    from_iterable,
+    retry,
+    throw,
+    timeout,
+)
 
 
 class TTSModel(ABC):
@@ -54,8 +65,8 @@ class TTSModel(ABC):
 
         def begin() -> Flow[AudioBlock]:
             sentences = Sentences(longest=min(300, self.max_characters))
-            whole = flow(text).pipe(expand(sentences.take, sentences.rest))
-            return whole.pipe(expand(_said), concat_map(self._bounded))
+            whole = flow(text).pipe(flat_map_iterable(sentences.take, sentences.rest))
+            return whole.pipe(flat_map_iterable(_said), concat_map(self._bounded))
 
         return defer(begin)
 
@@ -93,7 +104,7 @@ class TTSModel(ABC):
         if isinstance(error, ModelError):
             error.model = error.model or self.model_name
             error.provider = error.provider or self.provider
-        return fail(error)
+        return throw(error)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"

@@ -30,10 +30,10 @@ from agentscope_rx.reactive import (
     catch,
     concat_map,
     defer,
-    fail,
     map_flow,
     on_worker,
     retry,
+    throw,
     timeout,
 )
 
@@ -75,7 +75,7 @@ def asked_tokens(
     def named(error: Exception) -> Flow[int]:
         if isinstance(error, ModelError):
             error.model, error.provider = error.model or model.model_name, error.provider or model.provider
-        return fail(error)
+        return throw(error)
 
     read = (
         on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask)) if has_files(messages) else None

@@ -35,7 +35,7 @@ from agentscope_rx.models.transport.status import BODY_SHOWN, http_error
 from agentscope_rx.models.transport.tls import tls_context
 from agentscope_rx.models.wire.base_url import sendable, shown_url
 from agentscope_rx.models.wire.json_size import load_json
-from agentscope_rx.reactive import Flow, from_async_iterable, from_call
+from agentscope_rx.reactive import Flow, from_async_iterable, from_callable
 from agentscope_rx.reactive.kernel.runtime import runtime
 
 Framing = Literal["sse", "ndjson"]
@@ -92,7 +92,7 @@ class Transport:
         Signals: the value and completion; errors as `stream`, and `ProtocolError` if the answer is not JSON.
         Cancels: the request; the response is closed.
         """
-        return from_call(lambda: self.answer(request))
+        return from_callable(lambda: self.answer(request))
 
     async def events(
         self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse"

@@ -2,7 +2,7 @@
 
 | in the messages                                  | in the turns                                                      |
 |--------------------------------------------------|-------------------------------------------------------------------|
-| calls and results                                | together, as `models.wire.pairing` says; a result is a turn of its own  |
+| calls and results                                | together (`models.wire.pairing`); a result is a turn of its own   |
 | media of an assistant or of a result             | in a user turn after the run of results, where APIs take media    |
 | a message with nothing to say                    | none                                                              |
 | a speaker whom the role does not name            | the name before the words (see `names`)                           |
@@ -29,7 +29,7 @@ from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.wire.json_codec import NOTHING
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
-from agentscope_rx.models.wire.speaker_names import Names
+from agentscope_rx.models.wire.speaker_names import SpeakerNames
 
 Said = TextBlock | MediaBlock
 
@@ -64,7 +64,7 @@ class Turn:
 
 def turns_of(messages: Sequence[Msg]) -> list[Turn]:
     """The turns of a conversation, in order."""
-    conversation = _Conversation(Names(messages))
+    conversation = _Conversation(SpeakerNames(messages))
     for message in paired(messages):
         conversation.add(message)
     conversation.promote()
@@ -84,7 +84,7 @@ class _Conversation:
 
     __slots__ = ("_names", "_promoted", "turns")
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: SpeakerNames) -> None:
         self._names = names
         self._promoted: list[Said] = []
         self.turns: list[Turn] = []

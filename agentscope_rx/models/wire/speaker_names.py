@@ -1,4 +1,4 @@
-"""`Names`: who speaks, said in words, for wire formats that have no field for it.
+"""`SpeakerNames`: who speaks, said in words, for wire formats that have no field for it.
 
 | speaker                   | what the model reads                                                  |
 |---------------------------|-----------------------------------------------------------------------|
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from agentscope_rx.messages import Msg, MsgRole
 
 
-class Names:
+class SpeakerNames:
     """The speakers of one conversation."""
 
     __slots__ = ("_several",)

@@ -1,6 +1,6 @@
-"""`InnerModel`: a model that is another one in everything but what a subclass says.
+"""`WrapperModel`: a model that is another one in everything but what a subclass says.
 
-`AroundModel`: such a model that does something to each attempt.
+`AttemptWrapper`: such a model that does something to each attempt.
 
     model.stream  =  defer(do_stream) |> timeout(...) |> around |> retry |> timeout(total_timeout)
                                                          ^ what this model adds; the rest is the inner one's own
@@ -19,7 +19,7 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.capabilities import Capabilities
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
-from agentscope_rx.models.registry import model as model_named
+from agentscope_rx.models.registry import get_model as model_named
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Flow
 from agentscope_rx.reactive.kernel.flow import Operator
@@ -36,7 +36,7 @@ def as_model(who: str, given: ChatModel | str) -> ChatModel:
     return found
 
 
-class InnerModel(ChatModel):
+class WrapperModel(ChatModel):
     """Name, provider, options and what it supports are those of `model`, a model or the name of one."""
 
     def __init__(self, model: ChatModel | str) -> None:
@@ -57,7 +57,7 @@ class InnerModel(ChatModel):
         return f"{type(self).__name__}({self.model!r})"
 
 
-class AroundModel(InnerModel):
+class AttemptWrapper(WrapperModel):
     """Subclass it and implement `around`."""
 
     @abstractmethod

@@ -20,8 +20,8 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
-from agentscope_rx.models.wrappers.base import AroundModel
-from agentscope_rx.reactive import Ending, Flow, catch, defer, expand, fail, flow, just, using
+from agentscope_rx.models.wrappers.base import AttemptWrapper
+from agentscope_rx.reactive import Flow, Outcome, catch, defer, flat_map_iterable, flow, just, throw, using
 from agentscope_rx.reactive.kernel.flow import Operator
 from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
 from agentscope_rx.reactive.limiter import ByClock
@@ -48,7 +48,7 @@ class _Mark:
     loop: asyncio.AbstractEventLoop
 
 
-class CircuitBreaker(AroundModel):
+class CircuitBreaker(AttemptWrapper):
     """Asks `model`, but not while it fails and fails. Each attempt counts.
 
     `when` says which errors count as failures: those that are `retryable`, unless given. An attempt that ends by
@@ -90,17 +90,17 @@ class CircuitBreaker(AroundModel):
             mark = _Mark(asyncio.get_running_loop())
             left = self._enter(mark)
             if left is not None:
-                return fail(CircuitOpenError(self._failures, left, model=self.model_name, provider=self.provider))
+                return throw(CircuitOpenError(self._failures, left, model=self.model_name, provider=self.provider))
 
             def failed(error: Exception) -> Flow[ChatResponse]:
                 self._settle(mark, ok=not self._counts(error))
-                return fail(error)
+                return throw(error)
 
             def answered() -> Iterable[ChatResponse]:
                 self._settle(mark, ok=True)
                 return ()
 
-            watched = attempt.pipe(expand(_itself, answered), catch(failed))
+            watched = attempt.pipe(flat_map_iterable(_itself, answered), catch(failed))
             return using(lambda: just(mark), lambda mark: watched, self._left)
 
         return lambda attempt: defer(lambda: begin(flow(attempt)))
@@ -135,8 +135,8 @@ class CircuitBreaker(AroundModel):
             if state.failures >= self._failures:
                 state.until = clock() + self._reset
 
-    def _left(self, mark: _Mark, ending: Ending) -> None:
-        if ending is Ending.DISPOSED:
+    def _left(self, mark: _Mark, ending: Outcome) -> None:
+        if ending is Outcome.DISPOSED:
             with self._lock:
                 state = self._states.of(asyncio.get_running_loop())[1]
                 if state.trial is mark:

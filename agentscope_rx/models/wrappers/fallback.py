@@ -30,14 +30,14 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.messages.msg import Msg, MsgRole
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.capabilities import Capabilities, common
 from agentscope_rx.models.chat_model import ChatModel, overall_deadline
 from agentscope_rx.models.options import GenerateOptions, ToolSchema, check_after_content
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
 from agentscope_rx.models.wrappers.base import as_model
-from agentscope_rx.reactive import Flow, catch, concat, defer, expand, fail, just
+from agentscope_rx.reactive import Flow, catch, concat, defer, flat_map_iterable, just, throw
 from agentscope_rx.reactive.kernel.flow import Operator
 
 Check = Callable[[Msg], str | None]
@@ -137,7 +137,7 @@ class FallbackModel(ChatModel):
                 out_of_time = isinstance(error, ModelTimeoutError) and error.which == "overall" and whole is not None
                 over = index + 1 == len(self.models) or out_of_time or (answer.shown and not self._restarts)
                 if over or not self._when(error):
-                    return fail(_noted(error, before))
+                    return throw(_noted(error, before))
                 told = (*before, f"{model.model_name}: {type(error).__name__}: {error}")
                 following = self.models[index + 1].model_name
                 notice = RetryNotice(index + 1, 0.0, error, answer.shown, following)
@@ -145,7 +145,7 @@ class FallbackModel(ChatModel):
                     just(ChatResponse(retry=notice, usage=answer.usage)), defer(lambda: attempt(index + 1, told))
                 )
 
-            return ask(model).pipe(expand(answer.take, answer.end), catch(failed))
+            return ask(model).pipe(flat_map_iterable(answer.take, answer.end), catch(failed))
 
         flow = defer(lambda: attempt(0, ()))
         return flow if whole is None else flow.pipe(overall_deadline(whole, self.model_name, self.provider))
@@ -159,7 +159,7 @@ class _Answer:
     def __init__(self, model: ChatModel, check: Check | None, *, held: bool) -> None:
         self._model = model
         self._check = check
-        self._gather = None if check is None else Gather()
+        self._gather = None if check is None else ResponseAccumulator()
         self._held: list[ChatResponse] | None = [] if held else None
         self._said = False
         self.shown = False

@@ -12,12 +12,12 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel, shows
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.models.wrappers.base import AroundModel
+from agentscope_rx.models.wrappers.base import AttemptWrapper
 from agentscope_rx.reactive import hedge
 from agentscope_rx.reactive.kernel.flow import Operator
 
 
-class HedgedModel(AroundModel):
+class HedgedModel(AttemptWrapper):
     """Each attempt to ask `model` that has shown nothing after `after` seconds gets a second one beside it.
 
     It is announced by a `RetryNotice` whose error is the silence. The usage is that of the one that was heard.

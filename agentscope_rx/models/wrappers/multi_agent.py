@@ -30,7 +30,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.wire.hint import AS_IT_IS
 from agentscope_rx.models.wire.media import MediaBlock
-from agentscope_rx.models.wrappers.prompt_transform import RewritingModel
+from agentscope_rx.models.wrappers.prompt_transform import PromptTransformModel
 
 HEADING = (
     "# Conversation\nBetween the <history> tags is what was said, in order. Each entry begins with its speaker's name."
@@ -40,10 +40,10 @@ _CACHE = "cache_control"
 _TAG = re.compile(r"<(?=/?history>)", re.IGNORECASE)
 
 
-class SeveralSpeakers(RewritingModel):
+class MultiAgentModel(PromptTransformModel):
     """A model for conversations of many: it is sent what `merge_speakers` makes of the messages.
 
-        ReActAgent("Cook", SeveralSpeakers(OpenAIChatModel("gpt-5-mini")), "You are the cook, Cook.")
+        ReActAgent("Cook", MultiAgentModel(OpenAIChatModel("gpt-5-mini")), "You are the cook, Cook.")
 
     `heading` explains the history to the model; memory keeps the messages as they were said.
     """

@@ -1,4 +1,4 @@
-"""`RewritingModel`: a model that asks another one with messages made anew; in everything else it is that one."""
+"""`PromptTransformModel`: a model that asks another one with messages made anew; in everything else it is that one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.models.wrappers.base import InnerModel
+from agentscope_rx.models.wrappers.base import WrapperModel
 from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.reactive.kernel.flow import Operator
 
 
-class RewritingModel(InnerModel):
+class PromptTransformModel(WrapperModel):
     """Deadlines and retries are those of the inner model. Subclass it and implement `rewrite`."""
 
     @abstractmethod

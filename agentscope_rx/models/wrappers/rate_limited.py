@@ -1,6 +1,6 @@
-"""`LimitedModel`: at most so many requests at once, so many a minute, so many tokens a minute.
+"""`RateLimitedModel`: at most so many requests at once, so many a minute, so many tokens a minute.
 
-    LimitedModel(model, max_concurrency=8, rate=Rate(500, per=60), tokens_per_minute=200_000)
+    RateLimitedModel(model, max_concurrency=8, rate=Rate(500, per=60), tokens_per_minute=200_000)
 
     a   [=====]|
     b   w......r[==]|        w: it waits; r: it is let through; a request that need not wait says neither
@@ -31,8 +31,20 @@ from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, Genera
 from agentscope_rx.models.response import ChatResponse, WaitNotice
 from agentscope_rx.models.retryable import asked_wait
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, TokenCounter
-from agentscope_rx.models.wrappers.base import AroundModel
-from agentscope_rx.reactive import Flow, Permits, Rate, admitted, catch, concat, defer, expand, fail, flow, just
+from agentscope_rx.models.wrappers.base import AttemptWrapper
+from agentscope_rx.reactive import (
+    Flow,
+    Permits,
+    Rate,
+    admitted,
+    catch,
+    concat,
+    defer,
+    flat_map_iterable,
+    flow,
+    just,
+    throw,
+)
 from agentscope_rx.reactive.budget import Budget, Pause
 from agentscope_rx.reactive.kernel.flow import Operator
 from agentscope_rx.reactive.limiter import Charge, Gate
@@ -41,7 +53,7 @@ LONGEST_PAUSE = 3600.0
 """Seconds that a `Retry-After` keeps others waiting where `max_retry_after` is None."""
 
 
-class LimitedStatistics(NamedTuple):
+class RateLimitedStatistics(NamedTuple):
     """How many attempts are under way and how many wait; the tokens of the last minute, if those are limited."""
 
     in_flight: int
@@ -49,7 +61,7 @@ class LimitedStatistics(NamedTuple):
     tokens: float | None
 
 
-class LimitedModel(AroundModel):
+class RateLimitedModel(AttemptWrapper):
     """Each attempt to ask `model` waits for its turn; the table above says what for.
 
     `counter` counts the tokens of a question, an estimate by the costs of the model's vendor unless given; what the
@@ -70,7 +82,7 @@ class LimitedModel(AroundModel):
         super().__init__(model)
         if max_concurrency is None and rate is None and tokens_per_minute is None:
             raise ConfigurationError(
-                "LimitedModel needs a limit: max_concurrency=, rate=Rate(500, per=60) or tokens_per_minute=."
+                "RateLimitedModel needs a limit: max_concurrency=, rate=Rate(500, per=60) or tokens_per_minute=."
             )
         if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
             raise ConfigurationError(
@@ -109,16 +121,16 @@ class LimitedModel(AroundModel):
             written = options.max_completion_tokens or options.max_tokens or 0
             charge = Charge(self.counter.count(messages, tools) + written)
             account = _Account(budget, charge)
-            counted = attempt.pipe(expand(account.take, account.end))
+            counted = attempt.pipe(flat_map_iterable(account.take, account.end))
             return _admitted(self._gates, counted.pipe(catch(refused)), charge)
 
         return lambda attempt: defer(lambda: begin(flow(attempt)))
 
-    def statistics(self) -> LimitedStatistics:
+    def statistics(self) -> RateLimitedStatistics:
         """The numbers of this moment; on any loop (its clock says what a minute is)."""
         held = self._permits.statistics()
         tokens = None if self._budget is None else self._budget.spent(asyncio.get_running_loop())
-        return LimitedStatistics(held.held, held.waiting, tokens)
+        return RateLimitedStatistics(held.held, held.waiting, tokens)
 
     def _refused(self, error: Exception, longest: float | None) -> Flow[ChatResponse]:
         asked = asked_wait(error) if isinstance(error, RateLimitError) else None
@@ -126,7 +138,7 @@ class LimitedModel(AroundModel):
             # one refusal must not park all runs: after so long somebody asks again, and is told again
             asked = min(asked, LONGEST_PAUSE if longest is None else longest)
             self._pause.begin(asked, asyncio.get_running_loop())
-        return fail(error)
+        return throw(error)
 
 
 class _Account:

@@ -28,13 +28,13 @@ from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, MessageCounts, TextCounter, TokenCounter
 from agentscope_rx.models.wire.hint import AS_IT_IS
 from agentscope_rx.models.wire.json_codec import encode_json
-from agentscope_rx.models.wrappers.prompt_transform import RewritingModel
+from agentscope_rx.models.wrappers.prompt_transform import PromptTransformModel
 
 NOTICE = "(The conversation is long: {count} earlier messages are left out here.)"
 _CONVERSATIONS = 256
 
 
-class TruncatingModel(RewritingModel):
+class TruncatingModel(PromptTransformModel):
     """A model that is sent at most `max_tokens` of input: messages, tools and the schema of an output together.
 
     Unless given, that is nine tenths of what the longest answer leaves of the model's context window, where known.

@@ -95,7 +95,7 @@ class Demand:
             await woken
 
 
-class Gate(Demand):
+class BufferDemand(Demand):
     """Demand that is there while the consumer's is and the gate is open: for what is queued on the way to it."""
 
     __slots__ = ("_above", "is_shut")

@@ -18,7 +18,7 @@ from reactivex import abc
 from typing_extensions import TypeIs
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Between, Link, Relay, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Processor, Relay, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ B = TypeVar("B")
 def _attach_fused(flow: Flow[T], sink: Sink[T], scope: Scope) -> None:
     """Work out what needs no time, then attach what is left to what is behind it."""
     link: Sink[T] = sink
-    if not isinstance(link, Link):
+    if not isinstance(link, OperatorSink):
         link = Relay(sink)
         sink.on_subscribe(link)
         if link.disposed:
@@ -62,10 +62,10 @@ class Immediate(Flow[T]):
         self.value = value
 
     def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        if isinstance(sink, Link):
-            link: Link = sink
+        if isinstance(sink, OperatorSink):
+            link: OperatorSink = sink
         else:
-            link = Link()
+            link = OperatorSink()
             sink.on_subscribe(link)
         if not link.disposed:
             sink.on_next(self.value)
@@ -90,7 +90,7 @@ class Bound(Flow[B], Generic[A, B]):
         self,
         source: abc.ObservableBase[A],
         function: Callable[[A], B | abc.ObservableBase[B]],
-        make_sink: Callable[[Sink[B], Scope], Between[A]],
+        make_sink: Callable[[Sink[B], Scope], Processor[A]],
         plain: bool = False,
     ) -> None:
         self.source = source
@@ -117,7 +117,7 @@ def reduced(source: abc.ObservableBase[T]) -> abc.ObservableBase[T]:
 
 
 def _reduce(
-    source: abc.ObservableBase[object], link: Link | None
+    source: abc.ObservableBase[object], link: OperatorSink | None
 ) -> tuple[abc.ObservableBase[object], list[Bound[object, object]]]:
     """The first flow of the chain that takes time (or the last value), and the operators behind it, outermost first."""
     behind: list[Bound[object, object]] = []

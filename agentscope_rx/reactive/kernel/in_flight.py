@@ -22,12 +22,12 @@ class CleanUpTimeoutError(AgentScopeError):
     """Cancelled work did not end in time; what waited for it went on without it."""
 
 
-class Work:
+class InFlight:
     """Counts what is under way in a scope and tells when nothing is."""
 
     __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort", "subscribing", "tally")
 
-    def __init__(self, parent: Work | None = None) -> None:
+    def __init__(self, parent: InFlight | None = None) -> None:
         self._parent = parent
         self.count = 0
         self.lease: Lease | None = None if parent is None else parent.lease
@@ -40,7 +40,7 @@ class Work:
         self.on_abort: Callable[[BaseException], object] | None = None
         """Set on the outermost count by the subscription, while it is subscribed: ends the run (see `Scope.abort`)."""
 
-    def outermost(self) -> Work:
+    def outermost(self) -> InFlight:
         """The count that this one belongs to in the end."""
         work = self
         while work._parent is not None:
@@ -49,14 +49,14 @@ class Work:
 
     def begin(self) -> None:
         """One more is under way."""
-        work: Work | None = self
+        work: InFlight | None = self
         while work is not None:
             work.count += 1
             work = work._parent
 
     def end(self) -> None:
         """One has ended; those who wait for nothing being under way are called when it was the last."""
-        work: Work | None = self
+        work: InFlight | None = self
         while work is not None:
             work.count -= 1
             if work.count == 0 and work._waiting:

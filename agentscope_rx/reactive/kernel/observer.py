@@ -10,9 +10,10 @@ operators, a user's) are attached through their public `subscribe`, their signal
 Laws that every source keeps: it hands over its disposable before its first signal, looks at it before each signal, and
 signals outside the `try` that maps its own errors. Disposal is idempotent and travels up at once.
 
-An operator is a `Link`: it has handed itself over by the time that it is attached. So a source that does nothing but
-look whether it is disposed needs no disposable of its own: it looks at the link's. References down, to the sink, last;
-those up end with the run, so that a run that is over goes at once, and not when the collector comes by.
+An operator is an `OperatorSink`: it has handed itself over by the time that it is attached. So a
+source that does nothing but look whether it is disposed needs no disposable of its own: it looks at the link's.
+References down, to the sink, last; those up end
+with the run, so that a run that is over goes at once, and not when the collector comes by.
 """
 
 from __future__ import annotations
@@ -48,11 +49,11 @@ class Sink(Protocol[T_in]):
     def on_completed(self) -> None: ...
 
 
-class Between(Sink[T_in], Upstream, Protocol):
+class Processor(Sink[T_in], Upstream, Protocol):
     """A sink that is also what the sink below it stops its source with."""
 
 
-class Cancelled(abc.DisposableBase):
+class BooleanDisposable(abc.DisposableBase):
     """A disposable that is no more than a flag for its source to look at."""
 
     __slots__ = ("disposed",)
@@ -64,7 +65,7 @@ class Cancelled(abc.DisposableBase):
         self.disposed = True
 
 
-class Link:
+class OperatorSink:
     """An operator on its way between a source and a sink: what is upstream, and whether to go on.
 
     Whoever extends it is handed over to its sink before it is attached, lets go of `_upstream` at the terminal signal,
@@ -93,7 +94,7 @@ class Link:
             upstream.dispose()
 
 
-class Relay(Link, Generic[T]):
+class Relay(OperatorSink, Generic[T]):
     """The sink downstream, but for the disposable, which it has got already: this."""
 
     __slots__ = ("_sink", "on_next")
@@ -121,11 +122,11 @@ def attach(source: abc.ObservableBase[T], sink: Sink[T], scope: Scope) -> None:
     elif isinstance(source, Observable) or hasattr(source, "subscribe"):
         _Foreign(sink, scope).start(source)
     else:
-        sink.on_subscribe(Cancelled())
+        sink.on_subscribe(BooleanDisposable())
         sink.on_error(TypeError(f"An Observable was expected here, not {type(source).__name__}: {source!r:.80}"))
 
 
-class Starts(threading.local):
+class PendingSubscriptions(threading.local):
     """Flows that stock operators have subscribed to while they were being subscribed to themselves.
 
     Such a flow starts once the operators have handed over their disposable: otherwise a `take(1)` could not stop a
@@ -135,7 +136,7 @@ class Starts(threading.local):
     waiting: list[Callable[[], None]] | None = None
 
 
-STARTS = Starts()
+STARTS = PendingSubscriptions()
 
 
 class _Foreign(Generic[T]):

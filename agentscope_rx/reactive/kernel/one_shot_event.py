@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Signal:
+class OneShotEvent:
     """Something that happens at most once. For one loop's thread."""
 
     __slots__ = ("_listeners", "fired")

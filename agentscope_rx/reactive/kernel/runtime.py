@@ -22,7 +22,7 @@ from weakref import ref
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.forking import keep_inherited, new_lock, told_of_fork
-from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError, Work
+from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError, InFlight
 
 R = TypeVar("R")
 
@@ -41,7 +41,7 @@ class RunAbortedError(SourceCancelledError):
 class LiveRun(Protocol):
     """A run as its loop knows it."""
 
-    def cut_off(self, error: Exception) -> Work:
+    def cut_off(self, error: Exception) -> InFlight:
         """Stop the run and tell its subscriber; gives the count of what is under way still."""
         ...
 
@@ -125,7 +125,7 @@ class Runtime:
                     "a loop's shutdown",
                 )
 
-    def _cut_off(self) -> list[Work]:
+    def _cut_off(self) -> list[InFlight]:
         error = SourceCancelledError("The event loop shut down before the run had ended.")
         runs = [run for each in list(self._live) if (run := each()) is not None]
         self._live.clear()

@@ -21,7 +21,7 @@ from reactivex.scheduler.periodicscheduler import PeriodicScheduler
 
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.kernel.in_flight import Work
+from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.runtime import is_library_loop, library_loop, running_loop
 
 TState = TypeVar("TState")
@@ -47,12 +47,12 @@ class Scope(PeriodicScheduler):
         loop: asyncio.AbstractEventLoop,
         context: Context,
         demand: Demand | None = None,
-        parent: Work | None = None,
+        parent: InFlight | None = None,
     ) -> None:
         self.loop = loop
         self.context = context
         self.demand = demand
-        self.work = Work(parent)
+        self.work = InFlight(parent)
 
     @classmethod
     def here(cls, demand: Demand | None = None) -> Scope:

@@ -16,8 +16,8 @@ from reactivex import abc
 from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.kernel.in_flight import Work
-from agentscope_rx.reactive.kernel.observer import STARTS, Link, attach
+from agentscope_rx.reactive.kernel.in_flight import InFlight
+from agentscope_rx.reactive.kernel.observer import STARTS, OperatorSink, attach
 from agentscope_rx.reactive.kernel.runtime import CLEAN_UP_SECONDS, is_library_loop, runtime
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("agentscope_rx")
 SLOW_CALLBACK_SECONDS = 0.1
 
 
-class Subscription(Link, abc.DisposableBase, Generic[T]):
+class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
     """One subscriber of one run."""
 
     __slots__ = ("__weakref__", "_abort", "_completed", "_error", "_next", "scope")
@@ -66,7 +66,7 @@ class Subscription(Link, abc.DisposableBase, Generic[T]):
             # below stock operators alone: like stock sources, we begin when they hold our disposable
             CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach_here(source))
 
-    def cut_off(self, error: Exception) -> Work:
+    def cut_off(self, error: Exception) -> InFlight:
         """End the run from below, as its loop does that shuts down: stop what is upstream, then tell the subscriber."""
         if not self.disposed:
             self.scope.context.copy().run(self._cut_off, error)

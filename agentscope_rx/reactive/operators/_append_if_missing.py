@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 
 
-def ensure(kind: type[T], make: Callable[[], T]) -> Callable[[Observable[T]], Flow[T]]:
+def append_if_missing(kind: type[T], make: Callable[[], T]) -> Callable[[Observable[T]], Flow[T]]:
     """Emits the source's values and, if none of them was of class `kind`, `make()` before completion."""
 
     def operator(source: Observable[T]) -> Flow[T]:
@@ -29,7 +29,7 @@ def ensure(kind: type[T], make: Callable[[], T]) -> Callable[[Observable[T]], Fl
     return operator
 
 
-class _Ensure(Link, Generic[T]):
+class _Ensure(OperatorSink, Generic[T]):
     __slots__ = ("_kind", "_make", "_seen", "_sink")
 
     def __init__(self, sink: Sink[T], kind: type[T], make: Callable[[], T]) -> None:

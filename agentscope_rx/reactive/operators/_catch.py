@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -38,7 +38,7 @@ def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[O
     return operator
 
 
-class _Catch(Link, Generic[T]):
+class _Catch(OperatorSink, Generic[T]):
     __slots__ = ("_caught", "_function", "_scope", "_sink", "on_next")
 
     def __init__(self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]) -> None:

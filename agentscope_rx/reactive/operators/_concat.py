@@ -14,7 +14,7 @@ from reactivex import abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Deferred, Immediate
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class _Concatenated(Flow[T]):
         link.advance()
 
 
-class _Concat(Link, Generic[T]):
+class _Concat(OperatorSink, Generic[T]):
     __slots__ = ("_advancing", "_done", "_index", "_scope", "_sink", "_sources", "on_next")
 
     def __init__(self, sink: Sink[T], scope: Scope, sources: Sequence[abc.ObservableBase[T]]) -> None:

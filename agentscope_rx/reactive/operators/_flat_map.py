@@ -1,9 +1,9 @@
-"""`flat_map`, `concat_map`, `flat_map_kind`: one value becomes a Flow.
+"""`flat_map`, `concat_map`, `concat_map_type`: one value becomes a Flow.
 
     flat_map(f)              --a-----b-----|          all inner flows at once, as the stock operator
                              --a1-b1-a2-b2-|
     concat_map(f)            one inner flow at a time, in the order of the values
-    flat_map_kind(K, f)      concat_map for the values of class K; every other value passes at once
+    concat_map_type(K, f)      concat_map for the values of class K; every other value passes at once
 
 A function is not called, and an inner flow not started, after disposal.
 """
@@ -18,7 +18,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Bound, Immediate, reduced
-from agentscope_rx.reactive.kernel.observer import Between, Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Processor, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 A = TypeVar("A")
@@ -34,7 +34,7 @@ def flat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observ
     Cancels: the source and every inner flow.
     """
 
-    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
+    def make_sink(sink: Sink[B], scope: Scope) -> Processor[A]:
         return FlatMapSink(sink, scope, function, None, 0)
 
     return lambda source: Bound(source, function, make_sink)
@@ -43,18 +43,18 @@ def flat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observ
 def concat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observable[A]], Flow[B]]:
     """Emits what `function(value)` emits for each value in turn; the next begins when the one before has completed."""
 
-    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
+    def make_sink(sink: Sink[B], scope: Scope) -> Processor[A]:
         return FlatMapSink(sink, scope, function, None, 1)
 
     return lambda source: Bound(source, function, make_sink)
 
 
-def flat_map_kind(
+def concat_map_type(
     kind: type[K], function: Callable[[K], abc.ObservableBase[T]]
 ) -> Callable[[Observable[T | K]], Flow[T]]:
     """Replaces each value of class `kind`, in order, by what `function(value)` emits; other values pass at once."""
 
-    def make_sink(sink: Sink[T], scope: Scope) -> Between[T | K]:
+    def make_sink(sink: Sink[T], scope: Scope) -> Processor[T | K]:
         return FlatMapSink(sink, scope, function, kind, 1)  # pyright: ignore[reportArgumentType, reportReturnType]
 
     def answer(value: T | K) -> abc.ObservableBase[T]:
@@ -73,7 +73,7 @@ def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> F
     return function(rest.value) if type(rest) is Immediate else concat_map(function)(rest)  # pyright: ignore
 
 
-class FlatMapSink(Link, Generic[A, B]):
+class FlatMapSink(OperatorSink, Generic[A, B]):
     """Attaches an inner flow for each value, at most `limit` at once (0: no limit); the rest wait in order."""
 
     __slots__ = (
@@ -173,7 +173,7 @@ class FlatMapSink(Link, Generic[A, B]):
             self.on_error(error)
 
 
-class Inner(Link, Generic[A, B]):
+class Inner(OperatorSink, Generic[A, B]):
     """What an inner flow is attached to."""
 
     __slots__ = ("_parent", "on_next")

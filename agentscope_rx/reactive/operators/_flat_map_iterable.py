@@ -13,14 +13,14 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 
-def expand(
+def flat_map_iterable(
     function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None = None
 ) -> Callable[[Observable[A]], Flow[B]]:
     """Emits every item of `function(value)`, and of `at_end()` once the source has completed; looks for disposal
@@ -48,7 +48,7 @@ class _Expanded(Flow[B], Generic[A, B]):
             attach(self._source, expanding, scope)
 
 
-class _Expand(Link, Generic[A, B]):
+class _Expand(OperatorSink, Generic[A, B]):
     __slots__ = ("_at_end", "_function", "_sink")
 
     def __init__(

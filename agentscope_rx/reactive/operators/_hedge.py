@@ -17,7 +17,7 @@ from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class _Race(Generic[T]):
             self._timer = None
 
 
-class _Runner(Link, Generic[T]):
+class _Runner(OperatorSink, Generic[T]):
     __slots__ = ("_held", "_race")
 
     def __init__(self, race: _Race[T]) -> None:

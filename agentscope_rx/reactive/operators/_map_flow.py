@@ -15,7 +15,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Bound, is_observable
-from agentscope_rx.reactive.kernel.observer import Between, Sink
+from agentscope_rx.reactive.kernel.observer import Processor, Sink
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.operators._flat_map import FlatMapSink
 
@@ -30,7 +30,7 @@ def map_flow(function: Callable[[A], B | abc.ObservableBase[B]]) -> Callable[[Ob
     Cancels: the source and the answer in progress.
     """
 
-    def make_sink(sink: Sink[B], scope: Scope) -> Between[A]:
+    def make_sink(sink: Sink[B], scope: Scope) -> Processor[A]:
         # one at a time: `open` itself tells plain answers from Flows
         return MapFlowSink(sink, scope, function, None, 1)  # pyright: ignore[reportArgumentType]
 

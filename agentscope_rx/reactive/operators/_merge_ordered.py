@@ -18,7 +18,7 @@ from reactivex import Observable, abc
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow, flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def merge_ordered(
     return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live, alone).start())
 
 
-class _Merge(Link, Generic[T]):
+class _Merge(OperatorSink, Generic[T]):
     __slots__ = (
         "_active",
         "_alone",
@@ -154,7 +154,7 @@ class _Merge(Link, Generic[T]):
                 lane.dispose()
 
 
-class _Lane(Link, Generic[T]):
+class _Lane(OperatorSink, Generic[T]):
     """One of the flows, and its results while it has not its turn."""
 
     __slots__ = ("_parent", "completed", "held")

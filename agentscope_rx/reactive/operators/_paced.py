@@ -5,7 +5,7 @@
     f(b)              ------B|
     result   --------A------B------C------D----...
 
-Demand is withheld from the source alone (see `Gate`): what `function` gives does not wait for itself.
+Demand is withheld from the source alone (see `BufferDemand`): what `function` gives does not wait for itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from reactivex import Observable, abc
 
-from agentscope_rx.reactive.kernel.demand import Gate
+from agentscope_rx.reactive.kernel.demand import BufferDemand
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
@@ -40,7 +40,7 @@ def paced(function: Callable[[A], B | abc.ObservableBase[B]], limit: int = LIMIT
 
     def operator(source: Observable[A]) -> Flow[B]:
         def connect(sink: Sink[B], scope: Scope) -> None:
-            gate = Gate(scope.loop, scope.demand)
+            gate = BufferDemand(scope.loop, scope.demand)
             pacing = _Paced(sink, scope, function, gate, limit)
             sink.on_subscribe(pacing)
             if not pacing.disposed:
@@ -59,7 +59,7 @@ class _Paced(MapFlowSink[A, B]):
         sink: Sink[B],
         scope: Scope,
         function: Callable[[A], B | abc.ObservableBase[B]],
-        gate: Gate,
+        gate: BufferDemand,
         limit: int,
     ) -> None:
         super().__init__(sink, scope, function, None, 1)  # pyright: ignore[reportArgumentType]

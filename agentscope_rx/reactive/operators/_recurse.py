@@ -19,7 +19,7 @@ from reactivex import abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Deferred
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 K = TypeVar("K")
@@ -57,7 +57,7 @@ def recurse(
     return Flow(lambda sink, scope: _Recurse(sink, scope, done, last).start(first))
 
 
-class _Recurse(Link, Generic[T]):
+class _Recurse(OperatorSink, Generic[T]):
     __slots__ = ("_advancing", "_done", "_last", "_next", "_scope", "_sink", "_stage_done")
 
     def __init__(

@@ -24,7 +24,7 @@ from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_none
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -117,7 +117,7 @@ class _History(str):
     __slots__ = ()
 
 
-class _Retry(Link, Generic[T]):
+class _Retry(OperatorSink, Generic[T]):
     __slots__ = (
         "_emitted",
         "_empty",

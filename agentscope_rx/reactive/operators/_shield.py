@@ -20,7 +20,7 @@ from agentscope_rx.reactive.kernel.scope import Scope
 T = TypeVar("T")
 
 
-def shielded(source: Observable[T]) -> Flow[T]:
+def shield(source: Observable[T]) -> Flow[T]:
     """Emits what the source emits; disposal ends the signals but not the source."""
 
     def shield() -> abc.ObservableBase[T]:

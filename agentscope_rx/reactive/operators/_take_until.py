@@ -1,4 +1,4 @@
-"""`stop_on`: end a stream normally when a signal fires.
+"""`take_until`: end a stream normally when a signal fires.
 
     source   --a--b--c--d--
     signal   --------!
@@ -17,14 +17,14 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
-from agentscope_rx.reactive.kernel.one_shot_event import Signal
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 
 
-def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], Flow[T]]:
+def take_until(signal: OneShotEvent, *, grace: float = 0.0) -> Callable[[Observable[T]], Flow[T]]:
     """Ends the stream when the signal fires, with completion and not with an error.
 
     Signals: the source's, until the signal; then completion: at once, or, with `grace`, when the source's cancelled
@@ -36,7 +36,7 @@ def stop_on(signal: Signal, *, grace: float = 0.0) -> Callable[[Observable[T]], 
 
 
 class _Stoppable(Flow[T]):
-    def __init__(self, signal: Signal, grace: float, source: Observable[T]) -> None:
+    def __init__(self, signal: OneShotEvent, grace: float, source: Observable[T]) -> None:
         self._signal = signal
         self._grace = grace
         self._source = source
@@ -45,10 +45,10 @@ class _Stoppable(Flow[T]):
         _StopOn(sink, scope, self._signal, self._grace).start(self._source)
 
 
-class _StopOn(Link, Generic[T]):
+class _StopOn(OperatorSink, Generic[T]):
     __slots__ = ("_forget", "_grace", "_scope", "_signal", "_sink", "_timer")
 
-    def __init__(self, sink: Sink[T], scope: Scope, signal: Signal, grace: float) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope, signal: OneShotEvent, grace: float) -> None:
         self._upstream = None
         # or stopped
         self.disposed = False

@@ -1,4 +1,4 @@
-"""`and_then`: first one thing, then another; only the second is heard.
+"""`then`: first one thing, then another; only the second is heard.
 
 first      --x--y--|
 after()             --a--b--|
@@ -14,26 +14,26 @@ from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Bound
-from agentscope_rx.reactive.kernel.observer import Between, Link, Relay, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Processor, Relay, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 
 
-def and_then(after: Callable[[], abc.ObservableBase[T]]) -> Callable[[Observable[object]], Flow[T]]:
+def then(after: Callable[[], abc.ObservableBase[T]]) -> Callable[[Observable[object]], Flow[T]]:
     """Passes the source's values over and, once it has completed, emits what `after()` emits.
 
     Signals: the values of `after()`; the error of either.
     Cancels: whichever is in progress; `after` is not called.
     """
 
-    def make_sink(sink: Sink[T], scope: Scope) -> Between[object]:
+    def make_sink(sink: Sink[T], scope: Scope) -> Processor[object]:
         return _First(sink, scope, after)
 
     return lambda source: Bound(source, lambda _: after(), make_sink)
 
 
-class _First(Link, Generic[T]):
+class _First(OperatorSink, Generic[T]):
     __slots__ = ("_after", "_scope", "_sink")
 
     def __init__(self, sink: Sink[T], scope: Scope, after: Callable[[], abc.ObservableBase[T]]) -> None:

@@ -18,7 +18,7 @@ from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def timeout(
     return operator
 
 
-class _Timeout(Link, Generic[T]):
+class _Timeout(OperatorSink, Generic[T]):
     __slots__ = (
         "_error",
         "_first",
@@ -190,7 +190,7 @@ class _Bounded(Flow[T]):
             deadline.start(self._source, scope)
 
 
-class _Total(Link, Generic[T]):
+class _Total(OperatorSink, Generic[T]):
     """A total deadline alone: values pass without a call here."""
 
     __slots__ = ("_error", "_limit", "_sink", "_timer", "on_next")

@@ -23,14 +23,14 @@ from typing import Generic, TypeVar, cast
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import Link, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 
-def through(
+def transform_type(
     kind: type[K],
     operator: Callable[[Observable[K]], Observable[K]],
     *,
@@ -51,7 +51,7 @@ def through(
     return wrap
 
 
-class _Through(Link, Generic[T, K]):
+class _Through(OperatorSink, Generic[T, K]):
     """The outer sink. `_inside` is where the operator listens, `_Outside` takes what it emits."""
 
     __slots__ = (
@@ -241,7 +241,7 @@ class _Ear(Generic[K]):
             self._inside.leave(self)
 
 
-class _Outside(Link, Generic[K]):
+class _Outside(OperatorSink, Generic[K]):
     __slots__ = ("_parent", "on_next")
 
     def __init__(self, parent: _Through[object, K]) -> None:

@@ -21,7 +21,7 @@ from reactivex import abc
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
-from agentscope_rx.reactive.kernel.observer import Link, Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 R = TypeVar("R")
@@ -31,7 +31,7 @@ CLEAN_UP_SECONDS = 30.0
 """How long a release waits for what was cancelled to end before it goes ahead."""
 
 
-class Ending(StrEnum):
+class Outcome(StrEnum):
     """How a use ended."""
 
     COMPLETED = "completed"
@@ -42,7 +42,7 @@ class Ending(StrEnum):
 def using(
     acquire: Callable[[], abc.ObservableBase[R]],
     use: Callable[[R], abc.ObservableBase[T]],
-    release: Callable[[R, Ending], abc.ObservableBase[object] | None],
+    release: Callable[[R, Outcome], abc.ObservableBase[object] | None],
     *,
     eager: bool = True,
     leaving: Callable[[R], object] | None = None,
@@ -77,7 +77,7 @@ def using(
     return Flow(connect)
 
 
-class _Using(Link, Generic[R, T]):
+class _Using(OperatorSink, Generic[R, T]):
     __slots__ = (
         "_clean_up_seconds",
         "_eager",
@@ -97,7 +97,7 @@ class _Using(Link, Generic[R, T]):
         sink: Sink[T],
         scope: Scope,
         use: Callable[[R], abc.ObservableBase[T]],
-        release: Callable[[R, Ending], abc.ObservableBase[object] | None],
+        release: Callable[[R, Outcome], abc.ObservableBase[object] | None],
         eager: bool,
         leaving: Callable[[R], object] | None,
         clean_up_seconds: float,
@@ -122,7 +122,7 @@ class _Using(Link, Generic[R, T]):
         self._resource = resource
         self._held = True
         if self.disposed:
-            self._let_go(Ending.DISPOSED, _nothing)
+            self._let_go(Outcome.DISPOSED, _nothing)
 
     def not_acquired(self, error: Exception) -> None:
         """The acquisition failed, maybe after it had given the resource."""
@@ -147,12 +147,12 @@ class _Using(Link, Generic[R, T]):
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._end(Ending.COMPLETED, self.sink.on_completed)
+        self._end(Outcome.COMPLETED, self.sink.on_completed)
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
         # parallel sources were cancelled by this error: their `finally` blocks may still use the resource
-        self._when_idle(lambda: self._end(Ending.FAILED, lambda: self.sink.on_error(error), error))
+        self._when_idle(lambda: self._end(Outcome.FAILED, lambda: self.sink.on_error(error), error))
 
     def dispose(self) -> None:
         if self.disposed:
@@ -168,9 +168,9 @@ class _Using(Link, Generic[R, T]):
             upstream.dispose()
         if self._held:
             self._scope.work.begin()
-            self._when_idle(lambda: self._let_go(Ending.DISPOSED, self._scope.work.end))
+            self._when_idle(lambda: self._let_go(Outcome.DISPOSED, self._scope.work.end))
 
-    def _end(self, ending: Ending, signal: Callable[[], None], error: Exception | None = None) -> None:
+    def _end(self, ending: Outcome, signal: Callable[[], None], error: Exception | None = None) -> None:
         if not self._held:
             if error is not None:
                 report_dropped(error, "a disposed run")
@@ -188,7 +188,7 @@ class _Using(Link, Generic[R, T]):
             unless_disposed()
             self._let_go(ending, _nothing)
 
-    def _let_go(self, ending: Ending, then: Callable[[], None]) -> None:
+    def _let_go(self, ending: Outcome, then: Callable[[], None]) -> None:
         """Release once; whatever happens, `then` is called once."""
         if not self._held:
             then()
@@ -231,7 +231,7 @@ class _Using(Link, Generic[R, T]):
         forget = work.when_idle(idle)
 
 
-class _Acquiring(Link, Generic[R]):
+class _Acquiring(OperatorSink, Generic[R]):
     __slots__ = ("_holder",)
 
     def __init__(self, holder: _Using[R, object]) -> None:

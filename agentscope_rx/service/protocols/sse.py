@@ -24,7 +24,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event
-from agentscope_rx.reactive import from_call
+from agentscope_rx.reactive import from_callable
 from agentscope_rx.reactive.replay_log import LogReader, LogStatistics
 from agentscope_rx.service.failure import error_response
 from agentscope_rx.service.protocols.sse_format import Frame
@@ -117,10 +117,10 @@ class SSEResponse(Response):
         except Exception as error:
             await error_response(error)(scope, receive, send)
             return
-        writing = from_call(lambda: self._write(reader, scope, receive, send))
+        writing = from_callable(lambda: self._write(reader, scope, receive, send))
         try:
             # whichever ends first ends the other
-            await writing.pipe(ops.merge(from_call(lambda: _left(receive))), ops.first())
+            await writing.pipe(ops.merge(from_callable(lambda: _left(receive))), ops.first())
         finally:
             await self.run.leave(reader)
 

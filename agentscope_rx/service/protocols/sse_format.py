@@ -18,7 +18,7 @@ from reactivex import Observable
 
 from agentscope_rx.events import ErrorEvent, Event, EventSource
 from agentscope_rx.events.base import stamp
-from agentscope_rx.reactive import Flow, catch, defer, empty, fail, flow, just, map_flow
+from agentscope_rx.reactive import Flow, catch, defer, empty, flow, just, map_flow, throw
 
 HEARTBEAT = b":\n"
 """A comment: clients skip it, proxies see that the connection lives. Without a blank line: some clients dispatch an
@@ -90,7 +90,7 @@ class _Encoder:
 
     def failed(self, error: Exception) -> Flow[Frame]:
         if self._last is None:
-            return fail(error)
+            return throw(error)
         if self._told:
             return empty()
         # (the last event may have been a sub-agent's)

@@ -28,7 +28,7 @@ from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Signal, flow, map_flow
+from agentscope_rx.reactive import OneShotEvent, flow, map_flow
 from agentscope_rx.reactive.replay_log import LogReader, LogStatistics, ReplayLog
 from agentscope_rx.service.failure import EventsGoneError, RunStoppedError
 from agentscope_rx.service.protocols.sse_format import Frame, frames, last_frame
@@ -96,10 +96,10 @@ class LiveRun:
         self._log: ReplayLog[Frame] | None = None
         self._first: Frame | None = None
         self._last: Frame | None = None
-        self.opened = Signal()
-        self.begun = Signal()
-        self.ended = Signal()
-        self.gone = Signal()
+        self.opened = OneShotEvent()
+        self.begun = OneShotEvent()
+        self.ended = OneShotEvent()
+        self.gone = OneShotEvent()
 
     @property
     def id(self) -> str | None:

@@ -1,4 +1,4 @@
-"""`Round`: the calls of one batch: how many at once, which of them alone, and what one failure does to the others.
+"""`ToolBatch`: the calls of one batch: how many at once, which of them alone, and what one failure does to the others.
 
     calls         a1  a2  b   X  c          tool a at most one at once, X exclusive, at most 2 at once
     a1            [====]
@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, Permits, Signal, defer, expand, stop_on
+from agentscope_rx.reactive import Flow, OneShotEvent, Permits, defer, flat_map_iterable, take_until
 from agentscope_rx.tools.calls.signals import ToolEvent
 
 OnFailure = Literal["collect", "cancel_siblings"]
@@ -29,7 +29,7 @@ FAILURES = frozenset(
 """The kinds of results that are a call's own failure; one that was rejected or cut off has not failed."""
 
 
-class Round:
+class ToolBatch:
     """One batch. `slots`: its places, if calls wait for more than a place; `alone`: the indices of exclusive calls.
 
     With `cancel_siblings`, `failed` fires after the first failure, `because`.
@@ -45,7 +45,7 @@ class Round:
         # calls in turn stay in turn; otherwise one that waits for its tool must not keep a place from those behind it
         self.slots = Permits(places, shared=True) if crowded else None
         self.at_once = count if crowded else places
-        self.failed: Signal | None = Signal() if cancels else None
+        self.failed: OneShotEvent | None = OneShotEvent() if cancels else None
         self.because: ToolUseBlock | None = None
 
     def note(self, call: ToolUseBlock, result: ToolResultBlock) -> None:
@@ -63,7 +63,7 @@ class Round:
         return ToolResultBlock.error(call, ToolResultKind.INTERRUPTED, text)
 
 
-def together(call: ToolUseBlock, source: Flow[ToolEvent], within: Round, *, waits: bool) -> Flow[ToolEvent]:
+def together(call: ToolUseBlock, source: Flow[ToolEvent], within: ToolBatch, *, waits: bool) -> Flow[ToolEvent]:
     """A call as one of its round: where a failure ends the others, it is ended by theirs, and ends them by its own.
 
     Signals: the source's; a result that says why in the place of the one that it does not come to.
@@ -90,7 +90,7 @@ def together(call: ToolUseBlock, source: Flow[ToolEvent], within: Round, *, wait
     def begin() -> Flow[ToolEvent]:
         nonlocal begun
         begun = not waits and not failed.fired
-        return source.pipe(stop_on(failed)).pipe(expand(shown, cut_off))
+        return source.pipe(take_until(failed)).pipe(flat_map_iterable(shown, cut_off))
 
     return defer(begin)
 

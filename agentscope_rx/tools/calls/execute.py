@@ -28,8 +28,8 @@ from agentscope_rx.models.options import UNSET, ExecutionConfig
 from agentscope_rx.reactive import (
     Attempt,
     Flow,
+    OneShotEvent,
     RetryPolicy,
-    Signal,
     SourceCancelledError,
     admitted,
     concat,
@@ -136,7 +136,7 @@ class Limits(NamedTuple):
 
     gates: Sequence[Gate]
     paces: Sequence[Gate] = ()
-    stop: Sequence[Signal] = ()
+    stop: Sequence[OneShotEvent] = ()
 
     def kept(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
         """The source when its time has come, announced."""

@@ -29,7 +29,7 @@ from agentscope_rx.reactive import (
     Flow,
     defer,
     from_async_iterable,
-    from_call,
+    from_callable,
     iterate_on_worker,
     map_flow,
     on_worker,
@@ -38,7 +38,7 @@ from agentscope_rx.tools.results.media import can_be_drawn, drawn
 from agentscope_rx.tools.schemas.signature import return_annotation
 
 
-class Kind(Enum):
+class CallableKind(Enum):
     """How a callable is run."""
 
     CALL = auto()
@@ -53,37 +53,37 @@ class Kind(Enum):
         return self in _STREAMS
 
 
-_STREAMS = frozenset({Kind.ITEMS, Kind.ASYNC_ITEMS, Kind.OBSERVABLE})
+_STREAMS = frozenset({CallableKind.ITEMS, CallableKind.ASYNC_ITEMS, CallableKind.OBSERVABLE})
 
 
-def kind_of(function: Callable[..., object]) -> Kind:
+def kind_of(function: Callable[..., object]) -> CallableKind:
     """How to run this callable, from what it is and, for a plain function, from what it says it returns."""
     for each in (function, getattr(function, "__call__", None)):  # noqa: B004 - the method, to look at
         if inspect.iscoroutinefunction(each):
-            return Kind.COROUTINE
+            return CallableKind.COROUTINE
         if inspect.isasyncgenfunction(each):
-            return Kind.ASYNC_ITEMS
+            return CallableKind.ASYNC_ITEMS
         if inspect.isgeneratorfunction(each):
-            return Kind.ITEMS
+            return CallableKind.ITEMS
     return _announced(return_annotation(function))
 
 
-def lift(kind: Kind, call: Callable[[], object], executor: Executor | None = None) -> Flow[object]:
+def lift(kind: CallableKind, call: Callable[[], object], executor: Executor | None = None) -> Flow[object]:
     """Emits the raw values of one call; `executor` is where blocking kinds run instead of the library's workers.
 
     Signals: the values and completion, or the callable's exception.
     Cancels: the task or iteration; a blocking call that has begun runs on, its result dropped.
     """
     match kind:
-        case Kind.CALL:
+        case CallableKind.CALL:
             return _FOLLOWED(on_worker(call, executor))
-        case Kind.COROUTINE:
-            return _FOLLOWED(from_call(cast("Callable[[], Awaitable[object]]", call)))
-        case Kind.ITEMS:
+        case CallableKind.COROUTINE:
+            return _FOLLOWED(from_callable(cast("Callable[[], Awaitable[object]]", call)))
+        case CallableKind.ITEMS:
             return iterate_on_worker(cast("Callable[[], Iterable[object]]", call), executor)
-        case Kind.ASYNC_ITEMS:
+        case CallableKind.ASYNC_ITEMS:
             return from_async_iterable(cast("Callable[[], AsyncIterable[object]]", call))
-        case Kind.OBSERVABLE:
+        case CallableKind.OBSERVABLE:
             # called on the loop, amid the run: what it sets in its context is not for the stages that follow
             return defer(lambda: cast("abc.ObservableBase[object]", copy_context().run(call)))
 
@@ -98,7 +98,7 @@ def _follow(value: object) -> object:
         return cast("object", value)
     if isinstance(value, Awaitable):
         awaitable = cast("Awaitable[object]", value)
-        return from_call(lambda: awaitable)
+        return from_callable(lambda: awaitable)
     if isinstance(value, AsyncIterable):
         items = cast("AsyncIterable[object]", value)
         return from_async_iterable(lambda: items)
@@ -113,16 +113,16 @@ def _follow(value: object) -> object:
 _FOLLOWED: Callable[[Flow[object]], Flow[object]] = map_flow(_follow)
 
 
-def _announced(annotation: object) -> Kind:
+def _announced(annotation: object) -> CallableKind:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     returned = get_origin(annotation) or annotation
     if not isinstance(returned, type):
-        return Kind.CALL
+        return CallableKind.CALL
     if issubclass(returned, abc.ObservableBase):
-        return Kind.OBSERVABLE
+        return CallableKind.OBSERVABLE
     if issubclass(returned, AsyncIterator) or returned is AsyncIterable:
-        return Kind.ASYNC_ITEMS
+        return CallableKind.ASYNC_ITEMS
     if issubclass(returned, Iterator):
-        return Kind.ITEMS
-    return Kind.COROUTINE if issubclass(returned, Awaitable) else Kind.CALL
+        return CallableKind.ITEMS
+    return CallableKind.COROUTINE if issubclass(returned, Awaitable) else CallableKind.CALL

@@ -5,6 +5,6 @@ toolkit = Toolkit([FileTools(place)])
 """
 
 from agentscope_rx.tools.files.files import FileTools
-from agentscope_rx.tools.files.workspace import DENIED, Entry, Workspace
+from agentscope_rx.tools.files.workspace import DENIED, FileEntry, Workspace
 
-__all__ = ["DENIED", "Entry", "FileTools", "Workspace"]
+__all__ = ["DENIED", "FileEntry", "FileTools", "Workspace"]

@@ -28,7 +28,7 @@ _FLAGS = (
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """What a name in a folder stands for."""
 
     FILE = "file"
@@ -37,7 +37,7 @@ class Kind(Enum):
     OTHER = "other"
 
     @classmethod
-    def of(cls, mode: int) -> Kind:
+    def of(cls, mode: int) -> FileKind:
         """The kind that `st_mode` tells."""
         if stat.S_ISREG(mode):
             return cls.FILE
@@ -50,7 +50,7 @@ class Found(NamedTuple):
     """A name in a folder, as it was when the folder was read."""
 
     name: str
-    kind: Kind
+    kind: FileKind
     size: int
     modified: float
 
@@ -167,7 +167,7 @@ def _found(entry: os.DirEntry[str]) -> Found | None:
     except OSError:
         # gone since the folder was read
         return None
-    return Found(entry.name, Kind.of(seen.st_mode), seen.st_size, seen.st_mtime)
+    return Found(entry.name, FileKind.of(seen.st_mode), seen.st_size, seen.st_mtime)
 
 
 def _not_elsewhere(path: str) -> None:

@@ -25,14 +25,14 @@ from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock
 from agentscope_rx.reactive import ENGINE_WORKERS
 from agentscope_rx.tools.base import FunctionTool, tool
-from agentscope_rx.tools.files.dirfd import Kind
+from agentscope_rx.tools.files.dirfd import FileKind
 from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import PLAIN, decoded, image_type, line_count, lines_of, style_of
 from agentscope_rx.tools.files.globs import Glob
 from agentscope_rx.tools.files.paths import shown
 from agentscope_rx.tools.files.regex import SECONDS
 from agentscope_rx.tools.files.search import Search, looked_for
-from agentscope_rx.tools.files.workspace import Entry, Workspace
+from agentscope_rx.tools.files.workspace import FileEntry, Workspace
 
 MAX_LINES = 2_000
 MAX_TEXT = 50_000
@@ -45,7 +45,7 @@ MAX_LOOKED_AT = 50_000
 WRITING = ("write_file", "edit_file", "move_file", "delete_file")
 REMOVING = ("move_file", "delete_file")
 
-_SUFFIX = {Kind.FOLDER: "/", Kind.LINK: "  (a link)", Kind.OTHER: "  (not a file)"}
+_SUFFIX = {FileKind.FOLDER: "/", FileKind.LINK: "  (a link)", FileKind.OTHER: "  (not a file)"}
 
 FilePath = Annotated[str, Field(description="The file, relative to the working directory.", examples=["src/app.py"])]
 FolderPath = Annotated[str, Field(description="The folder, relative to the working directory.", examples=["src"])]
@@ -136,7 +136,7 @@ class FileTools:
     ) -> str:
         """Find files by a pattern of their path. Sorted; what is hidden is left out."""
         wanted = Glob(pattern)
-        start = 0 if self.workspace.kind(path) is Kind.FILE else len(self.workspace.parts(path))
+        start = 0 if self.workspace.kind(path) is FileKind.FILE else len(self.workspace.parts(path))
         walk = _Walk(self.workspace, path)
         found: list[str] = []
         for entry in walk:
@@ -176,7 +176,7 @@ class FileTools:
         return self._grep(Search(pattern, ignore_case=ignore_case, context=context), path, only)
 
     def _grep(self, search: Search, path: str, only: Glob | None) -> Generator[str]:
-        start = 0 if self.workspace.kind(path) is Kind.FILE else len(self.workspace.parts(path))
+        start = 0 if self.workspace.kind(path) is FileKind.FILE else len(self.workspace.parts(path))
         walk = _Walk(self.workspace, path)
         with search:
             for entry in walk:
@@ -273,7 +273,7 @@ class _Walk:
         self._folders = 0
         self._until = time.monotonic() + SECONDS
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[FileEntry]:
         for entry in self._workspace.walk(self._path, stop=self._stop):
             if self.files >= MAX_LOOKED_AT:
                 self.cut = f"only the first {MAX_LOOKED_AT} files were looked at; give a path"

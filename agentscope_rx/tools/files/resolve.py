@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from agentscope_rx.errors import WorkspaceError
-from agentscope_rx.tools.files.dirfd import Folder, Kind
+from agentscope_rx.tools.files.dirfd import FileKind, Folder
 from agentscope_rx.tools.files.paths import shown
 
 MAX_LINKS = 40
@@ -38,19 +38,19 @@ class Place:
         except FileNotFoundError:
             return None
 
-    def look_kind(self) -> Kind | None:
+    def look_kind(self) -> FileKind | None:
         """The kind of what is there, if anything."""
         seen = self.look()
-        return None if seen is None else Kind.of(seen.st_mode)
+        return None if seen is None else FileKind.of(seen.st_mode)
 
-    def kind(self) -> Kind:
+    def kind(self) -> FileKind:
         """A file or a folder; `WorkspaceError` for anything else."""
         with explained(self.path):
             seen = self.folder.look(self.name or ".")
-        kind = Kind.of(seen.st_mode)
-        if kind is Kind.LINK:
+        kind = FileKind.of(seen.st_mode)
+        if kind is FileKind.LINK:
             raise link_refusal(self.path, "/".join(self.parts))
-        if kind is Kind.OTHER:
+        if kind is FileKind.OTHER:
             raise refusal(self.path, "special", "is neither a file nor a folder")
         return kind
 
@@ -72,7 +72,7 @@ class Place:
 
     @contextmanager
     def _open(self) -> Generator[BinaryIO]:
-        if self.kind() is Kind.FOLDER:
+        if self.kind() is FileKind.FOLDER:
             raise refusal(self.path, "folder", "is a folder, not a file. List it instead")
         with explained(self.path):
             descriptor = self.folder.file(self.name)
@@ -88,7 +88,7 @@ class Place:
         if not self.name:
             yield self.folder
             return
-        if self.kind() is Kind.FILE:
+        if self.kind() is FileKind.FILE:
             raise refusal(self.path, "file", "is a file, not a folder. Read it with read_file")
         with explained(self.path):
             folder = self.folder.folder(self.name)
@@ -113,7 +113,7 @@ def locate(
                 folder = _reopened(folder, open_root, done)
                 continue
             kind = _kind(folder, name)
-            if kind is Kind.LINK:
+            if kind is FileKind.LINK:
                 links += 1
                 if not follow:
                     raise link_refusal(path, "/".join([*done, name]))
@@ -126,7 +126,7 @@ def locate(
                 continue
             if not pending:
                 return Place(path, folder, name, (*done, name))
-            if kind is Kind.OTHER:
+            if kind is FileKind.OTHER:
                 raise refusal(path, "special", f"cannot be opened: {shown('/'.join([*done, name]))} is no folder")
             folder = _down(folder, name, make and kind is None)
             done.append(name)
@@ -170,9 +170,9 @@ def link_refusal(path: str, part: str) -> WorkspaceError:
     return WorkspaceError(text, path=path, reason="link")
 
 
-def _kind(folder: Folder, name: str) -> Kind | None:
+def _kind(folder: Folder, name: str) -> FileKind | None:
     try:
-        return Kind.of(folder.look(name).st_mode)
+        return FileKind.of(folder.look(name).st_mode)
     except FileNotFoundError:
         return None
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
 from agentscope_rx.reactive.kernel.forking import new_lock
-from agentscope_rx.tools.files.dirfd import BY_PARTS, Folder, Kind
+from agentscope_rx.tools.files.dirfd import BY_PARTS, FileKind, Folder
 from agentscope_rx.tools.files.encoding import SAMPLE
 from agentscope_rx.tools.files.globs import DenyList
 from agentscope_rx.tools.files.locks import locked
@@ -39,12 +39,12 @@ SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileEntry:
     """A name in a folder; `path` is relative to the workspace."""
 
     name: str
     path: str
-    kind: Kind
+    kind: FileKind
     size: int = 0
     modified: float = 0.0
 
@@ -110,7 +110,7 @@ class Workspace:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    def kind(self, path: str) -> Kind:
+    def kind(self, path: str) -> FileKind:
         """Whether there is a file or a folder at this path; `WorkspaceError` if there is neither."""
         with self.place(path) as place:
             return place.kind()
@@ -120,7 +120,7 @@ class Workspace:
         with self.place(path) as place:
             return place.read(self.max_read if limit is None else limit)[0]
 
-    def entries(self, path: str = ".") -> list[Entry]:
+    def entries(self, path: str = ".") -> list[FileEntry]:
         """What is in a folder, by name, without what is hidden, skipped or denied."""
         with self.place(path) as place, place.open_folder() as folder:
             # named as it was asked for: behind a link, too, that is the path to go on with
@@ -128,26 +128,26 @@ class Workspace:
             found = folder.list()
         denied = self.deny.below(above)
         return [
-            Entry(each.name, "/".join([*above, each.name]), each.kind, each.size, each.modified)
+            FileEntry(each.name, "/".join([*above, each.name]), each.kind, each.size, each.modified)
             for each in found
             if self._listed(each.name) and not denied(each.name)
         ]
 
-    def walk(self, path: str = ".", *, stop: Callable[[], bool] | None = None) -> Iterator[Entry]:
+    def walk(self, path: str = ".", *, stop: Callable[[], bool] | None = None) -> Iterator[FileEntry]:
         """Every file at or below a path, folder by folder, by name; links are not followed, nor unreadable folders.
 
         It ends where `stop`, which is asked before each folder below is read, says so.
         """
-        if self.kind(path) is Kind.FILE:
+        if self.kind(path) is FileKind.FILE:
             parts = self.parts(path)
-            yield Entry(parts[-1], "/".join(parts), Kind.FILE)
+            yield FileEntry(parts[-1], "/".join(parts), FileKind.FILE)
             return
         waiting = list(reversed(self.entries(path)))
         while waiting:
             entry = waiting.pop()
-            if entry.kind is Kind.FILE:
+            if entry.kind is FileKind.FILE:
                 yield entry
-            elif entry.kind is Kind.FOLDER:
+            elif entry.kind is FileKind.FOLDER:
                 if stop is not None and stop():
                     return
                 with suppress(WorkspaceError):
@@ -189,7 +189,7 @@ class Workspace:
             if not place.name:
                 raise refusal(path, "folder", "is the working directory itself. It stays")
             self._refuse_git_folder(place)
-            if place.kind() is Kind.FOLDER:
+            if place.kind() is FileKind.FOLDER:
                 place.folder.remove_folder(place.name)
             else:
                 place.folder.unlink(place.name)
@@ -206,7 +206,7 @@ class Workspace:
                 raise refusal(target, "exists", "exists already. Give another target, or delete it first")
             if new.parts[: len(old.parts)] == old.parts:
                 raise refusal(target, "parent", f"is inside {shown(path)}: a folder cannot be moved into itself")
-            if old.look_kind() is Kind.FOLDER and self.deny.patterns:
+            if old.look_kind() is FileKind.FOLDER and self.deny.patterns:
                 self._all_allowed(path, new.parts)
             old.folder.rename(old.name, new.folder, new.name)
 
@@ -263,7 +263,7 @@ class Workspace:
             for each in found:
                 self._refuse_denied(path, (*above, *below, each.name))
                 self._refuse_denied(path, (*target, *below, each.name))
-                if each.kind is Kind.FOLDER:
+                if each.kind is FileKind.FOLDER:
                     waiting.append((*below, each.name))
 
     def _listed(self, name: str) -> bool:
@@ -285,7 +285,7 @@ class Workspace:
         if not place.name or (seen is not None and stat.S_ISDIR(seen.st_mode)):
             raise refusal(place.path, "folder", "is a folder, not a file. Give the path of a file")
         self._refuse_git_folder(place)
-        if seen is not None and Kind.of(seen.st_mode) is not Kind.FILE:
+        if seen is not None and FileKind.of(seen.st_mode) is not FileKind.FILE:
             raise refusal(place.path, "special", "is neither a file nor a folder")
         if seen is not None and not seen.st_mode & 0o222:
             raise refusal(place.path, "permission", "is read-only and stays as it is")

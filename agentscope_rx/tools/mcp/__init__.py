@@ -15,12 +15,12 @@ from agentscope_rx.tools.mcp.client import McpClient
 from agentscope_rx.tools.mcp.elicitation import Elicitation
 from agentscope_rx.tools.mcp.server import McpHttp, McpInMemory, McpServer, McpStdio
 from agentscope_rx.tools.mcp.serving import mcp_app, mcp_server
-from agentscope_rx.tools.mcp.tool import ApprovalRule, McpAnnotations, McpTool
+from agentscope_rx.tools.mcp.tool import McpAnnotations, McpApproval, McpTool
 
 __all__ = [
-    "ApprovalRule",
     "Elicitation",
     "McpAnnotations",
+    "McpApproval",
     "McpClient",
     "McpHttp",
     "McpInMemory",

@@ -26,10 +26,10 @@ from mcp_types import (
 
 from agentscope_rx.errors import McpConnectionError, McpError
 from agentscope_rx.messages.frozen import thaw
-from agentscope_rx.reactive import Signal, from_call, keep
+from agentscope_rx.reactive import OneShotEvent, from_callable, spawn_background
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.mcp.question import Answer, Question
-from agentscope_rx.tools.mcp.session import Session, fired
+from agentscope_rx.tools.mcp.session import McpSession, fired
 
 if TYPE_CHECKING:
     from reactivex import abc
@@ -51,7 +51,7 @@ class _Resumed(NamedTuple):
 class OpenCall:
     """One call of one tool. For the library's loop."""
 
-    def __init__(self, session: Session, server: str, patience: float, run_id: str) -> None:
+    def __init__(self, session: McpSession, server: str, patience: float, run_id: str) -> None:
         self.session = session
         self.run_id = run_id
         self.progress: Callable[[str], Awaitable[None]] | None = None
@@ -59,7 +59,7 @@ class OpenCall:
         self._showing = False
         self.given: list[Answer] = []
         """What has been answered before it is asked."""
-        self.done = Signal()
+        self.done = OneShotEvent()
         self._name = ""
         self._server = server
         self._patience = patience
@@ -74,8 +74,8 @@ class OpenCall:
         """Send it."""
         self._name = name
         self.session.calls.add(self)
-        self._task = keep(
-            from_call(lambda: self._live(name, dict(arguments))), f"a call of MCP tool {name!r}", copy_context()
+        self._task = spawn_background(
+            from_callable(lambda: self._live(name, dict(arguments))), f"a call of MCP tool {name!r}", copy_context()
         )
 
     async def follow(self, context: ToolContext) -> CallToolResult | Question:
@@ -268,7 +268,7 @@ def progress_text(progress: float, total: float | None, message: str | None) -> 
     return f"{progress:g}" if total is None else f"{progress:g}/{total:g}"
 
 
-def owner_of(session: Session) -> list[OpenCall]:
+def owner_of(session: McpSession) -> list[OpenCall]:
     """The calls that a question of this session may belong to; none if they are of different runs."""
     current = CURRENT.get()
     if current is not None and current in session.calls:
@@ -278,7 +278,7 @@ def owner_of(session: Session) -> list[OpenCall]:
     return calls if len(calls) == 1 or (len(runs) == 1 and "" not in runs) else []
 
 
-async def elicited(session: Session, server: str, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+async def elicited(session: McpSession, server: str, params: ElicitRequestParams) -> ElicitResult | ErrorData:
     """What to answer to a question that came in the middle of a call."""
     owners = owner_of(session)
     if not owners:

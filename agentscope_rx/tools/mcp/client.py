@@ -28,7 +28,7 @@ from tenacity.wait import wait_exponential
 from agentscope_rx.errors import ConfigurationError, McpClosedError, McpConnectionError
 from agentscope_rx.messages import Msg, OutputBlock, ToolResultBlock
 from agentscope_rx.models import ChatModel
-from agentscope_rx.reactive import Flow, RetryPolicy, at_home, from_call, jittered, retry, shielded
+from agentscope_rx.reactive import Flow, RetryPolicy, from_callable, jittered, on_library_loop, retry, shield
 from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.mcp.call import OpenCall
@@ -37,7 +37,7 @@ from agentscope_rx.tools.mcp.elicitation import OnElicitation, terms_of
 from agentscope_rx.tools.mcp.guard import MAX_LISTED, TOO_MUCH, too_many
 from agentscope_rx.tools.mcp.question import Action, Answer, Question, answer_to
 from agentscope_rx.tools.mcp.server import McpHttp, McpServer, McpStdio
-from agentscope_rx.tools.mcp.session import Session
+from agentscope_rx.tools.mcp.session import McpSession
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -108,7 +108,7 @@ class McpClient:
         self.sampling = sampling
         self.roots = tuple(roots)
         self._reconnect = reconnect
-        self._held = Held()
+        self._held = ConnectionHolder()
         self._answers: dict[CallKey, Answer] = {}
         self._suspended: dict[CallKey, OpenCall] = {}
         # a client that nobody holds closes its connection
@@ -163,7 +163,7 @@ class McpClient:
         Signals: the result; `ToolSuspend` if the server asks a person something, `McpError`.
         Cancels: the call: the server is told, and its task here has ended when the clean-up has.
         """
-        return at_home(from_call(lambda: self._call(name, arguments, context)))
+        return on_library_loop(from_callable(lambda: self._call(name, arguments, context)))
 
     def answer(
         self, placeholder: ToolResultBlock, content: Mapping[str, object] | None = None, *, action: Action = "accept"
@@ -183,7 +183,7 @@ class McpClient:
         Signals: None when nothing of it is left, completion. Calls in progress end with `McpClosedError`.
         Cancels: nothing.
         """
-        return at_home(shielded(from_call(self._close)))
+        return on_library_loop(shield(from_callable(self._close)))
 
     @property
     def closed(self) -> bool:
@@ -212,16 +212,16 @@ class McpClient:
                         raise
             raise AssertionError
 
-        return at_home(from_call(ask))
+        return on_library_loop(from_callable(ask))
 
-    async def _session(self) -> Session:
+    async def _session(self) -> McpSession:
         """The connection, made if there is none; those who come meanwhile wait for it."""
         held = self._held
         async with held.lock:
             if held.closed:
                 raise McpClosedError(self.name)
             if held.session is None or held.session.stale:
-                opened = from_call(self._open)
+                opened = from_callable(self._open)
                 if held.session is not None:
                     opened = opened.pipe(retry(replace(self._reconnect, retry=self._tried_again)))
                 try:
@@ -235,13 +235,13 @@ class McpClient:
     def _tried_again(self, state: RetryCallState) -> bool:
         return not self._held.closed and self._reconnect.retry(state)
 
-    async def _open(self) -> Session:
-        from agentscope_rx.tools.mcp.session import Session
+    async def _open(self) -> McpSession:
+        from agentscope_rx.tools.mcp.session import McpSession
 
         held = self._held
         if held.closed:
             raise McpClosedError(self.name)
-        session = Session(self.server, terms_of(self, held.changed))
+        session = McpSession(self.server, terms_of(self, held.changed))
         held.sessions.add(session)
         session.gone.listen(lambda: held.sessions.discard(session))
         await session.open()
@@ -303,13 +303,13 @@ class McpClient:
             await self._suspended.pop(next(iter(self._suspended))).cancel()
 
 
-class Held:
+class ConnectionHolder:
     """What a client has of its connection: the connection's own tasks must not hold the client."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
-        self.session: Session | None = None
-        self.sessions: set[Session] = set()
+        self.session: McpSession | None = None
+        self.sessions: set[McpSession] = set()
         """This one, and stale ones whose last calls are in progress."""
         self.closed = False
         self.listeners: WeakSet[Registration] = WeakSet()

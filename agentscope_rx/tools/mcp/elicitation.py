@@ -26,11 +26,11 @@ from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.messages import ContentBlock, Msg, TextBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models import ChatModel, GenerateOptions
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.tools.mcp.call import elicited
 from agentscope_rx.tools.mcp.content import block_of
 from agentscope_rx.tools.mcp.question import Question
-from agentscope_rx.tools.mcp.session import Session, Terms
+from agentscope_rx.tools.mcp.session import ConnectionOptions, McpSession
 
 if TYPE_CHECKING:
     from agentscope_rx.tools.mcp.client import McpClient
@@ -53,16 +53,16 @@ OnElicitation = Callable[[Elicitation], Awaitable[Mapping[str, object] | None]]
 """Answers a question: the content, or None to decline."""
 
 
-def terms_of(client: McpClient, changed: Callable[[], object]) -> Terms:
+def terms_of(client: McpClient, changed: Callable[[], object]) -> ConnectionOptions:
     """What the client's connections are made with; holds nothing of the client itself."""
     name, handler = client.name, client.on_elicitation
 
-    async def asked(session: Session, params: ElicitRequestParams) -> ElicitResult | ErrorData:
+    async def asked(session: McpSession, params: ElicitRequestParams) -> ElicitResult | ErrorData:
         if handler is None:
             return await elicited(session, name, params)
         return await _handled(handler, Question.of(name, params))
 
-    return Terms(
+    return ConnectionOptions(
         name=name,
         mode=client.mode,
         connect_timeout=client.connect_timeout,
@@ -109,7 +109,7 @@ def _sampling(model: ChatModel) -> SamplingFnT:
         if params.system_prompt:
             messages.insert(0, Msg.system(params.system_prompt))
         options = GenerateOptions(temperature=params.temperature, max_tokens=params.max_tokens)
-        gather = Gather()
+        gather = ResponseAccumulator()
         try:
             async for response in model.stream(messages, (), options):
                 if response.retry is not None and response.retry.discarded:

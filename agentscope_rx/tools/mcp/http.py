@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT
 
 from agentscope_rx.tools.mcp.limits import Excess, TooMuchError, events, whole
-from agentscope_rx.tools.mcp.server_requests import Asked, Heard, Told
+from agentscope_rx.tools.mcp.server_requests import Heard, ServerRequests, Told
 
 _DECODED = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -61,7 +61,7 @@ class Remote:
             # (one event is bounded in `_bound`)
             streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as (read, write),
         ):
-            asked = Asked(self.excess)
+            asked = ServerRequests(self.excess)
             yield Heard(read, asked), Told(write, asked)
 
     async def _bound(self, response: httpx2.Response) -> None:

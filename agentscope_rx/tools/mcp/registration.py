@@ -27,10 +27,10 @@ from mcp_types import Tool as Listed
 
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Ending, Flow, from_call, just, keep, map_flow, using
+from agentscope_rx.reactive import Flow, Outcome, from_callable, just, map_flow, spawn_background, using
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.mcp.client import McpClient
-from agentscope_rx.tools.mcp.tool import ApprovalRule, McpTool
+from agentscope_rx.tools.mcp.tool import McpApproval, McpTool
 from agentscope_rx.tools.options import Conflict
 from agentscope_rx.tools.presets import PresetMode
 from agentscope_rx.tools.registering import Group
@@ -56,7 +56,7 @@ class Choice:
     postprocess: Postprocess | None
     on_conflict: Conflict
     execution_config: ExecutionConfig | None
-    requires_approval: ApprovalRule
+    requires_approval: McpApproval
 
     def among(self, names: Iterable[str]) -> Choice:
         """The choice as far as it is about these names."""
@@ -111,12 +111,12 @@ class Registration:
         Signals: the tools as they are registered, completion; `McpError`, `ConfigurationError`: nothing is registered.
         Cancels: the connecting or the listing.
         """
-        registered = self.client.tools().pipe(map_flow(lambda listed: from_call(lambda: self._register(listed))))
+        registered = self.client.tools().pipe(map_flow(lambda listed: from_callable(lambda: self._register(listed))))
         if not self.own:
             return registered
 
-        def leave(client: McpClient, ending: Ending) -> Flow[None] | None:
-            return None if ending is Ending.COMPLETED else client.close()
+        def leave(client: McpClient, ending: Outcome) -> Flow[None] | None:
+            return None if ending is Outcome.COMPLETED else client.close()
 
         return using(lambda: just(self.client), lambda _: registered, leave)
 
@@ -143,7 +143,7 @@ class Registration:
         self._changes += 1
         if not self._refreshing:
             self._refreshing = True
-            keep(from_call(self._refresh_all), f"the changed tools of MCP server {self.client.name!r}")
+            spawn_background(from_callable(self._refresh_all), f"the changed tools of MCP server {self.client.name!r}")
 
     async def _refresh_all(self) -> None:
         try:

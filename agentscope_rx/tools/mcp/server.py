@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Link:
+class McpStreams:
     """A way to one server, not yet taken: what the SDK's client is made of, and what is known of the other end."""
 
     target: Transport | Server[Any] | MCPServer
@@ -51,7 +51,7 @@ class Ended(Protocol):
 class McpServer(Protocol):
     """Where a server is."""
 
-    def link(self) -> Link:
+    def link(self) -> McpStreams:
         """A new way there; nothing happens before it is entered."""
         ...
 
@@ -78,12 +78,12 @@ class McpStdio:
             raise ConfigurationError(f"McpStdio takes the arguments as a list, not as the text {self.args!r:.60}.")
         object.__setattr__(self, "args", tuple(str(each) for each in self.args))
 
-    def link(self) -> Link:
+    def link(self) -> McpStreams:
         """A new process."""
         from agentscope_rx.tools.mcp.stdio import Child
 
         child = Child(self.command, self.args, self.env, self.cwd, self.max_message_bytes)
-        return Link(child, child)
+        return McpStreams(child, child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +103,12 @@ class McpHttp:
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"McpHttp takes a URL such as 'https://example.com/mcp', not {self.url!r:.80}.")
 
-    def link(self) -> Link:
+    def link(self) -> McpStreams:
         """A client of its own for each connection."""
         from agentscope_rx.tools.mcp.http import Remote
 
         remote = Remote(self.url, self.headers, self.auth, self.max_message_bytes)
-        return Link(remote, remote)
+        return McpStreams(remote, remote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,6 @@ class McpInMemory:
 
     server: Server[Any] | MCPServer = field(repr=False)
 
-    def link(self) -> Link:
+    def link(self) -> McpStreams:
         """The object itself."""
-        return Link(self.server)
+        return McpStreams(self.server)

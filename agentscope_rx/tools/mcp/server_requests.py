@@ -1,4 +1,4 @@
-"""`Asked`: the requests of a server that wait for an answer. It may ask faster than it hears, and each takes a task."""
+"""`ServerRequests`: requests of a server that wait for an answer, at most so many: each takes a task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentscope_rx.tools.mcp.guard import guarded
 from agentscope_rx.tools.mcp.limits import MAX_REQUESTS, Excess, TooMuchError
 
 
-class Asked:
+class ServerRequests:
     """The requests of one connection."""
 
     def __init__(self, excess: Excess) -> None:
@@ -53,7 +53,7 @@ class Asked:
 class Heard:
     """What a transport of the SDK reads, guarded, with requests counted; it ends with the one that is too many."""
 
-    def __init__(self, stream: ReadStream[SessionMessage | Exception], asked: Asked) -> None:
+    def __init__(self, stream: ReadStream[SessionMessage | Exception], asked: ServerRequests) -> None:
         self._stream = stream
         self._asked = asked
 
@@ -100,7 +100,7 @@ class Heard:
 class Told:
     """What a transport of the SDK writes, with answers counted."""
 
-    def __init__(self, stream: WriteStream[SessionMessage], asked: Asked) -> None:
+    def __init__(self, stream: WriteStream[SessionMessage], asked: ServerRequests) -> None:
         self._stream = stream
         self._asked = asked
 

@@ -1,4 +1,4 @@
-"""`Session`: one connection to a server. One task on the library's loop opens it, holds it and closes it.
+"""`McpSession`: one connection to a server. One task on the library's loop opens it, holds it and closes it.
 
     opening --ready--> open --close()---------> gone
                        open --connection lost--> gone
@@ -45,12 +45,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from agentscope_rx.errors import McpConnectionError, McpError, McpLimitError
-from agentscope_rx.reactive import Signal, from_call, keep
+from agentscope_rx.reactive import OneShotEvent, from_callable, spawn_background
 from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
 from agentscope_rx.tools.mcp.guard import TOO_MUCH
 from agentscope_rx.tools.mcp.limits import MAX_REQUESTS
 from agentscope_rx.tools.mcp.output_schema import check_outputs
-from agentscope_rx.tools.mcp.server import Link, McpServer
+from agentscope_rx.tools.mcp.server import McpServer, McpStreams
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession, IncomingMessage, ListRootsFnT, SamplingFnT
@@ -78,7 +78,7 @@ LOGGED_CHARACTERS = 10_000
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO, "warning": logging.WARNING}
 
 
-class _Sessions(WeakSet["Session"]):
+class _Sessions(WeakSet["McpSession"]):
     def after_fork(self) -> None:
         """The connections are the parent's; this process will have its own."""
         global _exit_registered
@@ -92,28 +92,28 @@ told_of_fork(_sessions)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ConnectionOptions:
     """What every connection of a client is made with."""
 
     name: str
     mode: str = "auto"
     connect_timeout: float = 30.0
     log_level: LoggingLevel | None = "info"
-    elicited: Callable[[Session, ElicitRequestParams], Awaitable[ElicitResult | ErrorData]] | None = None
+    elicited: Callable[[McpSession, ElicitRequestParams], Awaitable[ElicitResult | ErrorData]] | None = None
     asks_itself: bool = False
     sampling: SamplingFnT | None = None
     roots: ListRootsFnT | None = None
     changed: Callable[[], object] | None = None
 
 
-class Session:
+class McpSession:
     """One connection. For the library's loop, but for `close_soon`."""
 
-    def __init__(self, server: McpServer, terms: Terms) -> None:
-        self._link: Link = server.link()
+    def __init__(self, server: McpServer, terms: ConnectionOptions) -> None:
+        self._link: McpStreams = server.link()
         self._terms = terms
         self._client: Client | None = None
-        self._opened = Signal()
+        self._opened = OneShotEvent()
         self._end = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._owner: abc.DisposableBase | None = None
@@ -125,7 +125,7 @@ class Session:
         self.calls: set[OpenCall] = set()
         self.stale = False
         """Whether new calls should go to another one; it closes with its last call."""
-        self.gone = Signal()
+        self.gone = OneShotEvent()
         self.left = threading.Event()
 
     # --- its life -------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Session:
         """Connect; `McpConnectionError` if that fails or takes too long. Afterwards it is open, or gone."""
         _sessions.add(self)
         _register_exit()
-        self._owner = keep(from_call(self._live), f"the session with MCP server {self._terms.name!r}")
+        self._owner = spawn_background(from_callable(self._live), f"the session with MCP server {self._terms.name!r}")
         try:
             async with asyncio.timeout(self._terms.connect_timeout):
                 await fired(self._opened)
@@ -353,7 +353,7 @@ def _hint(error: MCPError) -> str:
     return ""
 
 
-async def fired(signal: Signal) -> None:
+async def fired(signal: OneShotEvent) -> None:
     """Return when the signal has fired."""
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     forget = signal.listen(lambda: future.done() or future.set_result(None))

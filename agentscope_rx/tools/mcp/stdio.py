@@ -33,7 +33,7 @@ from agentscope_rx.reactive import on_worker
 from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
 from agentscope_rx.tools.mcp.guard import guarded
 from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, Excess, TooMuchError, lines
-from agentscope_rx.tools.mcp.server_requests import Asked
+from agentscope_rx.tools.mcp.server_requests import ServerRequests
 from agentscope_rx.tools.process.supervised import Supervised, can_supervise
 
 GRACE_SECONDS = 2.0
@@ -70,7 +70,7 @@ class Child:
         self._held: Supervised | None = None
         self._said = b""
         self.excess = Excess(max_message_bytes)
-        self._asked = Asked(self.excess)
+        self._asked = ServerRequests(self.excess)
         self._told = asyncio.Event()
         self._open = self._streams()
         self._owner = os.getpid()

@@ -32,7 +32,7 @@ class McpAnnotations:
     open_world: bool | None = None
 
 
-ApprovalRule = bool | Callable[["McpTool"], bool | Callable[[Mapping[str, Any]], bool]]
+McpApproval = bool | Callable[["McpTool"], bool | Callable[[Mapping[str, Any]], bool]]
 """Whether calls wait for a person: for all tools, or by what each is, as in `lambda tool: not tool.hints.read_only`."""
 
 
@@ -52,7 +52,7 @@ class McpTool(Tool):
     def __repr__(self) -> str:
         return f"<tool {self.name} of MCP server {self.client.name}>"
 
-    def prepare(self, rule: ApprovalRule = False) -> None:
+    def prepare(self, rule: McpApproval = False) -> None:
         """Make it ready to be registered, with what the rule says of approval; `ToolDefinitionError` if it is not."""
         self._check = self._checked()
         self.requires_approval = check_mark(self.name, rule if isinstance(rule, bool) else rule(self))

@@ -7,7 +7,7 @@
 | a text, image, audio, video or file block         | the block                                                   |
 | `bytes` of an image, sound, video or PDF          | the block, if their beginning says what they are            |
 | other `bytes`                                     | an error that says what to return                           |
-| a PIL image, a matplotlib figure, ...             | an image: what can be drawn, is (see `tools.results.media`)          |
+| a PIL image, a matplotlib figure, ...             | an image: what can be drawn, is (`tools.results.media`)        |
 | a list or tuple with any of these in it           | each element's output in order                              |
 | `Msg`                                             | its text and media                                          |
 | `ToolResultBlock`                                 | itself, with the call's id and name                         |

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentscope_rx import Msg, ReActAgent, Toolkit, ToolResultBlock, tool
 from agentscope_rx.agent import Conversation
-from agentscope_rx.agent.sub_agent.sub_conversations import Child
+from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation
 from agentscope_rx.messages import TextBlock, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel
@@ -54,13 +54,13 @@ def researcher(*turns: Any, **options: Any) -> ReActAgent:
     return agent("Researcher", *turns, **options)
 
 
-def child_of(parent: ReActAgent | Conversation, index: int = 0) -> Child:
+def child_of(parent: ReActAgent | Conversation, index: int = 0) -> SubConversation:
     conversation = parent if isinstance(parent, Conversation) else parent.conversation()
     assert conversation.children is not None
     return conversation.children.all[index]
 
 
-async def history(child: Child) -> list[Msg]:
+async def history(child: SubConversation) -> list[Msg]:
     assert child.memory is not None
     return list(await child.memory.get())
 

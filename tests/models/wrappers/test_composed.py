@@ -14,8 +14,8 @@ from agentscope_rx import Msg
 from agentscope_rx.errors import CircuitOpenError, ModelConnectionError, ModelTimeoutError, RateLimitError
 from agentscope_rx.messages import TextBlock
 from agentscope_rx.models import ChatModel, ExecutionConfig
-from agentscope_rx.models.accumulate import Gather
-from agentscope_rx.models.wrappers import CircuitBreaker, FallbackModel, HedgedModel, LimitedModel
+from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.wrappers import CircuitBreaker, FallbackModel, HedgedModel, RateLimitedModel
 from agentscope_rx.testing import Delay, collect_dropped, run_virtual
 from tests.models.wrappers.test_limited import Clocked
 
@@ -46,13 +46,13 @@ def steps(number: int, turn: tuple[Any, ...]) -> list[Any]:
             return [Delay(100), ModelConnectionError("late")]
 
 
-def composed(inner: Clocked, other: Clocked, names: list[str]) -> tuple[ChatModel, list[LimitedModel]]:
+def composed(inner: Clocked, other: Clocked, names: list[str]) -> tuple[ChatModel, list[RateLimitedModel]]:
     model: ChatModel = inner
-    limited: list[LimitedModel] = []
+    limited: list[RateLimitedModel] = []
     for name in names:
         match name:
             case "limited":
-                model = LimitedModel(model, max_concurrency=1)
+                model = RateLimitedModel(model, max_concurrency=1)
                 limited.append(model)
             case "breaker":
                 model = CircuitBreaker(model, failures=3, reset=5)
@@ -72,7 +72,7 @@ def test_any_composition_is_a_model(script: list[Any], names: list[str], dispose
     model, limited = composed(inner, other, names)
 
     async def one(number: int, gone: int | None) -> None:
-        gather, heard = Gather(), list[str]()
+        gather, heard = ResponseAccumulator(), list[str]()
         over = asyncio.Event()
 
         def ended(how: str) -> None:

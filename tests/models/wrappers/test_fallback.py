@@ -22,7 +22,7 @@ from agentscope_rx.errors import (
 from agentscope_rx.events import PostReasoningEvent, RetryEvent, fold
 from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock
 from agentscope_rx.models import ChatResponse, ExecutionConfig
-from agentscope_rx.models.accumulate import Gather
+from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.wrappers import FallbackModel
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 
@@ -53,9 +53,9 @@ async def timeline(model, options=None) -> list[tuple[float, str]]:
     return seen
 
 
-def answer(model, options=None) -> Gather:
-    async def main() -> Gather:
-        gather = Gather()
+def answer(model, options=None) -> ResponseAccumulator:
+    async def main() -> ResponseAccumulator:
+        gather = ResponseAccumulator()
         async for chunk in model.stream(HI, options=options):
             gather.feed(chunk)
         return gather
@@ -335,14 +335,14 @@ def test_the_result_is_that_of_the_first_model_that_answers_and_attempts_never_o
 
     class Watched(ScriptedModel):
         def do_stream(self, messages, tools, options):
-            from agentscope_rx.reactive import Ending, just, using
+            from agentscope_rx.reactive import Outcome, just, using
 
             def begin(name: str):
                 assert running == []
                 running.append(name)
                 return ScriptedModel.do_stream(self, messages, tools, options)
 
-            def end(name: str, ending: Ending) -> None:
+            def end(name: str, ending: Outcome) -> None:
                 running.remove(name)
 
             return using(lambda: just(self.model_name), begin, end)

@@ -14,8 +14,8 @@ from agentscope_rx.errors import ConfigurationError, ModelConnectionError
 from agentscope_rx.events import RetryEvent
 from agentscope_rx.messages import ChatUsage, TextBlock
 from agentscope_rx.models import ChatResponse, ExecutionConfig
-from agentscope_rx.models.accumulate import Gather
-from agentscope_rx.models.wrappers import HedgedModel, LimitedModel
+from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.wrappers import HedgedModel, RateLimitedModel
 from agentscope_rx.reactive import from_async_iterable, hedge
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 
@@ -89,8 +89,8 @@ def test_the_loser_is_cancelled_and_its_facts_are_not_mixed_in():
 
             return from_async_iterable(play)
 
-    async def main() -> Gather:
-        gather = Gather()
+    async def main() -> ResponseAccumulator:
+        gather = ResponseAccumulator()
         async for chunk in HedgedModel(Noting(execution_config=ONCE), after=5).stream(HI):
             gather.feed(chunk)
         return gather
@@ -111,7 +111,7 @@ def test_each_attempt_is_hedged():
 @pytest.mark.parametrize("at", [2, 6, 8])
 def test_disposal_ends_both(at):
     inner = scripted([Delay(7), "a", HANG], [HANG])
-    model = LimitedModel(HedgedModel(inner, after=5), max_concurrency=1)
+    model = RateLimitedModel(HedgedModel(inner, after=5), max_concurrency=1)
 
     async def main() -> None:
         seen: list[ChatResponse] = []
@@ -128,7 +128,7 @@ def test_disposal_ends_both(at):
 
 def test_within_limits_each_request_takes_its_place():
     inner = scripted([HANG], [Delay(1), "b"])
-    limited = LimitedModel(inner, max_concurrency=2)
+    limited = RateLimitedModel(inner, max_concurrency=2)
 
     async def main() -> None:
         task = asyncio.create_task(timeline(HedgedModel(limited, after=5)))

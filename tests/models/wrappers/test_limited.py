@@ -1,4 +1,4 @@
-"""`LimitedModel`: concurrency, rate, tokens a minute and Retry-After; in virtual time."""
+"""`RateLimitedModel`: concurrency, rate, tokens a minute and Retry-After; in virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentscope_rx.errors import ConfigurationError, ModelConnectionError, Model
 from agentscope_rx.events import PostReasoningEvent
 from agentscope_rx.messages import ChatUsage, TextBlock
 from agentscope_rx.models import ChatResponse, ExecutionConfig
-from agentscope_rx.models.wrappers import FallbackModel, LimitedModel
+from agentscope_rx.models.wrappers import FallbackModel, RateLimitedModel
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 
 BROKEN = ModelConnectionError("broken pipe")
@@ -86,33 +86,33 @@ def ask_all(model, count: int) -> list[list[str]]:
 
 def test_at_most_n_at_once_first_come_first_served():
     inner = slow()
-    heard = ask_all(LimitedModel(inner, max_concurrency=2), 5)
+    heard = ask_all(RateLimitedModel(inner, max_concurrency=2), 5)
     assert heard == [["ok"], ["ok"], *[["waits", "waited 1", "ok"]] * 2, ["waits", "waited 2", "ok"]]
     assert (inner.begun, inner.most) == ([0, 0, 1, 1, 2], 2)
 
 
 def test_a_rate_lets_so_many_begin():
     inner = slow()
-    ask_all(LimitedModel(inner, rate=Rate(2, per=60)), 5)
+    ask_all(RateLimitedModel(inner, rate=Rate(2, per=60)), 5)
     assert inner.begun == [0, 0, 60, 60, 120]
 
 
 def test_each_attempt_counts_and_waits():
     config = ExecutionConfig(max_attempts=2, wait=wait_fixed(1))
     inner = Clocked(BROKEN, "ok", execution_config=config)
-    assert ask_all(LimitedModel(inner, rate=Rate(1, per=60)), 1) == [["retry in 1", "waits", "waited 59", "ok"]]
+    assert ask_all(RateLimitedModel(inner, rate=Rate(1, per=60)), 1) == [["retry in 1", "waits", "waited 59", "ok"]]
     assert inner.begun == [0, 60]
 
 
 def test_the_wait_counts_for_no_attempts_deadline():
     inner = slow(10, execution_config=ExecutionConfig(max_attempts=1, timeout=15, first_chunk_timeout=12))
-    assert len(ask_all(LimitedModel(inner, max_concurrency=1), 3)) == 3
+    assert len(ask_all(RateLimitedModel(inner, max_concurrency=1), 3)) == 3
     assert inner.begun == [0, 10, 20]
 
 
 def test_the_total_over_all_attempts_bounds_the_wait_too():
     options = GenerateOptions(execution_config=ExecutionConfig(total_timeout=5))
-    limited = LimitedModel(slow(10), max_concurrency=1)
+    limited = RateLimitedModel(slow(10), max_concurrency=1)
 
     async def main() -> None:
         first = asyncio.create_task(ask(limited))
@@ -144,29 +144,29 @@ HUNDRED = Counting(lambda messages: 100)
 
 def test_what_is_estimated_must_fit():
     inner = slow()
-    ask_all(LimitedModel(inner, tokens_per_minute=250, counter=HUNDRED), 5)
+    ask_all(RateLimitedModel(inner, tokens_per_minute=250, counter=HUNDRED), 5)
     assert inner.begun == [0, 0, 60, 60, 120]
 
 
 def test_the_usage_puts_the_estimate_right():
     inner = spending(10)
-    ask_all(LimitedModel(inner, tokens_per_minute=150, counter=HUNDRED), 4)
+    ask_all(RateLimitedModel(inner, tokens_per_minute=150, counter=HUNDRED), 4)
     assert inner.begun == [0, 1, 2, 3]
     inner = spending(200, 10)
-    ask_all(LimitedModel(inner, tokens_per_minute=200, counter=HUNDRED), 4)
+    ask_all(RateLimitedModel(inner, tokens_per_minute=200, counter=HUNDRED), 4)
     # two fit by their estimates; one of them has cost all there is, so the next waits for its minute to pass
     assert inner.begun == [0, 0, 60, 60]
 
 
 def test_one_that_is_estimated_at_more_than_all_goes_alone():
     inner = slow()
-    ask_all(LimitedModel(inner, tokens_per_minute=50, counter=HUNDRED), 3)
+    ask_all(RateLimitedModel(inner, tokens_per_minute=50, counter=HUNDRED), 3)
     assert inner.begun == [0, 60, 120]
 
 
 def test_what_the_answer_may_take_is_reserved():
     inner = slow()
-    limited = LimitedModel(inner, tokens_per_minute=1000, counter=HUNDRED)
+    limited = RateLimitedModel(inner, tokens_per_minute=1000, counter=HUNDRED)
 
     async def main() -> None:
         options = GenerateOptions(max_tokens=500)
@@ -179,13 +179,13 @@ def test_what_the_answer_may_take_is_reserved():
 
 def test_an_attempt_that_tells_no_usage_has_cost_its_estimate():
     inner = Clocked(BROKEN, "ok", execution_config=ExecutionConfig(max_attempts=2, wait=wait_fixed(0)))
-    assert ask_all(LimitedModel(inner, tokens_per_minute=100, counter=HUNDRED), 1) == [
+    assert ask_all(RateLimitedModel(inner, tokens_per_minute=100, counter=HUNDRED), 1) == [
         ["retry in 0", "waits", "waited 60", "ok"]
     ]
 
 
 def test_the_counter_is_an_estimate_by_the_costs_of_the_vendor():
-    limited = LimitedModel(slow(), tokens_per_minute=1000)
+    limited = RateLimitedModel(slow(), tokens_per_minute=1000)
     assert limited.counter.count((Msg.user("word " * 50),)) == pytest.approx(55, abs=10)
 
 
@@ -196,7 +196,7 @@ def test_a_provider_that_asks_to_wait_is_left_alone_by_all():
     refused = RateLimitError("slow down", status=429, retry_after=30)
     config = ExecutionConfig(max_attempts=2, wait=wait_fixed(1))
     inner = Clocked([Delay(1), refused], [Delay(5), "ok"], "ok", "ok", execution_config=config)
-    limited = LimitedModel(inner, max_concurrency=2)
+    limited = RateLimitedModel(inner, max_concurrency=2)
 
     async def main() -> list[list[str]]:
         return await asyncio.gather(*(ask(limited) for _ in range(3)))
@@ -212,7 +212,7 @@ def test_a_provider_that_asks_to_wait_is_left_alone_by_all():
 @pytest.mark.parametrize("limits", [{"max_concurrency": 1}, {"rate": Rate(1, per=60)}, {"tokens_per_minute": 1}])
 @pytest.mark.parametrize("at", [0.5, 1.5])
 def test_one_that_is_disposed_leaves_the_line_and_gives_its_place_back(limits, at):
-    limited = LimitedModel(slow(2), **limits)
+    limited = RateLimitedModel(slow(2), **limits)
 
     async def main() -> None:
         first = limited.stream(HI).subscribe()
@@ -231,7 +231,7 @@ def test_one_that_is_disposed_leaves_the_line_and_gives_its_place_back(limits, a
 
 def test_a_place_is_given_back_after_a_failure_and_a_deadline():
     inner = Clocked(BROKEN, [HANG], "ok", execution_config=ExecutionConfig(max_attempts=1, timeout=5))
-    limited = LimitedModel(inner, max_concurrency=1)
+    limited = RateLimitedModel(inner, max_concurrency=1)
 
     async def main() -> None:
         results = await asyncio.gather(*(ask(limited) for _ in range(3)), return_exceptions=True)
@@ -243,7 +243,7 @@ def test_a_place_is_given_back_after_a_failure_and_a_deadline():
 
 
 def test_an_interruption_ends_the_wait_at_once():
-    limited = LimitedModel(slow(10), max_concurrency=1)
+    limited = RateLimitedModel(slow(10), max_concurrency=1)
     friday, monday = ReActAgent("Friday", limited), ReActAgent("Monday", limited)
 
     async def main() -> None:
@@ -261,7 +261,7 @@ def test_an_interruption_ends_the_wait_at_once():
 
 
 def test_events_and_stats_tell_of_the_wait():
-    limited = LimitedModel(slow(3), max_concurrency=1)
+    limited = RateLimitedModel(slow(3), max_concurrency=1)
     friday, monday = ReActAgent("Friday", limited), ReActAgent("Monday", limited)
 
     async def queued(agent) -> list[float]:
@@ -284,17 +284,17 @@ def test_events_and_stats_tell_of_the_wait():
 
 def test_around_a_fallback_it_counts_the_attempts_of_all_models():
     first, second = Clocked([Delay(1), BROKEN], repeat=True), slow(2)
-    ask_all(LimitedModel(FallbackModel(first, second), max_concurrency=1), 2)
+    ask_all(RateLimitedModel(FallbackModel(first, second), max_concurrency=1), 2)
     assert (first.most, second.most) == (1, 1)
     assert (first.begun, second.begun) == ([0, 1], [2, 4])
 
 
 def test_within_a_fallback_each_has_its_own():
     first, second = Clocked([Delay(1), BROKEN], repeat=True), slow(2)
-    limited = LimitedModel(first, max_concurrency=1)
+    limited = RateLimitedModel(first, max_concurrency=1)
 
     async def main() -> None:
-        model = FallbackModel(limited, LimitedModel(second, max_concurrency=2))
+        model = FallbackModel(limited, RateLimitedModel(second, max_concurrency=2))
         await asyncio.gather(ask(model), ask(model))
 
     run_virtual(main())
@@ -303,15 +303,15 @@ def test_within_a_fallback_each_has_its_own():
 
 def test_limits_within_limits():
     inner = slow()
-    ask_all(LimitedModel(LimitedModel(inner, max_concurrency=2), rate=Rate(3, per=10)), 5)
+    ask_all(RateLimitedModel(RateLimitedModel(inner, max_concurrency=2), rate=Rate(3, per=10)), 5)
     assert inner.begun == [0, 0, 1, 10, 10]
 
 
 def test_it_is_the_model_in_everything_else():
     inner = slow(model_name="m", output_modes=("native",))
-    limited = LimitedModel(inner, max_concurrency=1)
+    limited = RateLimitedModel(inner, max_concurrency=1)
     assert (limited.model_name, limited.provider, limited.output_modes) == ("m", "scripted", frozenset(("native",)))
-    assert limited.model_names == ("m",) and repr(limited) == "LimitedModel(Clocked('m'))"
+    assert limited.model_names == ("m",) and repr(limited) == "RateLimitedModel(Clocked('m'))"
     assert len(run_virtual(limited.do_stream(HI, (), GenerateOptions())).content) == 1
 
 
@@ -329,7 +329,7 @@ def test_it_is_the_model_in_everything_else():
 )
 def test_what_it_cannot_be_made_of(model, limits, says):
     with pytest.raises(ConfigurationError, match=says):
-        LimitedModel(model, **limits)
+        RateLimitedModel(model, **limits)
 
 
 # --- for all loops -----------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_what_it_cannot_be_made_of(model, limits, says):
 
 def test_one_limit_for_loops_on_several_threads():
     inner, lock = slow(0.01), threading.Lock()
-    limited = LimitedModel(inner, max_concurrency=2)
+    limited = RateLimitedModel(inner, max_concurrency=2)
     done: list[list[str]] = []
 
     async def several() -> None:
@@ -401,7 +401,7 @@ def test_never_more_than_the_limits_and_all_is_given_back(asked, limit, rate, to
 
     costs: list[tuple[float, int]] = []
     inner = Noting()
-    limited = LimitedModel(
+    limited = RateLimitedModel(
         inner,
         max_concurrency=limit,
         rate=rate,

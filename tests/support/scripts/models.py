@@ -12,10 +12,10 @@ from agentscope_rx.models import (
     CircuitBreaker,
     FallbackModel,
     HedgedModel,
-    LimitedModel,
+    RateLimitedModel,
 )
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.reactive import Flow, fail
+from agentscope_rx.reactive import Flow, throw
 from agentscope_rx.testing import ScriptedModel
 
 MODES = ("native", "tool", "prompted")
@@ -44,7 +44,7 @@ def around(what: str, model: ScriptedModel) -> ChatModel:
     """The model, with others around it: limited (one answer at a time), fallback, breaker, hedged."""
     match what:
         case "limited":
-            return LimitedModel(model, max_concurrency=1)
+            return RateLimitedModel(model, max_concurrency=1)
         case "fallback":
             return FallbackModel(Down(), model, after_content="restart")
         case "breaker":
@@ -62,5 +62,5 @@ class Choosy(ScriptedModel):
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> Flow[ChatResponse]:
         if options.tool_choice == ToolChoice.specific("generate_response"):
-            return fail(BadRequestError("This model does not support this tool_choice.", status=400))
+            return throw(BadRequestError("This model does not support this tool_choice.", status=400))
         return super().do_stream(messages, tools, options)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from agentscope_rx import InMemoryMemory, Msg
 from agentscope_rx.agent import Tracer, UsageLimits
 from agentscope_rx.agent.run import Done
-from agentscope_rx.reactive import Flow, and_then, defer, fail, map_flow, timer
+from agentscope_rx.reactive import Flow, defer, map_flow, then, throw, timer
 from agentscope_rx.session import Session
 from tests.support.scripts.steps import Fault, Limit
 
@@ -18,16 +18,16 @@ class Remote(InMemoryMemory):
     """Takes its time for everything, as a store elsewhere does."""
 
     def get(self):
-        return timer(0.125).pipe(and_then(super().get))
+        return timer(0.125).pipe(then(super().get))
 
     def add(self, messages):
-        return timer(0.125).pipe(and_then(lambda: super(Remote, self).add(messages)))
+        return timer(0.125).pipe(then(lambda: super(Remote, self).add(messages)))
 
     def replace(self, message):
-        return timer(0.125).pipe(and_then(lambda: super(Remote, self).replace(message)))
+        return timer(0.125).pipe(then(lambda: super(Remote, self).replace(message)))
 
     def delete(self, ids):
-        return timer(0.125).pipe(and_then(lambda: super(Remote, self).delete(ids)))
+        return timer(0.125).pipe(then(lambda: super(Remote, self).delete(ids)))
 
 
 class StoreDown(Exception):
@@ -51,12 +51,12 @@ class Faulty:
     def _begun(self, what: str, flow: Flow[T]) -> Flow[T]:
         if not self._now(what):
             return flow
-        failed: Flow[T] = fail(StoreDown(what))
+        failed: Flow[T] = throw(StoreDown(what))
         match self.way:
             case "late":
-                return timer(0.125).pipe(and_then(lambda: failed))
+                return timer(0.125).pipe(then(lambda: failed))
             case "after":
-                return flow.pipe(and_then(lambda: failed))
+                return flow.pipe(then(lambda: failed))
             case _:
                 return failed
 

@@ -35,7 +35,7 @@ from agentscope_rx.models.openai.parts import data_of, url_of
 from agentscope_rx.models.wire.json_codec import arguments_text
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
-from agentscope_rx.models.wire.speaker_names import Names
+from agentscope_rx.models.wire.speaker_names import SpeakerNames
 
 Item = dict[str, object]
 
@@ -45,7 +45,7 @@ REASONING = "reasoning_item"
 
 def input_of(messages: Sequence[Msg], *, stored: bool = False) -> tuple[str | None, list[Item]]:
     """Instructions and input items, in order. `stored`: the server keeps its items, and knows thinking by its id."""
-    conversation = _Conversation(Names(messages), stored)
+    conversation = _Conversation(SpeakerNames(messages), stored)
     instructions: list[str] = []
     for message in paired(messages):
         if message.role is MsgRole.SYSTEM and not conversation.items:
@@ -61,7 +61,7 @@ class _Conversation:
 
     __slots__ = ("_names", "_promoted", "_stored", "items")
 
-    def __init__(self, names: Names, stored: bool) -> None:
+    def __init__(self, names: SpeakerNames, stored: bool) -> None:
         self._names = names
         self._stored = stored
         self._promoted: list[Item] = []
