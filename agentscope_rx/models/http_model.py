@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 from agentscope_rx.errors import ModelError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.rates import RateHeaders, read_rates
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Framing, HttpRequest, ServerEvent, Transport
 from agentscope_rx.models.wire.media import has_files, read_files
@@ -134,19 +136,29 @@ class HttpChatModel(ChatModel):
 
     async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:
         # one generator from the response to the increments: an operator for each step would cost more than the parsing
-        parser = exchange.parser(asyncio.get_running_loop().time)
+        clock = asyncio.get_running_loop().time
+        parser = exchange.parser(clock)
+        rates: list[RateHeaders] = []
+        heard = partial(_hear, rates, clock)
         with self._transport.hiding(exchange.request):
-            if exchange.streams:
-                received = self._transport.events(exchange.request, until=exchange.until, framing=exchange.framing)
-                async with aclosing(received) as events:
-                    async for event in events:
-                        for increment in parser.read(event):
-                            yield increment
-            else:
-                for increment in parser.read_whole(await self._transport.answer(exchange.request)):
-                    yield increment
-            for increment in parser.end():
-                yield increment
+            try:
+                if exchange.streams:
+                    received = self._transport.events(
+                        exchange.request, until=exchange.until, framing=exchange.framing, heard=heard
+                    )
+                    async with aclosing(received) as events:
+                        async for event in events:
+                            for increment in parser.read(event):
+                                yield replace(increment, rates=rates.pop()) if rates else increment
+                else:
+                    for increment in parser.read_whole(await self._transport.answer(exchange.request, heard=heard)):
+                        yield replace(increment, rates=rates.pop()) if rates else increment
+                for increment in parser.end():
+                    yield replace(increment, rates=rates.pop()) if rates else increment
+            except ModelError:
+                if rates:
+                    yield ChatResponse(rates=rates.pop())
+                raise
 
     def _failed(self, error: Exception, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> Flow[ChatResponse]:
         if isinstance(error, ModelError):
@@ -159,3 +171,10 @@ class HttpChatModel(ChatModel):
             if advice:
                 error.args = (f"{error} {advice}",)
         return throw(error)
+
+
+def _hear(rates: list[RateHeaders], clock: Clock, headers: Mapping[str, str]) -> None:
+    """Keep what the headers of an answer say of limits, until an increment takes it along."""
+    found = read_rates(headers, clock())
+    if found is not None:
+        rates.append(found)

@@ -11,6 +11,7 @@ from operator import itemgetter
 from agentscope_rx.messages.blocks import AudioBlock, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, VideoBlock
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.messages.usage import ChatUsage
+from agentscope_rx.models.rates import RateHeaders
 
 
 class FinishReason(StrEnum):
@@ -86,6 +87,7 @@ class ChatResponse:
     `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.
     A chunk with `retry` or `wait` has no content: see `RetryNotice` and `WaitNotice`. What else comes with `retry` is
     the failed attempt's.
+    `rates` comes with the first increment of an answer whose headers told of limits, or alone before its error.
     """
 
     content: tuple[ChunkBlock, ...] = ()
@@ -97,6 +99,7 @@ class ChatResponse:
     retry: RetryNotice | None = None
     wait: WaitNotice | None = None
     block: int | None = None
+    rates: RateHeaders | None = None
 
 
 def in_blocks(pieces: Iterable[Numbered]) -> Iterator[tuple[int, tuple[ChunkBlock, ...]]]:

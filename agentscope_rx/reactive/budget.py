@@ -11,7 +11,7 @@ from asyncio import AbstractEventLoop
 from collections import deque
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive.limiter import EXACT, LOCK, ByClock, Charge, Gate, Lease, serve, tell
+from agentscope_rx.reactive.limiter import EXACT, LOCK, ByClock, Charge, Gate, Lease, changed, tell
 
 
 class _Account:
@@ -63,7 +63,7 @@ class Budget(Gate):
             if charge in account.spent:
                 account.total += amount - charge.amount
             charge.amount = amount
-            told = serve([self])
+            told = changed(self)
         tell(told)
 
     def spent(self, loop: AbstractEventLoop) -> float:

@@ -41,6 +41,9 @@ from agentscope_rx.reactive.kernel.runtime import runtime
 Framing = Literal["sse", "ndjson"]
 """How events follow each other in a body: server-sent events, or lines of JSON."""
 
+Heard = Callable[[Mapping[str, str]], object]
+"""What is called with the headers of an answer."""
+
 _FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], AsyncGenerator[ServerEvent]]]] = {
     "sse": ("text/event-stream, application/json", read_events),
     "ndjson": ("application/x-ndjson, application/json", read_lines),
@@ -95,11 +98,17 @@ class Transport:
         return from_callable(lambda: self.answer(request))
 
     async def events(
-        self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse"
+        self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse", heard: Heard | None = None
     ) -> AsyncGenerator[ServerEvent]:
-        """What `stream` is made of, for a source that reads and parses in one go; to be closed by its user."""
+        """What `stream` is made of, for a source that reads and parses in one go; to be closed by its user.
+
+        `heard(headers)` is called when the headers are there, of an error status as well.
+        """
         accept, read = _FRAMINGS[framing]
-        async with self._open(request, accept) as response, aclosing(read(response, self.config)) as events:
+        async with (
+            self._open(request, accept, heard) as response,
+            aclosing(read(response, self.config)) as events,
+        ):
             async for event in events:
                 yield event
                 if until is not None and (event.event == until or event.data.strip() == until):
@@ -112,9 +121,9 @@ class Transport:
             async for chunk in chunks:
                 yield chunk
 
-    async def answer(self, request: HttpRequest) -> object:
-        """What `request` is made of."""
-        async with self._open(request, "application/json") as response:
+    async def answer(self, request: HttpRequest, *, heard: Heard | None = None) -> object:
+        """What `request` is made of; `heard` as that of `events`."""
+        async with self._open(request, "application/json", heard) as response:
             body = (await read_document(response, self.config)).decode("utf-8-sig", "replace")
             try:
                 return load_json(body)
@@ -131,7 +140,9 @@ class Transport:
             raise
 
     @asynccontextmanager
-    async def _open(self, request: HttpRequest, accept: str) -> AsyncGenerator[httpx.Response]:
+    async def _open(
+        self, request: HttpRequest, accept: str, heard: Heard | None = None
+    ) -> AsyncGenerator[httpx.Response]:
         """The response to a request, closed at the end; httpx's errors within become ours."""
         headers = {
             "accept": accept,
@@ -146,6 +157,8 @@ class Transport:
             for redirects in count():
                 async with client.stream(request.method, url, content=request.body, headers=headers) as response:
                     if not response.has_redirect_location:
+                        if heard is not None:
+                            heard(response.headers)
                         if not response.is_success:
                             raise await self._refused(response, request)
                         yield response

@@ -158,6 +158,22 @@ def test_the_usage_puts_the_estimate_right():
     assert inner.begun == [0, 0, 60, 60]
 
 
+def test_a_correction_brings_the_time_of_those_who_wait_nearer():
+    # 30 at 0 s, 70 at 10 s: who wants 60 waits for both; the 70 are found to be 40 at 20 s, so the 30 are enough
+    inner = Clocked("ok", [Delay(10), "ok", ChatResponse(usage=ChatUsage(40))], "ok")
+    limited = RateLimitedModel(inner, tokens_per_minute=100, counter=Counting(lambda messages: int(messages[0].text)))
+
+    async def one(at: float, tokens: int) -> None:
+        await asyncio.sleep(at)
+        await limited.stream((Msg.user(str(tokens)),))
+
+    async def main() -> None:
+        await asyncio.gather(one(0, 30), one(10, 70), one(11, 60))
+
+    run_virtual(main())
+    assert inner.begun == [0, 10, 60]
+
+
 def test_one_that_is_estimated_at_more_than_all_goes_alone():
     inner = slow()
     ask_all(RateLimitedModel(inner, tokens_per_minute=50, counter=HUNDRED), 3)
@@ -319,7 +335,9 @@ def test_it_is_the_model_in_everything_else():
     ("model", "limits", "says"),
     [
         (5, {"max_concurrency": 1}, "goes around a model"),
-        (slow(), {}, "needs a limit"),
+        (slow(), {"headers": False}, "needs a limit"),
+        (FallbackModel(slow(), slow()), {}, "needs a limit"),
+        (slow(), {"headers": 1}, "headers must be"),
         (slow(), {"max_concurrency": 0}, "at least 1"),
         (slow(), {"rate": 5}, "rate must be"),
         (slow(), {"tokens_per_minute": 0}, "more than 0"),
