@@ -35,7 +35,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 run: $(VENV)/.run
 	@$(BIN)/agentscope-rx ask --model local:smollm2 "$(QUESTION)"
 
-QUESTION ?= Read examples/data/ferry.txt, then calculate the price of 3 tickets.
+QUESTION ?= Read examples/data/ferry.txt: what does a ticket cost?
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -27,8 +27,8 @@ from agentscope_rx.reactive import timeout
 from agentscope_rx.tools import Toolkit
 
 SYSTEM_PROMPT = (
-    "You are a helpful assistant at a command line. Use the tools whenever the answer depends on files, numbers or the "
-    "time; paths are relative to the working directory. Answer in a few plain sentences."
+    "You are a helpful assistant at a command line. Use the tools whenever the answer depends on files or the time; "
+    "paths are relative to the working directory. Answer in a few plain sentences."
 )
 MAX_ITERS = 10
 _OF_AN_AGENT = ("model", "base_url", "system", "tools", "no_builtin_tools", "max_iters", "mcp")

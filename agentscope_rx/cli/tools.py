@@ -1,4 +1,4 @@
-"""The tools that every agent of the command line has: the files of the working directory, arithmetic, date and time."""
+"""The tools that every agent of the command line has: the library's file tools, read-only, and date and time."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import Field
 
-from agentscope_rx.cli.arithmetic import calculate
-from agentscope_rx.cli.files import FileTools
 from agentscope_rx.errors import ToolError
 from agentscope_rx.tools import Toolkit, tool
-from agentscope_rx.tools.files.workspace import Workspace
+from agentscope_rx.tools.files import FileTools, Workspace
 
 
 def builtin_tools(root: str | os.PathLike[str] = ".") -> Toolkit:
     """The tools, with `root` as the folder whose files they see."""
-    return Toolkit([FileTools(Workspace(root, deny=(), portable=False)), calculate, current_time])
+    return Toolkit([FileTools(Workspace(root, portable=False), read_only=True), current_time])
 
 
 @tool

@@ -26,23 +26,23 @@ def test_ask_calls_tools_and_answers(bare: Path, capsys: Captured) -> None:
     assert main(["ask", "What", "is", "it?"], model=model) == 0
     out, err = capsys.readouterr()
     assert out.startswith(
-        '-> read_file(path="notes.txt")\n<- The ferry is called Aurora.\nIt is Aurora.\n-- 2 turns, 1 tool'
+        '-> read_file(path="notes.txt")\n<-      1\tThe ferry is called Aurora.\nIt is Aurora.\n-- 2 turns, 1 tool'
     )
     assert err == ""
     assert [schema.name for schema in model.requests[0].tools] == [
-        "list_files",
         "read_file",
-        "search_files",
-        "calculate",
+        "list_directory",
+        "glob",
+        "grep",
         "current_time",
     ]
     assert [message.text for message in model.requests[0].messages][1:] == ["What is it?"]
 
 
-def test_a_search_shows_progress(bare: Path, capsys: Captured) -> None:
+def test_a_search(bare: Path, capsys: Captured) -> None:
     (bare / "notes.txt").write_text("Aurora\n")
-    assert main(["ask", "Where?"], model=ScriptedModel(call("search_files", pattern="aurora"), "There.")) == 0
-    assert "\n.. notes.txt: 1 found\n<- notes.txt:1: Aurora\nThere.\n" in capsys.readouterr().out
+    assert main(["ask", "Where?"], model=ScriptedModel(call("grep", pattern="Aurora"), "There.")) == 0
+    assert "\n<- notes.txt:1: Aurora\nThere.\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [["-"], []])
@@ -54,7 +54,7 @@ def test_the_question_may_come_from_stdin(arguments: list[str], monkeypatch: pyt
 
 
 def test_json_lines_read_back_and_fold_to_the_answer(capsys: Captured) -> None:
-    model = ScriptedModel(call("calculate", expression="6 * 7"), "It is 42 ☃.")
+    model = ScriptedModel(call("current_time"), "It is 42 ☃.")
     assert main(["ask", "6 * 7?", "--json"], model=model) == 0
     out, err = capsys.readouterr()
     events = [event_from_json(line) for line in out.splitlines()]
@@ -76,7 +76,7 @@ def test_json_lines_are_json_in_any_encoding(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_quiet_prints_the_answer_alone(capsys: Captured) -> None:
-    assert main(["ask", "?", "-q"], model=ScriptedModel(call("calculate", expression="1+1"), "Two.")) == 0
+    assert main(["ask", "?", "-q"], model=ScriptedModel(call("current_time"), "Two.")) == 0
     assert capsys.readouterr().out == "Two.\n"
 
 
@@ -121,7 +121,7 @@ def test_a_timeout_disposes_the_run_and_is_status_124(flag: str, capsys: Capture
 
 
 def test_max_iters_ends_with_a_summary(capsys: Captured) -> None:
-    model = ScriptedModel(call("calculate", expression="1"), "No more.")
+    model = ScriptedModel(call("current_time"), "No more.")
     assert main(["ask", "?", "--max-iters", "1"], model=model) == 0
     assert "asking for a last word\nNo more.\n-- max iterations, " in capsys.readouterr().out
 
@@ -225,7 +225,7 @@ def test_tools_of_every_kind(spec: str, names: list[str]) -> None:
 def test_tools_add_up() -> None:
     model = ScriptedModel("ok")
     assert main(["ask", "?", "--tools", "offered:box", "--tools", "offered:two"], model=model) == 0
-    assert [schema.name for schema in model.requests[0].tools][:3] == ["three", "two", "list_files"]
+    assert [schema.name for schema in model.requests[0].tools][:3] == ["three", "two", "read_file"]
 
 
 @pytest.mark.usefixtures("offered")

@@ -35,7 +35,7 @@ def test_ask_over_http(cli: Cli, server: Server, tmp_path: Path) -> None:
     folded = fold(event_from_json(line) for line in done.stdout.splitlines())
     assert folded.message is not None
     assert folded.message.text == "It is Aurora."
-    assert folded.history[2].tool_results[0].text == "Name: Aurora"
+    assert folded.history[2].tool_results[0].text == "     1\tName: Aurora"
 
 
 def test_chat_from_a_pipe_with_a_model_from_the_environment(cli: Cli, server: Server) -> None:

@@ -14,7 +14,6 @@ from agentscope_rx.messages import Msg, MsgRole, TextBlock, ToolResultBlock, Too
 from agentscope_rx.models.anthropic import formatter as anthropic
 from agentscope_rx.models.dashscope import formatter as dashscope
 from agentscope_rx.models.gemini import formatter as gemini
-from agentscope_rx.models.local.conversation import read
 from agentscope_rx.models.ollama import formatter as ollama
 from agentscope_rx.models.openai import formatter as openai
 from agentscope_rx.models.openai.profiles import MISTRAL
@@ -177,12 +176,6 @@ def test_a_result_that_has_no_call_is_told() -> None:
 def test_a_later_open_call_does_not_hold_up_what_follows() -> None:
     history = [_call("a"), _result("a", "1"), _call("a"), Msg.user("x"), _call("b"), Msg.user("y"), _result("b", "2")]
     assert [m.text or (m.tool_calls or m.tool_results)[0].id for m in results_first(history)] == list("aaaxbby")
-
-
-def test_arguments_are_those_of_the_call_that_was_answered() -> None:
-    one, two = ToolUseBlock("a", "look", {"n": 1}), ToolUseBlock("a", "look", {"n": 2})
-    history = [Msg.user("go"), Msg.assistant(one), _result("a", "1"), Msg.assistant(two), _result("a", "2")]
-    assert [round.arguments for round in read(history).rounds] == [{"n": 1}, {"n": 2}]
 
 
 def test_a_user_calls_nothing() -> None:

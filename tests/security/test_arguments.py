@@ -12,7 +12,7 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events.partial_json import partial_value
 from agentscope_rx.messages import TextBlock, ToolUseBlock
 from agentscope_rx.models.accumulate import parse_arguments
-from agentscope_rx.models.local.schema import call
+from agentscope_rx.models.local.prompt import arguments
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.tools.schemas.edit import hidden
 from tests.security.test_schemas import quick
@@ -90,8 +90,8 @@ def test_references_are_not_written_out_without_end_for_a_local_model():
         for n in range(5)
     }
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {**parts, "d5": {}}}
-    made = quick(lambda: call(ToolSchema("t", "", schema), "do it"))
-    assert made["type"] == "object"
+    made = quick(lambda: arguments(ToolSchema("t", "", schema), ["it"]))
+    assert (made["properties"], made["$defs"]) == (schema["properties"], schema["$defs"])
 
 
 def test_references_into_one_another_are_followed_once():

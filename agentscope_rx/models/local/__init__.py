@@ -1,7 +1,6 @@
 """The embedded model: a small language model on this machine, its server, and the installing of both."""
 
-from agentscope_rx.models.local.install import install_weights
 from agentscope_rx.models.local.model import LocalChatModel
-from agentscope_rx.models.local.weights import MODEL_NAME
+from agentscope_rx.models.local.weights import MODEL_NAME, install_weights
 
 __all__ = ["MODEL_NAME", "LocalChatModel", "install_weights"]

