@@ -66,6 +66,7 @@
     +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
         +-- SubAgentError                   a sub-agent's run failed
         +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
+        +-- ToolArgumentsError              what the caller has given for a tool's arguments does not fit it
         +-- WorkspaceError                  a path that leads out of the workspace, or to nothing of use in it
         +-- CommandDeniedError              a command that is not allowed
         +-- McpError                        an MCP server refused a request; `server` names it
@@ -158,6 +159,7 @@ from agentscope_rx.errors.tool import (
     McpError,
     McpLimitError,
     SubAgentError,
+    ToolArgumentsError,
     ToolError,
     ToolSuspend,
     WorkspaceError,
@@ -226,6 +228,7 @@ __all__ = [
     "StructuredOutputError",
     "SubAgentError",
     "TooManyRequestsError",
+    "ToolArgumentsError",
     "ToolDefinitionError",
     "ToolError",
     "ToolSuspend",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from agentscope_rx.errors.base import AgentScopeError, InvalidInputError
 
@@ -30,6 +31,21 @@ class ToolError(AgentScopeError):
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
         self.retryable = retryable
+
+
+class ToolArgumentsError(ToolError):
+    """`tool_arguments` of a run's RuntimeContext do not fit the tool that is called; `arguments` are their names.
+
+    The text names them and no values: the model reads it.
+    """
+
+    def __init__(self, tool: str, arguments: Iterable[str]) -> None:
+        self.tool = tool
+        self.arguments = tuple(arguments)
+        super().__init__(
+            f"Tool {tool!r} cannot be called: it does not take what the caller of this run has given for "
+            f"{', '.join(map(repr, self.arguments))} (tool_arguments). No other arguments can correct that."
+        )
 
 
 class WorkspaceError(ToolError):

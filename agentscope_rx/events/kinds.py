@@ -231,7 +231,8 @@ class PreActingEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingChunkEvent(Event):
-    """What a running tool says meanwhile; the last one (`is_last`) holds its result, as soon as it has one."""
+    """What a running tool says meanwhile. The last one (`is_last`) comes with its result, and holds what of that has
+    not been shown: all of it, or nothing if it was the chunk before (see `tools.calls.shown_values`)."""
 
     type: ClassVar[str] = "acting_chunk"
 

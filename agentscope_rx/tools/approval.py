@@ -10,7 +10,7 @@
 
 A call that cannot run (no such tool, arguments that do not fit) needs no approval: it becomes an error result. Rules
 answer at once, on the loop; one that has to ask somebody is itself an approval. The policy sees the call as the model
-made it, a tool's own rule the arguments as the tool will get them.
+made it, but for the `tool_arguments` of the run, a tool's own rule the arguments as the tool will get them.
 """
 
 from __future__ import annotations

@@ -15,13 +15,14 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, Rate
+from agentscope_rx.reactive import Flow, Rate, concat_map
 from agentscope_rx.tools.arguments import InvalidArgumentsError, missing, unknowns
 from agentscope_rx.tools.calls.lift import kind_of, lift
 from agentscope_rx.tools.context import ToolContext
@@ -212,9 +213,13 @@ class FunctionTool(Tool, Generic[P, R_co]):
     ) -> Flow[object]:
         """As `call`, with what the context holds for the parameters that are injected; an `InjectionError` if not."""
         given = self._schema.inject(arguments, context)
-        return lift(
-            self._kind, self._schema.bind(self._function, given), self.executor or executor or self.default_executor
-        )
+        if isinstance(given, Flow):
+            return given.pipe(concat_map(partial(self._run, executor)))
+        return self._run(executor, given)
+
+    def _run(self, executor: Executor | None, given: Mapping[str, object]) -> Flow[object]:
+        where = self.executor or executor or self.default_executor
+        return lift(self._kind, self._schema.bind(self._function, given), where)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function itself, called as if it were no tool."""

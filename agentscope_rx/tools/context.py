@@ -18,9 +18,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
 
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import ContextStore, ask, named
+from agentscope_rx.context_store import ContextStore, Search, asking, at_once, in_time, named
 from agentscope_rx.errors import ContextError, InvalidInputError, ToolError
 from agentscope_rx.messages import OutputBlock, ToolUseBlock
+from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.tools.results.convert import result_of
 
@@ -97,24 +98,40 @@ class ToolContext:
 
         `ContextError` if one of them has several that would do, or failed.
         """
+        return at_once(self.search(kind, key))
+
+    def fetch(self, kind: type[T], key: str = "") -> Flow[T | None]:
+        """As `get`, also from stores that take time to answer: `await context.fetch(Database)`.
+
+        Signals: the object or None, completion; `ContextError` as for `get`, and if a store does not answer in time.
+        Cancels: the lookup in progress.
+        """
+        return defer(lambda: in_time(self.search(kind, key)))
+
+    def search(self, kind: type[T], key: str = "") -> Search[T | None]:
+        """As `get`, for those who wait where a store takes time."""
         if kind is ToolContext and not key:
             return cast("T", self)
-        found = self.runtime.get(kind, key)
+        found = yield from self.runtime.search(kind, key)
         for store in self.stores:
             if found is not None:
                 break
-            found = ask(store, kind, key)
+            found = yield from asking(store, kind, key)
         return found
 
     def require(self, kind: type[T], key: str = "") -> T:
         """As `get`, but a `ContextError` that names the type if there is none."""
         found = self.get(kind, key)
-        if found is not None:
-            return found
+        if found is None:
+            raise self.missing(kind, key)
+        return found
+
+    def missing(self, kind: type, key: str = "") -> ContextError:
+        """The error of somebody who needs what none of the places has."""
         if not self.stores:
-            return self.runtime.require(kind, key)
+            return self.runtime.missing(kind, key)
         places = ", ".join(type(store).__name__ for store in self.stores)
-        raise ContextError(
+        return ContextError(
             f"Neither the RuntimeContext of this call nor the stores behind it ({places}) hold a {named(kind, key)}. "
             "Give the call one, context=RuntimeContext(...), or register it in the store of the agent or toolkit.",
             wanted=kind.__name__,

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Annotated, Union, cast, get_args, get_origin
 
 from agentscope_rx.context import RuntimeContext
+from agentscope_rx.context_store import Search
 from agentscope_rx.errors import ContextError, ToolDefinitionError, ToolError
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.schemas.signature import MISSING, Parameter
@@ -52,7 +53,7 @@ class Injected:
     optional: bool
     has_default: bool
 
-    def put(self, values: dict[str, object], context: ToolContext, tool: str) -> None:
+    def put(self, values: dict[str, object], context: ToolContext, tool: str) -> Search[None]:
         """Add its value; nothing where the function's own default is to be used."""
         if self.kind is ToolContext:
             values[self.name] = context
@@ -60,7 +61,9 @@ class Injected:
         try:
             kind = cast("type[object]", self.kind)
             optional = self.optional or self.has_default
-            found = context.get(kind, self.key) if optional else context.require(kind, self.key)
+            found = yield from context.search(kind, self.key)
+            if found is None and not optional:
+                raise context.missing(kind, self.key)
         except ContextError as error:
             raise InjectionError(str(error), tool=tool, parameter=self.name) from error
         if found is not None or not self.has_default:

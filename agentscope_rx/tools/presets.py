@@ -79,7 +79,7 @@ def _checked(tool: Tool, values: Mapping[str, object]) -> dict[str, object]:
                 f"Tool {tool.name!r} has no parameter {name!r} to be preset: {takes}.", tool=tool.name
             )
     copied = _fresh(values)
-    problems = _problems(tool, copied)
+    problems = problems_of(tool, copied)
     if problems:
         name, problem = problems[0]
         raise ToolDefinitionError(
@@ -90,7 +90,7 @@ def _checked(tool: Tool, values: Mapping[str, object]) -> dict[str, object]:
     return copied
 
 
-def _problems(tool: Tool, values: Mapping[str, object]) -> list[tuple[str, str]]:
+def problems_of(tool: Tool, values: Mapping[str, object]) -> list[tuple[str, str]]:
     """What the tool has against these values; that others are missing does not count."""
     found: list[tuple[str, str]] = []
     if not isinstance(innermost(tool), FunctionTool):

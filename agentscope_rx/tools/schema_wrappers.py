@@ -17,6 +17,7 @@ from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.external import ExternalTool
 from agentscope_rx.tools.schemas.edit import extended, properties_of, required_of
 from agentscope_rx.tools.schemas.function import Generator, in_order
+from agentscope_rx.tools.schemas.loose_scalars import misread
 from agentscope_rx.tools.schemas.nulls import without_nulls
 from agentscope_rx.tools.wrapper import WrapperTool, overruled, strays
 
@@ -79,6 +80,7 @@ class ExtendedTool(WrapperTool):
             self._extension.model_validate(without_nulls(added, self._schema))
         except ValidationError as error:
             problems = [*explain(error, self.name, added, tuple(fields)).problems, *problems]
+        problems = [*misread(added, self._schema), *problems]
         try:
             valid = super().validate({name: value for name, value in kept.items() if name not in fields})
         except InvalidArgumentsError as error:

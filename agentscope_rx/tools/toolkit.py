@@ -12,12 +12,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Self, cast, get_args, overload
 
+from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore, check_store, view_of
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, OneShotEvent, Permits, concat_map_type, defer, just, merge_ordered
 from agentscope_rx.tools.approval import ApprovalPolicy, check_policy, needs_approval
+from agentscope_rx.tools.argument_layers import layered, layered_call
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.batch import OnFailure, ToolBatch, together
 from agentscope_rx.tools.calls.execute import Limits, run_tool
@@ -277,15 +279,16 @@ class Toolkit(Registering, ToolServers):
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def needs_approval(self, call: ToolUseBlock) -> bool:
+    def needs_approval(self, call: ToolUseBlock, context: RuntimeContext | None = None) -> bool:
         """Whether this call waits for a person before it may run. `ApprovalError` if the rule that says so failed.
 
-        The toolkit's policy is asked first, then the tool's own mark. A call that cannot run needs no approval.
+        The toolkit's policy is asked first, then the tool's own mark, both with the `tool_arguments` of the context in
+        the place of the model's. A call that cannot run needs no approval.
         """
         entry = self._entry(call.name)
         if entry is None or not self.available(call.name):
             return False
-        return needs_approval(entry.tool, call, self.approval)
+        return needs_approval(layered(entry.tool, context, call.name), layered_call(call, context), self.approval)
 
     def call(
         self,
@@ -298,7 +301,8 @@ class Toolkit(Registering, ToolServers):
     ) -> Flow[ToolEvent]:
         """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
 
-        `context` is what a tool that asks for it gets; without one it gets one without a run. Approval is not asked
+        `context` is what a tool that asks for it gets; without one it gets one without a run. Its `tool_arguments` are
+        in the place of the model's. Approval is not asked
         here: whoever calls has it. A call that has limits to keep waits until it may begin: a place in its round is
         one of them, if it is called `within` one. One of the `stop` signals ends the wait, and with it the flow.
 
@@ -316,6 +320,7 @@ class Toolkit(Registering, ToolServers):
                 return just(not_found(call, [schema.name for schema in self.schemas()]))
             if not self.available(call.name):
                 return just(not_available(call, self.groups_of(call.name), META_TOOL in self))
+            tool = layered(entry.tool, None if context is None else context.runtime, call.name)
             given = self._given(call, context) if entry.tool.takes_context else None
             slots = None if within is None else within.slots
             limits = None
@@ -325,10 +330,10 @@ class Toolkit(Registering, ToolServers):
             plan = entry.plan(config, self._config)
             size = limit_of(entry.tool.max_result, self.max_result)
             if size is None or (size.evictor is None and entry.tool.postprocess is None):
-                return run_tool(entry.tool, call, plan, self.executor, given, limits, size)
+                return run_tool(tool, call, plan, self.executor, given, limits, size)
             # whoever is behind the call itself sees the whole
             stored: Callable[[ToolResultBlock], Flow[ToolEvent]] = partial(evicted, size, call)
-            whole = run_tool(entry.tool, call, plan, self.executor, given, limits)
+            whole = run_tool(tool, call, plan, self.executor, given, limits)
             return whole.pipe(concat_map_type(ToolResultBlock, stored))
 
         return defer(look_up)

@@ -87,7 +87,7 @@ def test_progress_comes_while_the_tool_runs():
             if isinstance(event, ActingChunkEvent)
         ]
 
-    assert run_virtual(main()) == [(0.1, "0", False), (0.2, "1", False), (0.3, "2", False), (0.3, "2", True)]
+    assert run_virtual(main()) == [(0.1, "0", False), (0.2, "1", False), (0.3, "2", False), (0.3, "", True)]
 
 
 def test_failing_unknown_and_invalid_calls_are_results_that_the_model_sees():

@@ -140,7 +140,17 @@ def test_a_sub_agent_may_have_the_last_word():
     toolkit.register(expert, return_direct=True)
     (name,) = toolkit.names
     agent = ReActAgent("Friday", ScriptedModel(call(name, message="?")), toolkit=toolkit)
-    assert reply_of(agent, "x").text.endswith("42, I say.")
+    assert reply_of(agent, "x").text == "42, I say."
+    (told,) = [each for message in agent.memory.messages for each in message.tool_results]  # pyright: ignore
+    assert told.text.startswith("conversation_id: ") and told.text.endswith("\n\n42, I say.")
+
+
+def test_a_text_of_a_tools_own_keeps_what_it_begins_with():
+    @tool(return_direct=True)
+    async def own() -> ToolResultBlock:
+        return ToolResultBlock("", "", "conversation_id: 7\n\nhello", None, {"conversation_id": "8"})
+
+    assert reply_of(friday(call("own"), tools=[own]), "x").text == "conversation_id: 7\n\nhello"
 
 
 class Stops(Hook):

@@ -257,14 +257,6 @@ class Raising:
         raise ConnectionError("the registry is down")
 
 
-class Waiting:
-    def get(self, kind: type, key: str) -> object:
-        async def later() -> Database:
-            return Database()
-
-        return later()
-
-
 class Wrong:
     def get(self, kind: type, key: str) -> object:
         return "a database"
@@ -274,7 +266,6 @@ class Wrong:
     ("store", "said"),
     [
         (Raising(), "The store Raising failed when it was asked for Database: ConnectionError: the registry is down"),
-        (Waiting(), "The store Waiting was asked for Database and must answer at once: its get() is a coroutine"),
         (Wrong(), "The store Wrong was asked for Database and gave a str."),
     ],
 )
@@ -302,11 +293,6 @@ def test_protocols_that_cannot_be_checked_are_the_stores_affair():
     assert answer(Toolkit([hour], context_store=Clocks()), use("hour")).text == "42"
 
 
-class AsyncStore:
-    async def get(self, kind: type, key: str) -> object:
-        return None
-
-
 @pytest.mark.parametrize("store", [{"db": Database()}, "db", Database(), Container, 7])
 def test_what_is_no_store_is_refused_where_it_is_given(store: object):
     for take in (
@@ -316,11 +302,6 @@ def test_what_is_no_store_is_refused_where_it_is_given(store: object):
     ):
         with pytest.raises(ConfigurationError, match=r"must be an object with get\(kind, key\)"):
             take()
-
-
-def test_a_store_that_waits_is_refused_where_it_is_given():
-    with pytest.raises(ConfigurationError, match="must answer at once: its get"):
-        Toolkit(context_store=AsyncStore())
 
 
 # --- the schema ---------------------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_a_valid_call_of_an_external_tool_suspends_by_nature():
         ({"folder": 3}, "folder: "),
         ({"folder": ""}, "folder: "),
         ({"folder": "/", "count": 4}, "count: "),
-        ({"folder": "/", "count": "2"}, "count: "),
+        ({"folder": "/", "count": "two"}, "count: "),
         ({"folder": "/", "filter": "video"}, "filter: "),
         ({"folder": "/", "foldr": "x"}, "did you mean 'folder'?"),
     ],

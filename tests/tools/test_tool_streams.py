@@ -278,7 +278,7 @@ def test_progress_of_every_form_is_chunk_events_of_its_call_in_order(form: objec
     friday = ReActAgent("Friday", model, toolkit=toolkit, hooks=[hears])
     found = friday.stream("hi").pipe(ops.to_list()).run()
     chunks = [each for each in found if isinstance(each, ActingChunkEvent)]
-    said = ["a", "b", "end"] if form in (emits, aemits) else ["a", "b", "end", "end"]
+    said = ["a", "b", "end"] if form in (emits, aemits) else ["a", "b", "end", ""]
     assert [each.chunk.text for each in chunks] == [each.chunk.text for each in heard] == said
     assert [each.is_last for each in chunks] == [False] * (len(said) - 1) + [True]
     assert {(each.chunk.id, each.chunk.name, each.tool_use.id) for each in chunks} == {("call-7", name, "call-7")}

@@ -49,6 +49,7 @@ from agentscope_rx.reactive import (
 )
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tools.calls.batch import ToolBatch
+from agentscope_rx.tools.calls.shown_values import Shown
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -155,6 +156,7 @@ def _lane(
         return end(_Result(entry, entry.result))
     call = entry.call
     found: list[ToolResultBlock] = []
+    seen = Shown(run.toolkit.get(call.name))
 
     def shown(value: ToolEvent) -> Iterator[Event]:
         if isinstance(value, ToolResultBlock):
@@ -165,12 +167,14 @@ def _lane(
                 within.note(call, value)
             yield last(value)
         elif isinstance(value, ToolChunk):
+            seen.add(value)
             chunk = ToolResultBlock(call.id, call.name, value.output)
             yield ActingChunkEvent(source=run.source, iteration=run.iteration, tool_use=call, chunk=chunk)
         elif isinstance(value, ToolNested):
             # as it is: an event of another run, which the edge knows how to show
             yield cast("Event", value)
         elif isinstance(value, ToolRetry):
+            seen.restart()
             yield _retry_event(value, run)
         else:
             _note_begin(run, batch, entry)
@@ -182,7 +186,7 @@ def _lane(
             source=run.source,
             iteration=run.iteration,
             tool_use=call,
-            chunk=block,
+            chunk=seen.rest(block),
             is_last=True,
             queued=entry.queued,
             elapsed=entry.elapsed,
@@ -192,7 +196,8 @@ def _lane(
         tool = run.toolkit.get(call.name)
         if tool is None or not run.toolkit.waits(tool, within):
             _note_begin(run, batch, entry)
-        context = _context(agent, run, call) if tool is not None and tool.takes_context else None
+        layered = run.context is not None and call.name in run.context.tool_arguments
+        context = _context(agent, run, call) if tool is not None and (tool.takes_context or layered) else None
         failed = None if within is None else within.failed
         # (they end a wait; what has begun may be one that is to go on)
         stop = (run.interrupt,) if failed is None else (run.interrupt, failed)

@@ -136,7 +136,7 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Call
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
     """Nobody is asked whether the model may answer."""
     asking = asking_of(run)
-    return not (asking is not None and asking.owns(call.name)) and run.toolkit.needs_approval(call)
+    return not (asking is not None and asking.owns(call.name)) and run.toolkit.needs_approval(call, run.context)
 
 
 def hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) -> bool:

@@ -32,6 +32,7 @@ from agentscope_rx.agent.run import Cut, Run
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.structured_output.config import output_of
 from agentscope_rx.agent.structured_output.request import OutputRequest, request_of
+from agentscope_rx.agent.sub_agent.beneath import names_beneath
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.system_prompt import SystemPrompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
@@ -53,6 +54,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
+from agentscope_rx.tools.argument_layers import check_layers
 from agentscope_rx.tools.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
@@ -320,6 +322,10 @@ class ReActAgent(Agent):
                 known = {group.name for group in self.toolkit.groups}
                 run.toolkit.set_active_groups(name for name in run.conversation.active_groups if name in known)
             run.groups = run.toolkit.active_groups
+        if context is not None and context.tool_arguments:
+            # a sub-agent is given the layers of its parent, which are for tools of the parent, too
+            others = None if run.conversation.bond is not None else names_beneath(self.toolkit)
+            check_layers(context.tool_arguments, run.toolkit, others)
         return run
 
     def requested(self, output: object) -> OutputRequest | None:

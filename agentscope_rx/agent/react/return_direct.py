@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from agentscope_rx.agent.react.structured_output import asking_of
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.sub_agent.heading import without_heading
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, OutputBlock, TextBlock, ToolResultBlock
 
 if TYPE_CHECKING:
@@ -58,9 +59,12 @@ def _last_results(history: Sequence[Msg], fresh: bool) -> list[ToolResultBlock]:
 
 
 def _joined(results: Sequence[ToolResultBlock]) -> list[OutputBlock]:
-    """All blocks; texts that stand side by side are one, as lines of it: a reply's text joins them by nothing."""
+    """All blocks; texts that stand side by side are one, as lines of it: a reply's text joins them by nothing.
+
+    The line that tells a model the id of a sub-agent's conversation is left out.
+    """
     blocks: list[OutputBlock] = []
-    for block in (each for result in results for each in result.output):
+    for block in (each for result in results for each in without_heading(result)):
         last = blocks[-1] if blocks else None
         if isinstance(block, TextBlock) and isinstance(last, TextBlock):
             blocks[-1] = TextBlock(f"{last.text}\n{block.text}")

@@ -143,6 +143,11 @@ class AgentTool(ChildTool):
         return f"<AgentTool {self.name}>"
 
     @property
+    def made(self) -> Agent | None:
+        """Who is called; None if it has not been made yet."""
+        return self._agent
+
+    @property
     def agent(self) -> Agent:
         """Who is called; made now, if it has not been yet."""
         from agentscope_rx.agent.agent import Agent

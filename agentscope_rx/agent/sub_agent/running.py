@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.sub_agent.heading import headed
 from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
 from agentscope_rx.errors import AgentShuttingDownError, SubAgentError, ToolError
@@ -218,7 +219,7 @@ class _Telling(OperatorSink):
             "generate_reason": reason.value,
         }
         words, *media = _said(reply)
-        text = f"conversation_id: {self._child.id}\n\n{cast('TextBlock', words).text}"
+        text = headed(self._child.id, cast("TextBlock", words).text)
         if reason is GenerateReason.INTERRUPTED:
             return replace(ToolResultBlock.error(call, ToolResultKind.INTERRUPTED, text), metadata=metadata)
         return ToolResultBlock(call.id, call.name, (TextBlock(text), *media), None, metadata)
@@ -251,10 +252,8 @@ class _Telling(OperatorSink):
         if parent is not None and parent.shut_down:
             self._finish(self._cut_off())
             return
-        text = (
-            f"conversation_id: {self._child.id}\n\n"
-            f"Agent {self._agent!r} was interrupted and did not end within {self._options.interrupt_grace:g} s."
-        )
+        grace = f"{self._options.interrupt_grace:g} s"
+        text = headed(self._child.id, f"Agent {self._agent!r} was interrupted and did not end within {grace}.")
         self._finish(ToolResultBlock.error(self._call, ToolResultKind.INTERRUPTED, text))
 
     def dispose(self) -> None:

@@ -6,6 +6,9 @@
 
     ..begun--chunk--chunk--X(retry)--chunk--result|
 
+The last value that a tool gives is its result. What has been shown as a chunk is not shown again as the result: see
+`tools.calls.shown_values`.
+
 Whatever a tool does wrong becomes a result that the model sees. Only a cancellation from outside passes as an error.
 A `ToolSuspend` is no failure: the result that it becomes is the placeholder of a call that waits.
 """
@@ -239,6 +242,7 @@ class _Running:
         kind = type(value)
         if kind is ToolChunk or kind is ToolRetry or kind is ToolBegun or kind is ToolNested:
             if kind is ToolRetry:
+                self._show_held()
                 self._held, self._last = _Nothing, None
                 self._joined = None if self._joined is None else Joined(self._limit)
             elif kind is ToolBegun:
@@ -263,6 +267,18 @@ class _Running:
                 self._joined.add(self._last.output)
             self._sink.on_next(ToolChunk(self._call, self._last.output))
 
+    def _show_held(self) -> None:
+        """What a failure follows was progress, too."""
+        value, self._held = self._held, _Nothing
+        if value is _Nothing or value is None:
+            return
+        try:
+            output = result_of(self._call, value).output
+        except Exception:
+            _log.debug("tool %s gave what cannot be shown", self._call.name, exc_info=True)
+            return
+        self._sink.on_next(ToolChunk(self._call, output))
+
     def on_completed(self) -> None:
         self._upstream = None
         if self.waiting:
@@ -283,6 +299,9 @@ class _Running:
         self._upstream = None
         if isinstance(error, SourceCancelledError):
             self._sink.on_error(error)
+            return
+        self._show_held()
+        if self.disposed:
             return
         if isinstance(error, ToolSuspend):
             self.finish(suspended(self._call, error, overruled(self._tool)))

@@ -102,7 +102,7 @@ class _Emitter:
     def emit(self, output: tuple[OutputBlock, ...]) -> None:
         if self.ended:
             return
-        self._push(ToolChunk(self._call, output))
+        self._push(ToolChunk(self._call, output, True))
         if running_loop() is None and (room := self.room()) is not None:
             self._await(room)
 

@@ -17,10 +17,11 @@ class ToolBegun:
 
 @dataclass(frozen=True, slots=True)
 class ToolChunk:
-    """Progress of a call, to be shown; the result follows."""
+    """Progress of a call, to be shown; the result follows. `emitted`: by the context, so it is no value of the tool."""
 
     call: ToolUseBlock
     output: tuple[OutputBlock, ...]
+    emitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.tools.arguments import MAX_PROBLEMS, InvalidArgumentsError, cut, missing, unknowns
 from agentscope_rx.tools.schemas.foreign import Place, path_text, read_schema, resolve
 from agentscope_rx.tools.schemas.guarded import TooComplexError
+from agentscope_rx.tools.schemas.loose_scalars import loosened, made_whole
+from agentscope_rx.tools.schemas.nulls import Steps, without_nulls
 from agentscope_rx.tools.schemas.stepwise import MAX_ERRORS, found
 
 if TYPE_CHECKING:
@@ -60,6 +62,22 @@ class SchemaCheck:
         except TooComplexError as error:
             return [Problem((), f"arguments: too complex to be checked ({error}): send fewer or simpler values", value)]
 
+    def whole(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """Arguments that fit, with 5.0 as 5 where an integer is wanted; as they are if that would take too long."""
+        try:
+            return cast("Mapping[str, object]", made_whole(arguments, self._read.root, Steps()))
+        except (TooComplexError, RecursionError):
+            return arguments
+
+    def read(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """Arguments that do not fit, with scalars as they may be meant, and without nulls that say nothing."""
+        steps = Steps()
+        try:
+            pruned = without_nulls(arguments, self._read.root, steps)
+            return cast("Mapping[str, object]", loosened(pruned, self._read.root, steps))
+        except (TooComplexError, RecursionError):
+            return arguments
+
 
 def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
     """The parameters of the tool of this name, made ready; `ToolDefinitionError` if they are no JSON schema of type
@@ -80,16 +98,42 @@ def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
 
 
 def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
-    """The arguments if they fit, or `InvalidArgumentsError`. A null at the top that is wrong counts as not given."""
+    """The arguments if they fit, or `InvalidArgumentsError`: scalars are read by the rule of `tools.schemas.loose_scalars`, and a null
+    that does not fit counts as not given, at every depth."""
     problems = check.problems(arguments)
-    nulls: set[object] = {each.place[0] for each in problems if len(each.place) == 1 and each.given is None}
+    if not problems:
+        return check.whole(arguments)
+    read = check.read(arguments)
+    if read is not arguments:
+        arguments = read
+        problems = check.problems(arguments)
+    nulls = [each.place for each in problems if each.given is None and _is_name(each.place[-1:])]
     if nulls:
         # only one that is required is still missed
-        arguments = {name: value for name, value in arguments.items() if name not in nulls}
+        arguments = cast("Mapping[str, object]", _without(arguments, nulls))
         problems = check.problems(arguments)
     if problems:
         raise InvalidArgumentsError(tool, [problem.text for problem in problems])
     return arguments
+
+
+def _is_name(step: Place) -> bool:
+    return bool(step) and isinstance(step[0], str)
+
+
+def _without(value: object, places: Sequence[Place]) -> object:
+    """A copy without the fields at these places."""
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        return [_beneath(each, places, index) for index, each in enumerate(items)]
+    fields = cast("Mapping[str, object]", value)
+    gone = {place[0] for place in places if len(place) == 1}
+    return {name: _beneath(each, places, name) for name, each in fields.items() if name not in gone}
+
+
+def _beneath(value: object, places: Sequence[Place], step: int | str) -> object:
+    deeper = [place[1:] for place in places if len(place) > 1 and place[0] == step]
+    return _without(value, deeper) if deeper else value
 
 
 def _place(error: ValidationError) -> list[str]:

@@ -35,10 +35,13 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaValidator, to_json
 from typing_extensions import Doc
 
+from agentscope_rx.context_store import Search, in_time
 from agentscope_rx.errors import ToolDefinitionError
-from agentscope_rx.tools.arguments import explain
+from agentscope_rx.reactive import Flow
+from agentscope_rx.tools.arguments import InvalidArgumentsError, explain
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.inject import split
+from agentscope_rx.tools.schemas.loose_scalars import misread
 from agentscope_rx.tools.schemas.nulls import without_nulls
 from agentscope_rx.tools.schemas.signature import MISSING, Parameter, bound_names, docstring, read_parameters
 
@@ -89,16 +92,31 @@ class FunctionSchema:
         except ValidationError as error:
             pruned = without_nulls(given, self.json_schema)
             if pruned is given:
-                raise explain(error, self._tool, given, self._known) from None
+                told = explain(error, self._tool, given, self._known)
+                wrong = misread(given, self.json_schema)
+                raise InvalidArgumentsError(self._tool, [*told.problems, *wrong]) if wrong else told from None
             return self.validate(cast("dict[str, object]", pruned))
+        if wrong := misread(given, self.json_schema):
+            raise InvalidArgumentsError(self._tool, wrong)
         values, present = model.__dict__, model.__pydantic_fields_set__
         return {name: values[field] for name, field, always in self._fields if always or field in present}
 
-    def inject(self, arguments: Mapping[str, object], context: ToolContext) -> Mapping[str, object]:
-        """The arguments and what the context has for the injected parameters; `InjectionError` if one is missing."""
+    def inject(self, arguments: Mapping[str, object], context: ToolContext) -> Mapping[str, object] | Flow[Any]:
+        """The arguments and what the context has for the injected parameters; `InjectionError` if one is missing.
+
+        A Flow of them where a store takes time to answer.
+        """
+        search = self._injecting(arguments, context)
+        try:
+            waiting = next(search)
+        except StopIteration as end:
+            return cast("Mapping[str, object]", end.value)
+        return in_time(search, waiting)
+
+    def _injecting(self, arguments: Mapping[str, object], context: ToolContext) -> Search[Mapping[str, object]]:
         values = dict(arguments)
         for each in self.injected:
-            each.put(values, context, self._tool)
+            yield from each.put(values, context, self._tool)
         return values
 
     def bind(self, function: Callable[..., object], arguments: Mapping[str, object]) -> Callable[[], object]:

@@ -22,6 +22,7 @@ from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tools.arguments import InvalidArgumentsError, explain, unknowns
 from agentscope_rx.tools.schemas.check import resolve
 from agentscope_rx.tools.schemas.function import FunctionSchema, Generator, in_order, own, read_docstring, validated
+from agentscope_rx.tools.schemas.loose_scalars import misread
 from agentscope_rx.tools.schemas.nulls import without_nulls
 from agentscope_rx.tools.schemas.signature import MISSING, docstring
 
@@ -66,6 +67,7 @@ class UnpackedSchema(FunctionSchema):
                 )
             problems = [*explain(error, self._tool, given, self._known).problems, *problems]
         else:
+            problems = [*misread(given, self.json_schema), *problems]
             if not problems:
                 return {parameter.name: value}
         raise InvalidArgumentsError(self._tool, problems)
