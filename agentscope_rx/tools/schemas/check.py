@@ -98,8 +98,11 @@ def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
 
 
 def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
-    """The arguments if they fit, or `InvalidArgumentsError`: scalars are read by the rule of `tools.schemas.loose_scalars`, and a null
-    that does not fit counts as not given, at every depth."""
+    """The arguments if they fit, or `InvalidArgumentsError`.
+
+    Scalars are read by the rule of `tools.schemas.loose_scalars`. A null that does not fit counts as not given, at
+    every depth.
+    """
     problems = check.problems(arguments)
     if not problems:
         return check.whole(arguments)
