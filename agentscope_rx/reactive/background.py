@@ -1,11 +1,11 @@
-"""Where a thing lives that outlasts a run, and belongs to one loop all the same: the library's own.
+"""Running sources on the library's event loop, for resources that outlast a run and need one loop for good.
 
     subscriber's loop     --subscribe------------------a--b--|
-    library's loop            --attach--a--b--|              what the source does, happens here
+    library's loop            --attach--a--b--|              the source runs here
 
-`on_library_loop(source)` runs a source there, for subscribers on any loop; `spawn_background(source)` runs one there
-without a subscriber, until it ends or is disposed: the life of a resource is one such source,
-its uses are others.
+`on_library_loop(source)` runs a source there for a subscriber on any loop. `spawn_background(source)` runs one there
+without a subscriber, until it ends or is disposed. The life of a resource is a background source; its uses are sources
+on the library's loop.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from reactivex import Observable, abc
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
@@ -29,26 +30,19 @@ def on_library_loop(source: Observable[T]) -> Flow[T]:
     """Runs the source on the library's loop, in the subscriber's context, without back-pressure.
 
     Signals: the source's, in order, on the subscriber's loop.
-    Cancels: the source, over there; what it cleans up counts as work under way in the subscriber's scope.
+    Cancels: the source, on the library's loop; its clean-up counts as work under way in the subscriber's scope.
     """
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        home = library_loop()
-        if scope.loop is home:
-            attach(source, sink, scope)
-            return
-        near = _Near(sink, scope, Scope(home, scope.context))
-        sink.on_subscribe(near)
-        if not near.disposed:
-            near.start(source)
+        attach(source if scope.loop is library_loop() else Producer(_Near, source), sink, scope)
 
     return Flow(connect)
 
 
 def spawn_background(source: Observable[object], where: str, context: Context | None = None) -> abc.DisposableBase:
-    """Run the source on the library's loop for its own sake; `where` names it where its error is dropped.
+    """Run the source on the library's loop without a subscriber; `where` names it in the report of a dropped error.
 
-    It gets none of the caller's context variables, unless they are given. Dispose of what is returned from any thread.
+    It runs in an empty context unless one is given. The disposable that is returned may be used from any thread.
     """
     scope = Scope(library_loop(), Context() if context is None else context)
     subscription: Subscription[object] = Subscription(scope, None, lambda error: report_dropped(error, where), None)
@@ -57,23 +51,23 @@ def spawn_background(source: Observable[object], where: str, context: Context | 
 
 
 class _Near(OperatorSink, Generic[T]):
-    """The subscriber's end: hands over what comes from the far one."""
+    """The subscriber's end: hands over the signals of the far end."""
 
     __slots__ = ("_far", "_scope", "_sink")
 
-    def __init__(self, sink: Sink[T], scope: Scope, home: Scope) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._scope = scope
-        self._far = _Far(self, scope, home)
+        self._far = _Far(self, scope, Scope(library_loop(), scope.context))
 
     def start(self, source: Observable[T]) -> None:
         self._scope.work.begin()
         self._far.home.call_from_thread(self._far.start, source)
 
-    def gone(self) -> None:
-        """Nothing is under way over there."""
+    def far_ended(self) -> None:
+        """Nothing is under way on the library's loop any more."""
         self._scope.work.end()
 
     def on_next(self, value: T) -> None:
@@ -132,7 +126,7 @@ class _Far(OperatorSink, Generic[T]):
         self._end()
 
     def _aborted(self, error: BaseException) -> None:
-        # the subscriber's run ends with it, and disposes this end
+        # ends the subscriber's run, which disposes this end
         self._scope.call_from_thread(self._scope.abort, error)
 
     def dispose(self) -> None:
@@ -144,4 +138,4 @@ class _Far(OperatorSink, Generic[T]):
 
     def _end(self) -> None:
         self.home.work.on_abort = None
-        self.home.work.when_idle(lambda: self._scope.call_from_thread(self._near.gone))
+        self.home.work.when_idle(lambda: self._scope.call_from_thread(self._near.far_ended))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
@@ -23,6 +24,7 @@ from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.limiter import Charge, Counted, Gate, Lease, Paced, Request
 
@@ -100,13 +102,7 @@ def admitted(
     Cancels: the wait or the flow; the gates' room is given back when all that the flow has begun has ended.
     """
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        admission = _Admission(sink, scope, gates, use, stop, urgent, charge, waiting)
-        sink.on_subscribe(admission)
-        if not admission.disposed:
-            admission.start()
-
-    return Flow(connect)
+    return Producer(partial(_Admission, gates, stop, urgent, charge, waiting), use)
 
 
 class _Admission(OperatorSink, Generic[T]):
@@ -127,14 +123,13 @@ class _Admission(OperatorSink, Generic[T]):
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
         gates: Sequence[Gate],
-        use: Callable[[float], abc.ObservableBase[T]],
         stop: Sequence[OneShotEvent],
         urgent: bool,
         charge: Charge | None,
         waiting: Callable[[], T] | None,
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         # or ended
@@ -142,7 +137,7 @@ class _Admission(OperatorSink, Generic[T]):
         self._sink = sink
         self.on_next = sink.on_next
         self._scope = scope
-        self._use = use
+        self._use: Callable[[float], abc.ObservableBase[T]]
         self._stop = stop
         self._forget: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -152,8 +147,9 @@ class _Admission(OperatorSink, Generic[T]):
         self._request: Request | None = Request(gates, scope.loop, self._woken, self._rewound, urgent, charge)
         self._waiting = waiting
 
-    def start(self) -> None:
+    def start(self, use: Callable[[float], abc.ObservableBase[T]]) -> None:
         """Begin, or wait."""
+        self._use = use
         if any(signal.fired for signal in self._stop):
             self._stopped()
             return

@@ -17,7 +17,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Flow, from_async_iterable
-from agentscope_rx.reactive.operators._paced import LIMIT
+from agentscope_rx.reactive.operators._flat_map import LIMIT
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 

@@ -50,7 +50,9 @@ class Sink(Protocol[T_in]):
 
 
 class Processor(Sink[T_in], Upstream, Protocol):
-    """A sink that is also what the sink below it stops its source with."""
+    """A sink between a source and another sink, which disposes of it to stop the source."""
+
+    disposed: bool
 
 
 class BooleanDisposable(abc.DisposableBase):

@@ -1,38 +1,38 @@
-"""`ensure`: a stream that must say a certain thing says it at the end if it has not."""
+"""`append_if_missing`: append a value to a stream that has none of its class.
+
+source     --a--b--|
+result     --a--b--k|       neither a nor b is of class K; make() gives k
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 
 
 def append_if_missing(kind: type[T], make: Callable[[], T]) -> Callable[[Observable[T]], Flow[T]]:
-    """Emits the source's values and, if none of them was of class `kind`, `make()` before completion."""
+    """Emits the source's values and, if none of them is of class `kind`, `make()` before completion.
 
-    def operator(source: Observable[T]) -> Flow[T]:
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            ensuring = _Ensure(sink, kind, make)
-            sink.on_subscribe(ensuring)
-            if not ensuring.disposed:
-                attach(source, ensuring, scope)
-
-        return Flow(connect)
-
-    return operator
+    Signals: those of the source; the exception of `make`.
+    Cancels: the source.
+    """
+    return partial(OperatorFlow, partial(_AppendIfMissing, kind, make))
 
 
-class _Ensure(OperatorSink, Generic[T]):
+class _AppendIfMissing(OperatorSink, Generic[T]):
     __slots__ = ("_kind", "_make", "_seen", "_sink")
 
-    def __init__(self, sink: Sink[T], kind: type[T], make: Callable[[], T]) -> None:
+    def __init__(self, kind: type[T], make: Callable[[], T], sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink

@@ -7,12 +7,14 @@ result    --a--b--c--d--|      where function(X) emits c, d
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -20,28 +22,20 @@ T = TypeVar("T")
 
 
 def catch(function: Callable[[Exception], abc.ObservableBase[T]]) -> Callable[[Observable[T]], Flow[T]]:
-    """Emits the source's values and, if it fails, those of `function(error)` instead of the error.
+    """Emits the source's values and, if it fails, those of `function(error)` in place of the error.
 
-    An exception of `function` itself is the result's error; what its Flow signals is not caught again.
-    Cancels: whichever of the two is in progress.
+    `SourceCancelledError` is not caught: a loop that shuts down must not be given more work.
+
+    Signals: those of the source, then of the other Flow, whose error is not caught; the exception of `function`.
+    Cancels: the one of the two that is in progress.
     """
-
-    def operator(source: Observable[T]) -> Flow[T]:
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            catcher = _Catch(sink, scope, function)
-            sink.on_subscribe(catcher)
-            if not catcher.disposed:
-                attach(source, catcher, scope)
-
-        return Flow(connect)
-
-    return operator
+    return partial(OperatorFlow, partial(_Catch, function))
 
 
 class _Catch(OperatorSink, Generic[T]):
     __slots__ = ("_caught", "_function", "_scope", "_sink", "on_next")
 
-    def __init__(self, sink: Sink[T], scope: Scope, function: Callable[[Exception], abc.ObservableBase[T]]) -> None:
+    def __init__(self, function: Callable[[Exception], abc.ObservableBase[T]], sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
@@ -57,7 +51,6 @@ class _Catch(OperatorSink, Generic[T]):
     def on_error(self, error: Exception) -> None:
         self._upstream = None
         if self._caught or isinstance(error, SourceCancelledError):
-            # a loop that shuts down is not answered with more work
             self._sink.on_error(error)
             return
         self._caught = True

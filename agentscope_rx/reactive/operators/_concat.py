@@ -2,7 +2,9 @@
 
 x         --a--b|
 y               --c|
-result    --a--b--c|        y is attached when x has completed, in a loop: synchronous sources do not nest
+result    --a--b--c|        y is attached when x has completed
+
+Sources are attached in a loop, so that synchronous ones do not nest.
 """
 
 from __future__ import annotations
@@ -15,39 +17,30 @@ from reactivex import abc
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Deferred, Immediate
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 
 
 def concat(*sources: abc.ObservableBase[T]) -> Flow[T]:
-    """Emits each source after the one before has completed.
+    """Emits the values of each source; a source begins when the one before it has completed.
 
     Signals: the values of all; the first error.
     Cancels: the source in progress; those after it are not attached.
     """
-    return _Concatenated(sources)
-
-
-class _Concatenated(Flow[T]):
-    def __init__(self, sources: Sequence[abc.ObservableBase[T]]) -> None:
-        self._sources = sources
-
-    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        link = _Concat(sink, scope, self._sources)
-        sink.on_subscribe(link)
-        link.advance()
+    return Producer(_Concat, sources)
 
 
 class _Concat(OperatorSink, Generic[T]):
     __slots__ = ("_advancing", "_done", "_index", "_scope", "_sink", "_sources", "on_next")
 
-    def __init__(self, sink: Sink[T], scope: Scope, sources: Sequence[abc.ObservableBase[T]]) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._scope = scope
-        self._sources = sources
+        self._sources: Sequence[abc.ObservableBase[T]] = ()
         self._index = 0
         self._done = True
         self._advancing = False
@@ -61,20 +54,21 @@ class _Concat(OperatorSink, Generic[T]):
         self._upstream = None
         self._done = True
         if not self._advancing:
-            self.advance()
+            self.start(self._sources)
 
-    def advance(self) -> None:
+    def start(self, sources: Sequence[abc.ObservableBase[T]]) -> None:
         """Attach the next source, and those after it for as long as each completes while it is being attached."""
+        self._sources = sources
         self._advancing = True
         while self._done and not self.disposed:
-            if self._index == len(self._sources):
+            if self._index == len(sources):
                 self._advancing = False
                 self._sink.on_completed()
                 return
-            source = self._sources[self._index]
+            source = sources[self._index]
             self._index += 1
             try:
-                # worked out here, as in `fuse`: most sources behind the first are `defer(...)`
+                # made here, as in `fuse`: most sources behind the first are `defer(...)`
                 while type(source) is Deferred and not self.disposed:  # pyright: ignore[reportUnknownArgumentType]
                     source = source.make()  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
             except Exception as error:

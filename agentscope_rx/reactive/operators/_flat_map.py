@@ -1,9 +1,10 @@
 """`flat_map`, `concat_map`, `concat_map_type`: one value becomes a Flow.
 
-    flat_map(f)              --a-----b-----|          all inner flows at once, as the stock operator
-                             --a1-b1-a2-b2-|
-    concat_map(f)            one inner flow at a time, in the order of the values
-    concat_map_type(K, f)      concat_map for the values of class K; every other value passes at once
+    source                     --a-----b-----|
+    flat_map(f)                --a1-b1-a2-b2-|     all inner flows at once, as the stock operator
+    concat_map(f)              --a1----a2-b1-b2-|  one inner flow at a time, in the order of the values
+    concat_map(f, prefetch=n)                      the source stops reading while n values wait for their turn
+    concat_map_type(K, f)                          concat_map for the values of class K; others pass at once
 
 A function is not called, and an inner flow not started, after disposal.
 """
@@ -12,13 +13,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from reactivex import Observable, abc
 
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive.kernel.demand import BufferDemand
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.fuse import Bound, Immediate, reduced
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Processor, Sink, attach
+from agentscope_rx.reactive.kernel.fuse import FuseableOperator, Immediate, reduced
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 A = TypeVar("A")
@@ -28,94 +33,79 @@ T = TypeVar("T")
 
 
 def flat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observable[A]], Flow[B]]:
-    """Merges what `function(value)` emits for every value; the first error ends all.
+    """Merges the flows `function(value)` of all values; the first error ends all.
 
     Signals: the inner values as they come; completion when the source and all inner flows have completed.
     Cancels: the source and every inner flow.
     """
-
-    def make_sink(sink: Sink[B], scope: Scope) -> Processor[A]:
-        return FlatMapSink(sink, scope, function, None, 0)
-
-    return lambda source: Bound(source, function, make_sink)
+    link = partial(_FlatMap, function)
+    return lambda source: FuseableOperator(link, source, function)
 
 
-def concat_map(function: Callable[[A], abc.ObservableBase[B]]) -> Callable[[Observable[A]], Flow[B]]:
-    """Emits what `function(value)` emits for each value in turn; the next begins when the one before has completed."""
+def concat_map(
+    function: Callable[[A], B | abc.ObservableBase[B]], *, prefetch: int | None = None
+) -> Callable[[Observable[A]], Flow[B]]:
+    """Emits `function(value)` for each value in turn or, if that is an Observable, what it emits.
 
-    def make_sink(sink: Sink[B], scope: Scope) -> Processor[A]:
-        return FlatMapSink(sink, scope, function, None, 1)
+    The values that come while an inner flow is in progress wait. With `prefetch`, demand is withheld from the source
+    while so many wait, until half of them are left: sources that look at demand stop reading. The inner flows
+    have the subscriber's demand.
 
-    return lambda source: Bound(source, function, make_sink)
+    Signals: the answers; the first error, of the source, of `function` or of an inner flow.
+    Cancels: the source and the inner flow in progress.
+    """
+    if prefetch is not None:
+        if prefetch < 1:
+            raise ConfigurationError(f"concat_map: prefetch must be at least 1, not {prefetch}.")
+        return partial(Producer, partial(_PrefetchingConcatMap, function, prefetch))
+    link = partial(_ConcatMap, function, None)
+    return lambda source: FuseableOperator(link, source, function, plain=True)
 
 
 def concat_map_type(
-    kind: type[K], function: Callable[[K], abc.ObservableBase[T]]
+    kind: type[K], function: Callable[[K], T | abc.ObservableBase[T]]
 ) -> Callable[[Observable[T | K]], Flow[T]]:
-    """Replaces each value of class `kind`, in order, by what `function(value)` emits; other values pass at once."""
+    """Replaces each value of class `kind`, in order, as `concat_map` does; other values pass at once."""
+    link = partial(_ConcatMap, function, kind)
 
-    def make_sink(sink: Sink[T], scope: Scope) -> Processor[T | K]:
-        return FlatMapSink(sink, scope, function, kind, 1)  # pyright: ignore[reportArgumentType, reportReturnType]
-
-    def answer(value: T | K) -> abc.ObservableBase[T]:
+    def answer(value: T | K) -> T | abc.ObservableBase[T]:
         return function(value) if isinstance(value, kind) else Immediate(cast("T", value))
 
-    return lambda source: Bound(source, answer, make_sink)
+    return lambda source: FuseableOperator(link, source, answer, plain=True)  # pyright: ignore
 
 
 def onward(source: abc.ObservableBase[A], function: Callable[[A], Flow[B]]) -> Flow[B]:
-    """`concat_map`, worked out at once if the source is one value that is there: then it is `function(value)`.
+    """`concat_map` for use inside of a `defer`: is `function(value)` itself if the source is one value that is there.
 
-    Part of a subscription, as `reduced`: for use inside of `defer` and the like. Disposal is looked for before and
-    after, not between the two: `function` builds what comes next, and does nothing that shows.
+    It evaluates the source as `reduced` does, so it must be part of a subscription. Disposal is looked for before and
+    after, not between the two: `function` builds the next flow and must have no effect of its own.
     """
     rest = reduced(source)
     return function(rest.value) if type(rest) is Immediate else concat_map(function)(rest)  # pyright: ignore
 
 
-class FlatMapSink(OperatorSink, Generic[A, B]):
-    """Attaches an inner flow for each value, at most `limit` at once (0: no limit); the rest wait in order."""
+class _FlatMap(OperatorSink, Generic[A, B]):
+    """Attaches an inner flow for each value, all at once."""
 
-    __slots__ = (
-        "_active",
-        "_draining",
-        "_kind",
-        "_limit",
-        "_outer_done",
-        "_scope",
-        "_waiting",
-        "function",
-        "sink",
-    )
+    __slots__ = ("_active", "_function", "_outer_done", "_scope", "sink")
 
-    def __init__(
-        self,
-        sink: Sink[B],
-        scope: Scope,
-        function: Callable[[A], abc.ObservableBase[B]],
-        kind: type[A] | None,
-        limit: int,
-    ) -> None:
+    def __init__(self, function: Callable[[A], B | abc.ObservableBase[B]], sink: Sink[B], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self.sink = sink
         self._scope = scope
-        self.function = function
-        self._kind = kind
-        self._limit = limit
-        self._active: set[Inner[A, B]] = set()
-        self._waiting: deque[A] = deque()
+        self._function = function
+        self._active: set[_Inner[A, B]] = set()
         self._outer_done = False
-        self._draining = False
 
     def on_next(self, value: A) -> None:
-        kind = self._kind
-        if kind is not None and not isinstance(value, kind):
-            self.sink.on_next(value)  # pyright: ignore[reportArgumentType]
-        elif self._limit and (len(self._active) >= self._limit or self._draining):
-            self._waiting.append(value)
-        else:
-            self.open(value)
+        try:
+            source = self._function(value)
+        except Exception as error:
+            self.on_error(error)
+            return
+        if not self.disposed:
+            self._attach_inner(source)  # pyright: ignore[reportArgumentType]
 
     def on_error(self, error: Exception) -> None:
         self.dispose()
@@ -124,14 +114,13 @@ class FlatMapSink(OperatorSink, Generic[A, B]):
     def on_completed(self) -> None:
         self._upstream = None
         self._outer_done = True
-        if not self._active and not self._waiting and not self._draining:
+        if not self._active:
             self.sink.on_completed()
 
     def dispose(self) -> None:
         if self.disposed:
             return
         self.disposed = True
-        self._waiting.clear()
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
             upstream.dispose()
@@ -139,46 +128,126 @@ class FlatMapSink(OperatorSink, Generic[A, B]):
         for inner in active:
             inner.dispose()
 
-    def open(self, value: A) -> None:
-        """Begin with the value; it is its turn."""
-        try:
-            source = self.function(value)
-        except Exception as error:
-            self.on_error(error)
-            return
-        if not self.disposed:
-            self.open_inner(source)
-
-    def open_inner(self, source: abc.ObservableBase[B]) -> None:
-        """Attach an inner flow."""
-        inner = Inner(self)
+    def _attach_inner(self, source: abc.ObservableBase[B]) -> None:
+        inner = _Inner(self)
         self._active.add(inner)
         attach(source, inner, self._scope)
 
-    def inner_completed(self, inner: Inner[A, B]) -> None:
+    def inner_completed(self, inner: _Inner[A, B]) -> None:
+        self._active.discard(inner)
+        if self._outer_done and not self._active and not self.disposed:
+            self.sink.on_completed()
+
+    def inner_failed(self, inner: _Inner[A, B], error: Exception) -> None:
+        self._active.discard(inner)
+        if not self.disposed:
+            self.on_error(error)
+
+
+class _ConcatMap(_FlatMap[A, B]):
+    """Attaches one inner flow at a time; the values behind it wait in order."""
+
+    __slots__ = ("_draining", "_kind", "_waiting")
+
+    def __init__(
+        self,
+        function: Callable[[A], B | abc.ObservableBase[B]],
+        kind: type[A] | None,
+        sink: Sink[B],
+        scope: Scope,
+    ) -> None:
+        super().__init__(function, sink, scope)
+        self._kind = kind
+        self._waiting: deque[A] = deque()
+        self._draining = False
+
+    def on_next(self, value: A) -> None:
+        kind = self._kind
+        if kind is not None and not isinstance(value, kind):
+            self.sink.on_next(value)  # pyright: ignore[reportArgumentType]
+        elif self._active or self._draining:
+            self._waiting.append(value)
+        else:
+            self._answer(value)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._outer_done = True
+        if not self._active and not self._waiting and not self._draining:
+            self.sink.on_completed()
+
+    def dispose(self) -> None:
+        self._waiting.clear()
+        super().dispose()
+
+    def _answer(self, value: A) -> None:
+        try:
+            answer = self._function(value)
+        except Exception as error:
+            self.on_error(error)
+            return
+        if self.disposed:
+            return
+        if hasattr(answer, "_attach") or isinstance(answer, abc.ObservableBase):
+            self._attach_inner(cast("abc.ObservableBase[B]", answer))
+        else:
+            self.sink.on_next(answer)
+
+    def inner_completed(self, inner: _Inner[A, B]) -> None:
         self._active.discard(inner)
         if self.disposed or self._draining:
             return
         # a loop, so that synchronous inner flows do not nest
         self._draining = True
-        while self._waiting and not self.disposed and len(self._active) < self._limit:
-            self.open(self._waiting.popleft())
+        while self._waiting and not self._active and not self.disposed:
+            self._answer(self._waiting.popleft())
         self._draining = False
         if self._outer_done and not self._active and not self.disposed:
             self.sink.on_completed()
 
-    def inner_failed(self, inner: Inner[A, B], error: Exception) -> None:
-        self._active.discard(inner)
-        if not self.disposed:
-            self.on_error(error)
+
+class _PrefetchingConcatMap(_ConcatMap[A, B]):
+    """Attaches the source with a demand of its own, which is withheld while too many values wait."""
+
+    __slots__ = ("_demand", "_prefetch")
+
+    def __init__(
+        self,
+        function: Callable[[A], B | abc.ObservableBase[B]],
+        prefetch: int,
+        sink: Sink[B],
+        scope: Scope,
+    ) -> None:
+        super().__init__(function, None, sink, scope)
+        self._prefetch = prefetch
+        self._demand = BufferDemand(scope.loop, scope.demand)
+
+    def start(self, source: Observable[A]) -> None:
+        scope = self._scope
+        attach(source, self, Scope(scope.loop, scope.context, self._demand, scope.work))
+
+    def on_next(self, value: A) -> None:
+        super().on_next(value)
+        if len(self._waiting) >= self._prefetch:
+            self._demand.shut()
+
+    def inner_completed(self, inner: _Inner[A, B]) -> None:
+        super().inner_completed(inner)
+        if self._demand.is_shut and len(self._waiting) <= self._prefetch // 2:
+            self._demand.open()
+
+    def dispose(self) -> None:
+        super().dispose()
+        # the source may go on for other subscribers (see `transform_type`), which must not wait for this one
+        self._demand.open()
 
 
-class Inner(OperatorSink, Generic[A, B]):
-    """What an inner flow is attached to."""
+class _Inner(OperatorSink, Generic[A, B]):
+    """The sink of an inner flow."""
 
     __slots__ = ("_parent", "on_next")
 
-    def __init__(self, parent: FlatMapSink[A, B]) -> None:
+    def __init__(self, parent: _FlatMap[A, B]) -> None:
         self._upstream = None
         self.disposed = False
         self._parent = parent
@@ -192,3 +261,11 @@ class Inner(OperatorSink, Generic[A, B]):
     def on_completed(self) -> None:
         self._upstream = None
         self._parent.inner_completed(self)
+
+
+map_flow = concat_map
+LIMIT = 16
+
+
+def paced(function: Callable[[A], B | abc.ObservableBase[B]], limit: int = LIMIT) -> Callable[[Observable[A]], Flow[B]]:
+    return concat_map(function, prefetch=limit)

@@ -1,4 +1,4 @@
-"""`expand`: one value becomes several, at once and in order.
+"""`flat_map_iterable`: one value becomes several, at once and in order.
 
 source     --a------b--|
 result     --a1a2---b1--z|      function(a) gives a1, a2; at_end() gives z
@@ -13,7 +13,8 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.reactive.kernel.scope import Scope
 
 A = TypeVar("A")
@@ -23,36 +24,23 @@ B = TypeVar("B")
 def flat_map_iterable(
     function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None = None
 ) -> Callable[[Observable[A]], Flow[B]]:
-    """Emits every item of `function(value)`, and of `at_end()` once the source has completed; looks for disposal
-    between items.
+    """Emits every item of `function(value)`, and of `at_end()` once the source has completed.
 
     Signals: the items; the error of the source or of a function.
-    Cancels: the source.
+    Cancels: the source; the items that are left are not emitted.
     """
-
-    return partial(_Expanded, function, at_end)
-
-
-class _Expanded(Flow[B], Generic[A, B]):
-    def __init__(
-        self, function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None, source: Observable[A]
-    ) -> None:
-        self._function = function
-        self._at_end = at_end
-        self._source = source
-
-    def _attach(self, sink: Sink[B], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        expanding = _Expand(sink, self._function, self._at_end)
-        sink.on_subscribe(expanding)
-        if not expanding.disposed:
-            attach(self._source, expanding, scope)
+    return partial(OperatorFlow, partial(_FlatMapIterable, function, at_end))
 
 
-class _Expand(OperatorSink, Generic[A, B]):
+class _FlatMapIterable(OperatorSink, Generic[A, B]):
     __slots__ = ("_at_end", "_function", "_sink")
 
     def __init__(
-        self, sink: Sink[B], function: Callable[[A], Iterable[B]], at_end: Callable[[], Iterable[B]] | None
+        self,
+        function: Callable[[A], Iterable[B]],
+        at_end: Callable[[], Iterable[B]] | None,
+        sink: Sink[B],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         self.disposed = False

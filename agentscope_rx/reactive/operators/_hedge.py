@@ -1,16 +1,18 @@
-"""`hedge`: subscribe a second time when the first is silent; who shows something first is heard.
+"""`hedge`: subscribe a second time when the first attempt is silent; the first that shows something is emitted.
 
-    attempt 1   - - - - - - -(a)         disposed when the other has spoken
+    attempt 1   - - - - - - -(a)         disposed when the other has shown something
     attempt 2          --x--y--|         begun after `after` seconds of silence
     result             n-x--y--|         n: the notice
 
-An attempt that fails before anybody has spoken waits for the other, if there is another; the last error is the end.
+An attempt that fails before either has shown something leaves the result to the other, if that has begun. The last
+error ends the stream.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable
@@ -18,6 +20,7 @@ from reactivex import Observable
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -26,27 +29,18 @@ T = TypeVar("T")
 def hedge(
     after: float, *, shows: Callable[[T], bool], notice: Callable[[], T] | None = None
 ) -> Callable[[Observable[T]], Flow[T]]:
-    """Emits what the first attempt emits that has a value that `shows`; the other, if it was begun, is disposed of.
+    """Emits the attempt that is first to emit a value for which `shows(value)` is true; the other is disposed of.
 
-    Values before the first that shows are held back until it is clear whose they are. `notice()` is emitted when the
-    second is begun.
+    Values before that one are held back until the attempt is known to be the first. `notice()` is emitted when the
+    second attempt begins.
 
-    Signals: those of the attempt that was first; the last error if both have failed, at once if the first fails early.
-    Cancels: both, and the wait.
+    Signals: those of the first attempt to show something; the last error if both fail, the error of the first attempt
+    if it fails before the second begins.
+    Cancels: both attempts and the wait.
     """
     if not after > 0:
         raise ConfigurationError(f"hedge: after must be more than 0 seconds, not {after!r}.")
-
-    def operator(source: Observable[T]) -> Flow[T]:
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            race = _Race(sink, scope, source, after, shows, notice)
-            sink.on_subscribe(race)
-            if not race.disposed:
-                race.start()
-
-        return Flow(connect)
-
-    return operator
+    return partial(Producer, partial(_Race, after, shows, notice))
 
 
 class _Race(Generic[T]):
@@ -54,26 +48,26 @@ class _Race(Generic[T]):
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
-        source: Observable[T],
         after: float,
         shows: Callable[[T], bool],
         notice: Callable[[], T] | None,
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self.sink = sink
         self.shows = shows
-        # or decided and ended
+        # or ended
         self.disposed = False
         self._scope = scope
-        self._source = source
+        self._source: Observable[T]
         self._after = after
         self._notice = notice
         self._running: list[_Runner[T]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self) -> None:
-        self._timer = self._scope.call_later(self._after, self._silent)
+    def start(self, source: Observable[T]) -> None:
+        self._source = source
+        self._timer = self._scope.call_later(self._after, self._begin_second)
         self._run()
 
     def dispose(self) -> None:
@@ -84,14 +78,14 @@ class _Race(Generic[T]):
             runner.dispose()
 
     def won(self, winner: _Runner[T]) -> None:
-        """One has spoken: the other is stopped."""
+        """Stop the other attempt: this one is the result."""
         self._stop_timer()
         losers, self._running = [each for each in self._running if each is not winner], [winner]
         for loser in losers:
             loser.dispose()
 
     def failed(self, runner: _Runner[T], error: Exception) -> None:
-        """One has failed; if it was the last that runs, that is the end."""
+        """Fail if no other attempt is running."""
         self._running.remove(runner)
         if not self._running:
             self._stop_timer()
@@ -106,7 +100,7 @@ class _Race(Generic[T]):
             self._running = []
             self.sink.on_completed()
 
-    def _silent(self) -> None:
+    def _begin_second(self) -> None:
         self._timer = None
         if self.disposed:
             return
@@ -127,6 +121,8 @@ class _Race(Generic[T]):
 
 
 class _Runner(OperatorSink, Generic[T]):
+    """One attempt, and the values that it has emitted before it has won."""
+
     __slots__ = ("_held", "_race")
 
     def __init__(self, race: _Race[T]) -> None:
@@ -153,7 +149,7 @@ class _Runner(OperatorSink, Generic[T]):
         self._race.completed(self)
 
     def release(self) -> None:
-        """Emit what was held back."""
+        """Emit the values that were held back."""
         held, self._held = self._held, None
         for value in held or ():
             if self.disposed or self._race.disposed:

@@ -4,14 +4,15 @@
     b        -q--B|
     result   -qp-----AB|       p, q are live (they pass at once), A and B are results (in order)
 
-A flow that has its turn passes straight through; the results of the others wait for theirs. One that is to be `alone`
-is a barrier: it begins when all before it have ended, and those behind it when it has ended.
+The flow whose turn it is passes straight through; the results of those behind it wait. A flow that runs `alone` is a
+barrier: it begins when all before it have ended, and those behind it begin when it has ended.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from reactivex import Observable, abc
@@ -19,6 +20,7 @@ from reactivex import Observable, abc
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow, flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -33,66 +35,65 @@ def merge_ordered(
 ) -> Flow[T]:
     """Emits results in the order of `sources`, begins them in that order, at most `max_concurrency` at once.
 
-    `alone` are the indices of those that run by themselves.
+    `alone` holds the indices of the flows that run while no other runs.
 
-    Signals: values for which `live(value)` holds, as they come; all others in order; the first error, which disposes
+    Signals: values for which `live(value)` is true, as they come; all others in order; the first error, which disposes
     the rest; completion when all have completed.
-    Cancels: the flows in progress; those not begun never begin.
+    Cancels: the flows in progress; the rest never begin.
     """
     if max_concurrency < 1:
         raise ConfigurationError(f"max_concurrency must be at least 1, not {max_concurrency}.")
     if len(sources) == 1:
         # its turn from the start
         return flow(cast("Observable[T]", sources[0]))
-    return Flow(lambda sink, scope: _Merge(sink, scope, sources, max_concurrency, live, alone).start())
+    return Producer(partial(_MergeOrdered, max_concurrency, live, alone), sources)
 
 
-class _Merge(OperatorSink, Generic[T]):
+class _MergeOrdered(OperatorSink, Generic[T]):
     __slots__ = (
         "_active",
+        "_advancing",
         "_alone",
         "_limit",
         "_live",
         "_running",
         "_scope",
         "_sources",
-        "_starting",
         "_turn",
         "sink",
     )
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
-        sources: Sequence[abc.ObservableBase[T]],
         limit: int,
         live: Callable[[T], bool] | None,
         alone: Collection[int],
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         # or ended
         self.disposed = False
         self._upstream = None
         self.sink = sink
         self._scope = scope
-        self._sources = sources
+        self._sources: Sequence[abc.ObservableBase[T]] = ()
         self._limit = limit
         self._live = live
         self._alone = alone
         self._running: deque[_Lane[T]] = deque()
         self._turn = 0
         self._active = 0
-        self._starting = False
+        self._advancing = False
 
-    def start(self) -> None:
-        self.sink.on_subscribe(self)
+    def start(self, sources: Sequence[abc.ObservableBase[T]]) -> None:
+        self._sources = sources
         self._advance()
 
     def _advance(self) -> None:
-        """Start what may start and pass the turn on; a loop, so that synchronous sources do not nest."""
-        if self._starting:
+        """Start as many as may run and pass the turn on; a loop, so that synchronous sources do not nest."""
+        if self._advancing:
             return
-        self._starting = True
+        self._advancing = True
         started = self._turn + len(self._running)
         while not self.disposed:
             if self._running and self._running[0].completed:
@@ -113,13 +114,13 @@ class _Merge(OperatorSink, Generic[T]):
                 attach(source, lane, self._scope)
             else:
                 break
-        self._starting = False
+        self._advancing = False
         if not self.disposed and not self._running and started == len(self._sources):
             self.disposed = True
             self.sink.on_completed()
 
     def _barred(self, index: int) -> bool:
-        """Whether this one, or the one before it, is to be alone and would not be."""
+        """True if others run while this one, or the one before it, has to run alone."""
         return self._active > 0 and (index in self._alone or index - 1 in self._alone)
 
     def lane_next(self, lane: _Lane[T], value: T) -> None:
@@ -155,11 +156,11 @@ class _Merge(OperatorSink, Generic[T]):
 
 
 class _Lane(OperatorSink, Generic[T]):
-    """One of the flows, and its results while it has not its turn."""
+    """One of the flows, and its results while it waits for its turn."""
 
     __slots__ = ("_parent", "completed", "held")
 
-    def __init__(self, parent: _Merge[T]) -> None:
+    def __init__(self, parent: _MergeOrdered[T]) -> None:
         self._upstream = None
         self.disposed = False
         self._parent = parent
@@ -180,7 +181,7 @@ class _Lane(OperatorSink, Generic[T]):
 
     def flush(self, sink: Sink[T]) -> None:
         while self.held and not self._parent.disposed:
-            # left among the held while it is emitted: what comes meanwhile goes behind them
+            # left among the held while it is emitted: values that come meanwhile go behind them
             value = self.held[0]
             sink.on_next(value)
             self.held.popleft()

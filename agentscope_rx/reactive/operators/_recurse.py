@@ -5,7 +5,7 @@
     stage 3                                             --e4--|
     recurse  --e1--e2----------------e3-----------------e4--|
 
-It is flat_map's tail-call form: the next stage is built and attached after the one that named it has completed, in a
+It is `flat_map` with tail calls: a stage is built and attached after the one that named it has completed, in a
 loop, so that neither the stack nor any reference to an earlier stage grows with the number of stages.
 """
 
@@ -20,6 +20,7 @@ from reactivex import abc
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.fuse import Deferred
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 K = TypeVar("K")
@@ -36,7 +37,7 @@ class Tail(Generic[T]):
 
 
 def tail(build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Tail[T]:
-    """What a stage emits to name the stage after it; `build` is called once this one has completed."""
+    """Names the stage after the one that emits it; `build` is called once that one has completed."""
     return Tail(build)
 
 
@@ -50,11 +51,11 @@ def recurse(
 
     A value of class `done` is a tail, too: it names `last(value)`.
 
-    Signals: every value that is not a tail; the first error of any stage, or of building one. Of several tails in
+    Signals: every value that is not a tail; the first error of a stage, or of building one. Of several tails in
     one stage the last counts.
     Cancels: the stage in progress; no further stage is built.
     """
-    return Flow(lambda sink, scope: _Recurse(sink, scope, done, last).start(first))
+    return Producer(partial(_Recurse, done, last), first)
 
 
 class _Recurse(OperatorSink, Generic[T]):
@@ -62,10 +63,10 @@ class _Recurse(OperatorSink, Generic[T]):
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
         done: type[object] | None,
         last: Callable[[Any], abc.ObservableBase[T | Tail[T]]] | None,
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -78,7 +79,6 @@ class _Recurse(OperatorSink, Generic[T]):
         self._advancing = False
 
     def start(self, first: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> None:
-        self._sink.on_subscribe(self)
         self._next = first
         self._advance()
 

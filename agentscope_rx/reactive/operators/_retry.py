@@ -1,11 +1,11 @@
-"""`retry`: subscribe again after a failure, as a tenacity policy says, waiting by the loop's clock.
+"""`retry`: subscribe again after a failure, by a tenacity policy, waiting by the loop's clock.
 
     attempt 1   --X                              notice, then the wait, then a new subscription
     attempt 2        --a--b|
     result      --n----a--b|
 
-The source must be made anew by each subscription (all sources here are). What has been emitted cannot be taken back:
-once an attempt has emitted, its error is final unless the policy `discards`, and then the notice says so.
+The source must be made anew by each subscription (all sources here are). Emitted values cannot be taken back: once an
+attempt has emitted, its error is final unless the policy `discards`, and then the notice has `discarded` set.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from reactivex import Observable
@@ -25,6 +26,7 @@ from tenacity.wait import wait_base, wait_none
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -35,29 +37,29 @@ _AT_ONCE = wait_none()
 
 
 LONGEST_ASKED = 60.0
-"""Seconds: who asks for a longer wait is not waited for, unless the policy says so."""
+"""Seconds. An error that asks for a longer wait is final, unless the policy allows more."""
 
 
-def _own_wish(error: BaseException) -> float | None:
+def _retry_after(error: BaseException) -> float | None:
     asked: object = getattr(error, "retry_after", None)
     return asked if isinstance(asked, (int, float)) else None
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When to try again: tenacity's `stop`, `wait` and `retry`, asked with a state filled from the loop's clock.
+    """When to try again: tenacity's `stop`, `wait` and `retry`, called with a state filled from the loop's clock.
 
-    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. The seconds
-    that the error asks for, by `asked(error)`, make the wait at least as long; if they are more than `longest_asked`
-    (None is no limit), or for ever, the error is final. `discards`: try again although values were emitted. `within`: a
-    wait that would last until so many seconds after the beginning, or longer, is not begun.
+    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. `asked(error)`
+    gives the seconds that the error asks for: the wait is at least as long, and an error that asks for more than
+    `longest_asked` (None is no limit), or for ever, is final. `discards`: try again although values were emitted.
+    `within`: a wait that would end so many seconds after the first attempt began, or later, is not begun.
     """
 
     stop: stop_base | Callable[[RetryCallState], bool] = _ONCE
     wait: wait_base | Callable[[RetryCallState], float] = _AT_ONCE
     retry: Callable[[RetryCallState], bool] = lambda state: True
     discards: bool = False
-    asked: Callable[[BaseException], float | None] = _own_wish
+    asked: Callable[[BaseException], float | None] = _retry_after
     within: float | None = None
     longest_asked: float | None = LONGEST_ASKED
 
@@ -91,28 +93,20 @@ def retry(
     shows: Callable[[T], bool] | None = None,
     empty: Callable[[], Exception] | None = None,
 ) -> Callable[[Observable[T]], Flow[T]]:
-    """Subscribes again after an error for which the policy wants it, and emits `notice(attempt)` before each wait.
+    """Subscribes again after each error that the policy retries, and emits `notice(attempt)` before each wait.
 
-    Only values of which `shows` is true cannot be taken back; all, unless given. With `empty`, an attempt that
-    completes without such a value has failed with that error.
+    Only values for which `shows` is true count as emitted; all of them if it is not given. With `empty`, an attempt
+    that completes without such a value has failed with `empty()`.
 
-    Signals: the values of the attempts; the last attempt's own error, with a note that tells of the ones before.
+    Signals: the values of the attempts; the last attempt's own error, with a note that lists the ones before.
     Cancels: the attempt in progress, or the wait.
     """
 
-    def operator(source: Observable[T]) -> Flow[T]:
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            retrying = _Retry(sink, scope, source, policy, notice, shows, empty)
-            sink.on_subscribe(retrying)
-            retrying.attempt()
-
-        return Flow(connect)
-
-    return operator
+    return partial(Producer, partial(_Retry, policy, notice, shows, empty))
 
 
 class _History(str):
-    """A note of ours on an error."""
+    """The note of this operator on an error."""
 
     __slots__ = ()
 
@@ -122,6 +116,7 @@ class _Retry(OperatorSink, Generic[T]):
         "_emitted",
         "_empty",
         "_failures",
+        "_history",
         "_notice",
         "_policy",
         "_scope",
@@ -130,25 +125,23 @@ class _Retry(OperatorSink, Generic[T]):
         "_source",
         "_started",
         "_timer",
-        "_told",
         "_waited",
     )
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
-        source: Observable[T],
         policy: RetryPolicy,
         notice: Callable[[Attempt], T] | None,
         shows: Callable[[T], bool] | None,
         empty: Callable[[], Exception] | None,
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._scope = scope
-        self._source = source
+        self._source: Observable[T]
         self._policy = policy
         self._notice = notice
         self._shows = shows
@@ -156,12 +149,16 @@ class _Retry(OperatorSink, Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
         self._emitted = False
         self._failures = 0
-        # texts, the latest few: an error would hold its frames for as long as the trying goes on
-        self._told: deque[str] = deque(maxlen=5)
+        # the latest few, as texts: an error would keep its frames alive until the last attempt
+        self._history: deque[str] = deque(maxlen=5)
         self._started = scope.loop.time()
         self._waited = 0.0
 
-    def attempt(self) -> None:
+    def start(self, source: Observable[T]) -> None:
+        self._source = source
+        self._attempt()
+
+    def _attempt(self) -> None:
         self._timer = None
         if not self.disposed:
             self._emitted = False
@@ -185,26 +182,26 @@ class _Retry(OperatorSink, Generic[T]):
         try:
             delay = self._decide(error)
         except Exception as failure:
-            # a policy that raises; its cause is the error it was asked about
+            # the policy's own exception; its cause is the error that it was called with
             failure.__cause__ = error
             self._sink.on_error(failure)
             return
         if delay is None:
             self._give_up(error)
             return
-        self._told.append(f"{type(error).__name__}: {error}")
+        self._history.append(f"{type(error).__name__}: {error}")
         self._waited += delay
         if self._notice is not None:
             try:
-                told = self._notice(Attempt(self._failures, delay, error, self._emitted))
+                notice = self._notice(Attempt(self._failures, delay, error, self._emitted))
             except Exception as failure:
                 failure.__cause__ = error
                 self._sink.on_error(failure)
                 return
-            self._sink.on_next(told)
+            self._sink.on_next(notice)
         if not self.disposed:
             # through the loop also without delay: an attempt that fails at once must not nest in the one before
-            self._timer = self._scope.call_later(delay, self.attempt)
+            self._timer = self._scope.call_later(delay, self._attempt)
 
     def dispose(self) -> None:
         super().dispose()
@@ -228,20 +225,22 @@ class _Retry(OperatorSink, Generic[T]):
         delay = max(0.0, float(self._policy.wait(state)))
         asked, longest = self._policy.asked(error) or 0.0, self._policy.longest_asked
         if not math.isfinite(asked) or (longest is not None and asked > longest):
-            # the server's word must not park the caller: it is told how long to wait, and decides
+            # a server must not make the caller wait without end: the error says how long, and the caller decides
             return None
         delay = max(delay, asked)
         within = self._policy.within
         if within is not None and self._scope.loop.time() - self._started + delay >= within:
-            # it would only be cut off, and the error forgotten
+            # the deadline would cut it off and hide the error
             return None
         state.upcoming_sleep = delay
         return None if self._policy.stop(state) else delay
 
     def _give_up(self, error: Exception) -> None:
-        if self._told:
+        if self._history:
             notes: list[str] = getattr(error, "__notes__", [])
-            # one exception object may end many runs: it tells of the last one only
+            # one exception object may end many runs: it has the note of the last one only
             notes[:] = [note for note in notes if not isinstance(note, _History)]
-            error.add_note(_History(f"Attempt {self._failures} of {self._failures}. Before: {'; '.join(self._told)}"))
+            error.add_note(
+                _History(f"Attempt {self._failures} of {self._failures}. Before: {'; '.join(self._history)}")
+            )
         self._sink.on_error(error)

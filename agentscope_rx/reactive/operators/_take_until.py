@@ -4,7 +4,7 @@
     signal   --------!
     result   --a--b--|         the source is disposed at once; with `grace`, its clean-up is waited for, bounded
 
-The signal is listened to before the source starts: if it has fired already, the source is never attached.
+If the signal has fired before the subscription, the source is never attached.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from reactivex import Observable
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -28,27 +29,16 @@ def take_until(signal: OneShotEvent, *, grace: float = 0.0) -> Callable[[Observa
     """Ends the stream when the signal fires, with completion and not with an error.
 
     Signals: the source's, until the signal; then completion: at once, or, with `grace`, when the source's cancelled
-    tasks have run their `finally` blocks, but no later than `grace` seconds on.
+    tasks have run their `finally` blocks, but after `grace` seconds at the latest.
     Cancels: the source.
     """
-
-    return partial(_Stoppable, signal, grace)
-
-
-class _Stoppable(Flow[T]):
-    def __init__(self, signal: OneShotEvent, grace: float, source: Observable[T]) -> None:
-        self._signal = signal
-        self._grace = grace
-        self._source = source
-
-    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _StopOn(sink, scope, self._signal, self._grace).start(self._source)
+    return partial(Producer, partial(_TakeUntil, signal, grace))
 
 
-class _StopOn(OperatorSink, Generic[T]):
+class _TakeUntil(OperatorSink, Generic[T]):
     __slots__ = ("_forget", "_grace", "_scope", "_signal", "_sink", "_timer")
 
-    def __init__(self, sink: Sink[T], scope: Scope, signal: OneShotEvent, grace: float) -> None:
+    def __init__(self, signal: OneShotEvent, grace: float, sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         # or stopped
         self.disposed = False
@@ -60,9 +50,6 @@ class _StopOn(OperatorSink, Generic[T]):
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, source: Observable[T]) -> None:
-        self._sink.on_subscribe(self)
-        if self.disposed:
-            return
         if self._signal.fired:
             self.disposed = True
             self._sink.on_completed()
@@ -71,7 +58,7 @@ class _StopOn(OperatorSink, Generic[T]):
         attach(source, self, self._scope)
 
     def on_next(self, value: T) -> None:
-        # a source that never waits gives the loop no chance to call the listeners: ask
+        # a source that never waits gives the loop no chance to call the listeners
         if self._signal.fired:
             self._stop()
         else:

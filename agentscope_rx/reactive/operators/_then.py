@@ -1,4 +1,4 @@
-"""`then`: first one thing, then another; only the second is heard.
+"""`then`: run one flow, then another; only the values of the second are emitted.
 
 first      --x--y--|
 after()             --a--b--|
@@ -8,35 +8,33 @@ result     -----------a--b--|
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar
 
 from reactivex import Observable, abc
 
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.fuse import Bound
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Processor, Relay, Sink, attach
+from agentscope_rx.reactive.kernel.fuse import FuseableOperator
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Relay, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
 
 
 def then(after: Callable[[], abc.ObservableBase[T]]) -> Callable[[Observable[object]], Flow[T]]:
-    """Passes the source's values over and, once it has completed, emits what `after()` emits.
+    """Drops the source's values and, once it has completed, emits what `after()` emits.
 
     Signals: the values of `after()`; the error of either.
-    Cancels: whichever is in progress; `after` is not called.
+    Cancels: the one of the two that is in progress; then `after` is not called.
     """
-
-    def make_sink(sink: Sink[T], scope: Scope) -> Processor[object]:
-        return _First(sink, scope, after)
-
-    return lambda source: Bound(source, lambda _: after(), make_sink)
+    link = partial(_Then, after)
+    return lambda source: FuseableOperator(link, source, lambda _: after())
 
 
-class _First(OperatorSink, Generic[T]):
+class _Then(OperatorSink, Generic[T]):
     __slots__ = ("_after", "_scope", "_sink")
 
-    def __init__(self, sink: Sink[T], scope: Scope, after: Callable[[], abc.ObservableBase[T]]) -> None:
+    def __init__(self, after: Callable[[], abc.ObservableBase[T]], sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink

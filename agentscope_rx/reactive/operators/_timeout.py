@@ -4,7 +4,7 @@
     total   from subscription to the end
 
 The first and idle clocks stand still while the consumer withholds demand: a slow reader is not a silent source. The
-total does not. Cheap for busy streams: a value only notes the time, and a timer that rings early winds itself again.
+total clock runs on. A busy stream pays little: a value only notes the time, and a timer that rings early is set again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Generic, TypeVar
 from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
-from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.flow import Flow, flow
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -40,22 +41,9 @@ def timeout(
         if limit is not None and limit <= 0:
             raise ConfigurationError(f"timeout: {name} must be more than 0 seconds, not {limit}.")
 
-    if total is not None and first is None and idle is None:
-        return partial(_Bounded, total, error)
-
-    def operator(source: Observable[T]) -> Flow[T]:
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            if first is None and idle is None and total is None:
-                attach(source, sink, scope)
-                return
-            deadlines = _Timeout(sink, scope, first, idle, total, error)
-            sink.on_subscribe(deadlines)
-            if not deadlines.disposed:
-                deadlines.start(source)
-
-        return Flow(connect)
-
-    return operator
+    if first is None and idle is None:
+        return flow if total is None else partial(OperatorFlow, partial(_Total, total, error))
+    return partial(OperatorFlow, partial(_Timeout, first, idle, total, error))
 
 
 class _Timeout(OperatorSink, Generic[T]):
@@ -75,12 +63,12 @@ class _Timeout(OperatorSink, Generic[T]):
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
         first: float | None,
         idle: float | None,
         total: float | None,
         error: Callable[[str, float], Exception],
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         # or ended
@@ -96,15 +84,11 @@ class _Timeout(OperatorSink, Generic[T]):
         self._seen = False
         self._last = 0.0
         self._withheld = 0.0
-
-    def start(self, source: Observable[T]) -> None:
-        if self._total is not None:
-            self._total_timer = self._scope.call_later(self._total, self._total_passed)
+        if total is not None:
+            self._total_timer = scope.call_later(total, self._total_passed)
         self._note_time()
-        limit = self._first
-        if limit is not None:
-            self._pace_timer = self._scope.call_later(limit, self._pace_passed)
-        attach(source, self, self._scope)
+        if first is not None:
+            self._pace_timer = scope.call_later(first, self._pace_passed)
 
     def on_next(self, value: T, /) -> None:
         self._note_time()
@@ -158,13 +142,13 @@ class _Timeout(OperatorSink, Generic[T]):
             self._expire("idle" if self._seen else "first", limit)
         elif demand is not None and not demand.ready:
             self._pace_timer = None
-            # through the loop: what a late deadline leads to does not happen inside of the consumer's pull
+            # through the loop: a deadline must not pass inside of the consumer's pull
             demand.when_ready(lambda: self._scope.call_soon(self._resumed))
         else:
             self._pace_timer = self._scope.call_later(remaining, self._pace_passed)
 
     def _resumed(self) -> None:
-        # a value that came meanwhile has wound the clock already
+        # a value that came meanwhile has set the timer already
         if self._pace_timer is None and (self._idle if self._seen else self._first) is not None:
             self._pace_passed()
 
@@ -174,20 +158,7 @@ class _Timeout(OperatorSink, Generic[T]):
 
     def _expire(self, which: str, limit: float) -> None:
         self.dispose()
-        self._sink.on_error(_late(self._error, which, limit))
-
-
-class _Bounded(Flow[T]):
-    def __init__(self, limit: float, error: Callable[[str, float], Exception], source: Observable[T]) -> None:
-        self._limit = limit
-        self._error = error
-        self._source = source
-
-    def _attach(self, sink: Sink[T], scope: Scope) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        deadline = _Total(sink, self._limit, self._error)
-        sink.on_subscribe(deadline)
-        if not deadline.disposed:
-            deadline.start(self._source, scope)
+        self._sink.on_error(_deadline_error(self._error, which, limit))
 
 
 class _Total(OperatorSink, Generic[T]):
@@ -195,19 +166,15 @@ class _Total(OperatorSink, Generic[T]):
 
     __slots__ = ("_error", "_limit", "_sink", "_timer", "on_next")
 
-    def __init__(self, sink: Sink[T], limit: float, error: Callable[[str, float], Exception]) -> None:
+    def __init__(self, limit: float, error: Callable[[str, float], Exception], sink: Sink[T], scope: Scope) -> None:
         self._upstream = None
         # or ended
         self.disposed = False
         self._sink = sink
         self._limit = limit
         self._error = error
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = scope.call_later(limit, self._passed)
         self.on_next = sink.on_next
-
-    def start(self, source: Observable[T], scope: Scope) -> None:
-        self._timer = scope.call_later(self._limit, self._passed)
-        attach(source, self, scope)
 
     def on_error(self, error: Exception) -> None:
         self._stop_timer()
@@ -233,10 +200,10 @@ class _Total(OperatorSink, Generic[T]):
         if self.disposed:
             return
         self.dispose()
-        self._sink.on_error(_late(self._error, "total", self._limit))
+        self._sink.on_error(_deadline_error(self._error, "total", self._limit))
 
 
-def _late(make: Callable[[str, float], Exception], which: str, limit: float) -> Exception:
+def _deadline_error(make: Callable[[str, float], Exception], which: str, limit: float) -> Exception:
     try:
         return make(which, limit)
     except Exception as failure:

@@ -1,29 +1,31 @@
-"""`through`: put an operator over the values of one kind; all others pass beside it.
+"""`transform_type`: put an operator over the values of one class; all others pass beside it.
 
     source              --a--x--a--|
     operator over a         --A-----A--|
     result              ----Ax------A--|    completes when the operator has completed, hence flushed
 
-The operator sees a stream of its kind alone, which completes when the source does. The demand that it listens with is
-what the source reads on by.
+The operator's source emits the values of the class alone and completes when the outer source does. The demand that the
+operator subscribes with is the demand of the outer source.
 
-| the operator            | a value of its kind                                                       |
-|-------------------------|---------------------------------------------------------------------------|
-| does not listen yet     | waits, and is the first that it hears (`delay_subscription`, `start_with`) |
-| listens                 | goes to it; if it listens several times, to each from when it listens on  |
-| has left or completed   | is over (`take(1)`)                                                       |
+| the operator                | a value of the class                                                              |
+|-----------------------------|-----------------------------------------------------------------------------------|
+| has not subscribed yet      | waits, and is the first that it receives (`delay_subscription`, `start_with`)     |
+| has subscribed              | goes to it; with several subscriptions, to each from the moment it was made       |
+| has disposed or completed   | is dropped (`take(1)`)                                                            |
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from reactivex import Observable
 
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 T = TypeVar("T")
@@ -38,28 +40,24 @@ def transform_type(
 ) -> Callable[[Observable[T]], Flow[T]]:
     """Applies `operator` to the values of class `kind`, passes the others at once.
 
-    `void(other)` says that what came before is void: what the operator still holds of it is not emitted any more, and
-    the operator begins anew. (What it asks of the source's demand, it has then asked.)
+    A value for which `void(value)` is true makes the values before it void: the operator is disposed of with all that
+    it holds of them, and applied anew. (The source keeps the demand of the first application.)
 
     Signals: both; the error of either; completion when the source and the operator have completed.
     Cancels: both.
     """
-
-    def wrap(source: Observable[T]) -> Flow[T]:
-        return Flow(lambda sink, scope: _Through(sink, scope, kind, operator, void).start(source))  # pyright: ignore[reportUnknownArgumentType, reportUnknownLambdaType]
-
-    return wrap
+    return partial(Producer, partial(_Transform, kind, operator, void))
 
 
-class _Through(OperatorSink, Generic[T, K]):
-    """The outer sink. `_inside` is where the operator listens, `_Outside` takes what it emits."""
+class _Transform(OperatorSink, Generic[T, K]):
+    """The outer sink. `_input` is the operator's source, `_Output` its sink."""
 
     __slots__ = (
-        "_inside",
+        "_input",
         "_kind",
         "_operator",
-        "_outside",
-        "_outside_done",
+        "_output",
+        "_output_done",
         "_scope",
         "_source_done",
         "_void",
@@ -68,11 +66,11 @@ class _Through(OperatorSink, Generic[T, K]):
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
         kind: type[K],
         operator: Callable[[Observable[K]], Observable[K]],
         void: Callable[[T], bool] | None,
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         # or ended
@@ -82,53 +80,51 @@ class _Through(OperatorSink, Generic[T, K]):
         self._kind = kind
         self._operator = operator
         self._void = void
-        self._inside: _Inside[K] = _Inside()
+        self._input: _Input[K] = _Input()
         self._source_done = False
-        self._outside_done = False
-        self._outside: _Outside[K] | None = None
+        self._output_done = False
+        self._output: _Output[K] | None = None
 
     def start(self, source: Observable[T]) -> None:
-        self.sink.on_subscribe(self)
-        if not self.disposed:
-            self._operate()
+        self._apply()
         if not self.disposed:
             attach(source, self, self._source_scope())
 
-    def _operate(self) -> None:
+    def _apply(self) -> None:
         try:
-            outside = self._operator(Flow(self._inside.listen))
+            output = self._operator(Flow(self._input.subscribe))
         except Exception as error:
             failure = error
         else:
-            self._outside = _Outside(cast("_Through[object, K]", self))
-            attach(outside, self._outside, self._scope)
+            self._output = _Output(cast("_Transform[object, K]", self))
+            attach(output, self._output, self._scope)
             return
         self.fail(failure)
 
-    def _begin_anew(self, value: T) -> None:
-        """Leave the operator with all that it holds, and go on with it from the beginning behind this value."""
-        self._inside.close()
-        outside, self._outside = self._outside, None
-        if outside is not None:
-            outside.dispose()
-        self._inside = _Inside()
-        self._outside_done = False
+    def _apply_anew(self, value: T) -> None:
+        """Dispose of the operator with all that it holds, emit the value, and apply the operator again."""
+        self._input.close()
+        output, self._output = self._output, None
+        if output is not None:
+            output.dispose()
+        self._input = _Input()
+        self._output_done = False
         self.sink.on_next(value)
         if not self.disposed:
-            self._operate()
+            self._apply()
 
     def _source_scope(self) -> Scope:
-        """The operator's demand is the source's: who listens slowly is not sent more than there is room for."""
-        scope, heard = self._scope, self._inside.scope
-        if heard is None or heard.demand is None or heard.demand is scope.demand or heard.loop is not scope.loop:
+        """The scope with the operator's demand, so that the source is not read faster than the operator can take it."""
+        scope, inner = self._scope, self._input.scope
+        if inner is None or inner.demand is None or inner.demand is scope.demand or inner.loop is not scope.loop:
             return scope
-        return Scope(scope.loop, scope.context, heard.demand, scope.work)
+        return Scope(scope.loop, scope.context, inner.demand, scope.work)
 
     def on_next(self, value: T) -> None:
         if isinstance(value, self._kind):
-            self._inside.emit(value)
+            self._input.emit(value)
         elif self._void is not None and self._void(value):
-            self._begin_anew(value)
+            self._apply_anew(value)
         else:
             self.sink.on_next(value)
 
@@ -140,23 +136,23 @@ class _Through(OperatorSink, Generic[T, K]):
     def on_completed(self) -> None:
         self._upstream = None
         self._source_done = True
-        self._inside.complete()
-        self._end_if_both_have()
+        self._input.complete()
+        self._complete_if_both_have()
 
     def emit(self, value: K) -> None:
-        """What the operator emits."""
+        """Pass on a value of the operator."""
         if not self.disposed:
             self.sink.on_next(cast("T", value))
 
-    def flushed(self) -> None:
-        """The operator has completed; if the source has too, all is over."""
-        self._inside.close()
-        self._outside = None
-        self._outside_done = True
-        self._end_if_both_have()
+    def output_completed(self) -> None:
+        """Complete if the source has completed, too."""
+        self._input.close()
+        self._output = None
+        self._output_done = True
+        self._complete_if_both_have()
 
-    def _end_if_both_have(self) -> None:
-        if self._source_done and self._outside_done and not self.disposed:
+    def _complete_if_both_have(self) -> None:
+        if self._source_done and self._output_done and not self.disposed:
             self.disposed = True
             self.sink.on_completed()
 
@@ -168,83 +164,83 @@ class _Through(OperatorSink, Generic[T, K]):
     def dispose(self) -> None:
         if not self.disposed:
             super().dispose()
-            self._inside.close()
-            outside, self._outside = self._outside, None
-            if outside is not None:
-                outside.dispose()
+            self._input.close()
+            output, self._output = self._output, None
+            if output is not None:
+                output.dispose()
 
 
-class _Inside(Generic[K]):
-    """The stream that the operator listens to: once as a rule, never or several times if it likes."""
+class _Input(Generic[K]):
+    """The operator's source. An operator subscribes to it once as a rule, but also never or several times."""
 
-    __slots__ = ("_completed", "_early", "_ears", "scope")
+    __slots__ = ("_completed", "_early", "_subscriptions", "scope")
 
     def __init__(self) -> None:
-        self._ears: tuple[_Ear[K], ...] = ()
-        # what has come before anybody listened; None once somebody has
+        self._subscriptions: tuple[_InputSubscription[K], ...] = ()
+        # the values before the first subscription; None after it
         self._early: deque[K] | None = deque()
         self._completed = False
         self.scope: Scope | None = None
-        """That of the first who listens."""
+        """The scope of the first subscription."""
 
-    def listen(self, sink: Sink[K], scope: Scope) -> None:
-        ear = _Ear(self, sink)
+    def subscribe(self, sink: Sink[K], scope: Scope) -> None:
+        subscription = _InputSubscription(self, sink)
         if self.scope is None:
             self.scope = scope
-        sink.on_subscribe(ear)
-        # what comes meanwhile goes behind
-        while self._early and not ear.deaf:
+        sink.on_subscribe(subscription)
+        # values that come meanwhile are put behind these
+        while self._early and not subscription.disposed:
             sink.on_next(self._early.popleft())
         self._early = None
-        if ear.deaf:
+        if subscription.disposed:
             return
         if self._completed:
             sink.on_completed()
         else:
-            self._ears = (*self._ears, ear)
+            self._subscriptions = (*self._subscriptions, subscription)
 
     def emit(self, value: K) -> None:
         if self._early is not None:
             self._early.append(value)
             return
-        for ear in self._ears:
-            if not ear.deaf:
-                ear.sink.on_next(value)
+        for subscription in self._subscriptions:
+            if not subscription.disposed:
+                subscription.sink.on_next(value)
 
     def complete(self) -> None:
         self._completed = True
-        ears, self._ears = self._ears, ()
-        for ear in ears:
-            if not ear.deaf:
-                ear.sink.on_completed()
+        subscriptions, self._subscriptions = self._subscriptions, ()
+        for subscription in subscriptions:
+            if not subscription.disposed:
+                subscription.sink.on_completed()
 
-    def leave(self, ear: _Ear[K]) -> None:
-        self._ears = tuple(other for other in self._ears if other is not ear)
+    def leave(self, subscription: _InputSubscription[K]) -> None:
+        self._subscriptions = tuple(other for other in self._subscriptions if other is not subscription)
 
     def close(self) -> None:
-        """Nobody will listen any more."""
+        """Drop all subscriptions and values."""
         self._early = None
-        self._ears = ()
+        self._subscriptions = ()
 
 
-class _Ear(Generic[K]):
-    __slots__ = ("_inside", "deaf", "sink")
+class _InputSubscription(Generic[K]):
+    __slots__ = ("_input", "disposed", "sink")
 
-    def __init__(self, inside: _Inside[K], sink: Sink[K]) -> None:
-        self._inside = inside
+    def __init__(self, input: _Input[K], sink: Sink[K]) -> None:
+        self._input = input
         self.sink = sink
-        self.deaf = False
+        self.disposed = False
 
     def dispose(self) -> None:
-        if not self.deaf:
-            self.deaf = True
-            self._inside.leave(self)
+        if not self.disposed:
+            self.disposed = True
+            self._input.leave(self)
 
 
-class _Outside(OperatorSink, Generic[K]):
+class _Output(OperatorSink, Generic[K]):
     __slots__ = ("_parent", "on_next")
 
-    def __init__(self, parent: _Through[object, K]) -> None:
+    def __init__(self, parent: _Transform[object, K]) -> None:
         self._upstream = None
         self.disposed = False
         self._parent = parent
@@ -256,4 +252,4 @@ class _Outside(OperatorSink, Generic[K]):
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._parent.flushed()
+        self._parent.output_completed()

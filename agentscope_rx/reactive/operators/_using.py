@@ -3,10 +3,10 @@
     acquire -> resource -> use(resource) ... terminal signal
                                               eager=True:  release(resource), then the signal
                                               eager=False: the signal, then release(resource)
-                           dispose()          the source's clean-up runs out, then release(resource)
+                           dispose()          the clean-up of the source ends, then release(resource)
 
-(The stock operator releases after `on_completed`: a subscriber that asks for the resource again from there finds it
-held.) A failing release never replaces the signal: it goes to the dropped-error hook.
+(The stock operator releases after `on_completed`: a subscriber that acquires the resource again from there finds it
+held.) The error of a failing release never replaces the signal: it goes to the dropped-error hook.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from reactivex import abc
@@ -22,13 +23,14 @@ from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
 
 R = TypeVar("R")
 T = TypeVar("T")
 
 CLEAN_UP_SECONDS = 30.0
-"""How long a release waits for what was cancelled to end before it goes ahead."""
+"""How long a release waits for cancelled sources to end."""
 
 
 class Outcome(StrEnum):
@@ -48,33 +50,17 @@ def using(
     leaving: Callable[[R], object] | None = None,
     clean_up_seconds: float = CLEAN_UP_SECONDS,
 ) -> Flow[T]:
-    """Acquires at subscription, emits what `use` emits, releases exactly once however it ends.
+    """Acquires at subscription, emits what `use(resource)` emits, releases exactly once however it ends.
 
-    `acquire` gives an Observable of one resource (further ones are not looked at), so that acquiring may wait.
-    `release` may give an Observable: it is waited for before the terminal signal (eager), and runs to its end after a
-    disposal too. After a failure or a disposal it begins when the cancelled sources of `use` have ended,
-    `clean_up_seconds` later at the latest; `leaving` is called at once when a disposal begins.
+    `acquire` returns an Observable of one resource (further values are ignored), so that acquiring may take time.
+    `release` may return an Observable: with `eager` the terminal signal waits for it, and it runs to its end after a
+    disposal, too. After a failure or a disposal the release begins when the cancelled sources of `use` have ended, or
+    after `clean_up_seconds`. `leaving` is called at once when a disposal begins.
 
-    Signals: what `use` signals; the error of `acquire`.
-    Cancels: the acquisition or the use; then it releases, as work under way in the subscriber's scope.
+    Signals: those of `use`; the error of `acquire`.
+    Cancels: the acquisition or the use; the release follows, as work under way in the subscriber's scope.
     """
-
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        holder = _Using(sink, scope, use, release, eager, leaving, clean_up_seconds)
-        sink.on_subscribe(holder)
-        if holder.disposed:
-            return
-        try:
-            resource = acquire()
-        except Exception as error:
-            sink.on_error(error)
-            return
-        acquiring = _Acquiring(cast("_Using[R, object]", holder))
-        holder.on_subscribe(acquiring)
-        if not acquiring.disposed:
-            attach(resource, acquiring, scope)
-
-    return Flow(connect)
+    return Producer(partial(_Using, use, release, eager, leaving, clean_up_seconds), acquire)
 
 
 class _Using(OperatorSink, Generic[R, T]):
@@ -94,13 +80,13 @@ class _Using(OperatorSink, Generic[R, T]):
 
     def __init__(
         self,
-        sink: Sink[T],
-        scope: Scope,
         use: Callable[[R], abc.ObservableBase[T]],
         release: Callable[[R, Outcome], abc.ObservableBase[object] | None],
         eager: bool,
         leaving: Callable[[R], object] | None,
         clean_up_seconds: float,
+        sink: Sink[T],
+        scope: Scope,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -115,9 +101,20 @@ class _Using(OperatorSink, Generic[R, T]):
         self._held = False
         self.on_next = sink.on_next
 
+    def start(self, acquire: Callable[[], abc.ObservableBase[R]]) -> None:
+        try:
+            resource = acquire()
+        except Exception as error:
+            self.sink.on_error(error)
+            return
+        acquiring = _Acquiring(cast("_Using[R, object]", self))
+        self.on_subscribe(acquiring)
+        if not acquiring.disposed:
+            attach(resource, acquiring, self._scope)
+
     def acquired(self, resource: R) -> None:
         if self._held:
-            # one resource, one release; whoever gives more has to close it
+            # one resource, one release: further resources are not closed here
             return
         self._resource = resource
         self._held = True
@@ -125,7 +122,7 @@ class _Using(OperatorSink, Generic[R, T]):
             self._let_go(Outcome.DISPOSED, _nothing)
 
     def not_acquired(self, error: Exception) -> None:
-        """The acquisition failed, maybe after it had given the resource."""
+        """The acquisition failed, maybe after it had emitted the resource."""
         if self._held:
             self.on_error(error)
         else:
@@ -189,7 +186,7 @@ class _Using(OperatorSink, Generic[R, T]):
             self._let_go(ending, _nothing)
 
     def _let_go(self, ending: Outcome, then: Callable[[], None]) -> None:
-        """Release once; whatever happens, `then` is called once."""
+        """Release unless that was done; then call `then`, once, whatever happens."""
         if not self._held:
             then()
             return
@@ -202,7 +199,7 @@ class _Using(OperatorSink, Generic[R, T]):
         if releasing is None:
             then()
         else:
-            # attached without a way to dispose of it, nor to withhold demand: a release that has begun runs to its end
+            # without a disposable and without demand: a release that has begun runs to its end
             self._scope.work.begin()
             scope = self._scope.child()
             scope.demand = None

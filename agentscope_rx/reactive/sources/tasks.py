@@ -1,103 +1,35 @@
-"""Sources: where values come from. Cold: each subscription calls the function anew.
+"""Sources of awaitables, each run as a task on the loop.
 
 | source                        | emits                                          | disposal                    |
 |-------------------------------|------------------------------------------------|-----------------------------|
-| `empty`, `never`, `fail`      | nothing; nothing, ever; an error               |                             |
-| `defer(make)`                 | what the Observable made at subscription emits | that Observable             |
-| `from_callable(fn)`               | the result of one awaitable                    | cancels its task            |
-| `from_async_iterable(make)`   | its items, as fast as there is demand          | cancels its task, closes it |
-| `timer(seconds)`              | 0 after a delay of the loop's clock            | drops the timer             |
-
-Values that are there: see `iterable`. Blocking functions: see `on_worker`.
+| `from_callable(fn)`           | the result of one call of a coroutine function | cancels its task            |
+| `from_awaitable(it)`          | the result of this awaitable                   | cancels its task            |
+| `from_async_iterable(make)`   | the items, as fast as there is demand          | cancels its task, closes it |
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from functools import partial
 from inspect import CORO_CREATED, getcoroutinestate, iscoroutine
 from typing import Generic, TypeVar
 
 from agentscope_rx.errors import AwaitCancelledError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.fuse import Deferred
-from agentscope_rx.reactive.kernel.observer import BooleanDisposable, Sink
+from agentscope_rx.reactive.kernel.observer import Sink
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.runtime import RunAbortedError, SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
 BURST = 256
-"""After so many items the loop gets a turn: an iterable that never waits must not keep other runs, or whoever wants to
-stop this one, from theirs."""
-
-
-def empty() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """Completes at once."""
-
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        flag = BooleanDisposable()
-        sink.on_subscribe(flag)
-        if not flag.disposed:
-            sink.on_completed()
-
-    return Flow(connect)
-
-
-def never() -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """Signals nothing until it is disposed."""
-    return Flow(lambda sink, scope: sink.on_subscribe(BooleanDisposable()))
-
-
-def throw(error: Exception) -> Flow[T]:  # pyright: ignore[reportInvalidTypeVarUse]
-    """Signals the error at once."""
-
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        flag = BooleanDisposable()
-        sink.on_subscribe(flag)
-        if not flag.disposed:
-            sink.on_error(error)
-
-    return Flow(connect)
-
-
-defer = Deferred
-
-
-def timer(seconds: float) -> Flow[int]:
-    """Emits 0 and completes after so many seconds of the loop's clock."""
-
-    def connect(sink: Sink[int], scope: Scope) -> None:
-        flag = _Timer()
-        sink.on_subscribe(flag)
-        if flag.disposed:
-            return
-
-        def ring() -> None:
-            flag.handle = None
-            if not flag.disposed:
-                sink.on_next(0)
-            if not flag.disposed:
-                sink.on_completed()
-
-        flag.handle = scope.call_later(seconds, ring)
-
-    return Flow(connect)
-
-
-class _Timer(BooleanDisposable):
-    __slots__ = ("handle",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.handle: asyncio.TimerHandle | None = None
-
-    def dispose(self) -> None:
-        self.disposed = True
-        if self.handle is not None:
-            self.handle.cancel()
+"""After so many items the loop gets a turn: an iterable that never waits must not keep other runs, or a call that
+stops this one, from theirs."""
 
 
 def from_callable(call: Callable[[], Awaitable[T]]) -> Flow[T]:
@@ -106,14 +38,7 @@ def from_callable(call: Callable[[], Awaitable[T]]) -> Flow[T]:
     Signals: its result and completion, or its exception.
     Cancels: the task; its `finally` blocks run and count as work under way.
     """
-
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _Call(sink, scope)
-        sink.on_subscribe(source)
-        if not source.disposed:
-            source.start(source.drive(call))
-
-    return Flow(connect)
+    return Producer(_Call, call)
 
 
 def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
@@ -126,13 +51,7 @@ def from_awaitable(awaitable: Awaitable[T]) -> Flow[T]:
     async def wait() -> T:
         return await awaitable
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _Await(sink, scope, awaitable)
-        sink.on_subscribe(source)
-        if not source.disposed:
-            source.start(source.drive(wait))
-
-    return Flow(connect)
+    return Producer(partial(_Await, awaitable), wait)
 
 
 def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
@@ -141,20 +60,13 @@ def from_async_iterable(make: Callable[[], AsyncIterable[T]]) -> Flow[T]:
     Signals: its items and completion, or its exception; both after it has been closed.
     Cancels: the read in progress; the iterable is closed and its `finally` blocks count as work under way.
     """
-
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _Reader(sink, scope)
-        sink.on_subscribe(source)
-        if not source.disposed:
-            source.start(source.drive(make))
-
-    return Flow(connect)
+    return Producer(_Reader, make)
 
 
-class _TaskSource(Generic[T]):
-    """A source that lives in a task. Its signals run in that task too, so disposal from there must not cancel it.
+class _TaskSource(Generic[S, T]):
+    """A source that runs in a task. Its signals run in that task too, so disposal from there must not cancel it.
 
-    They run in a context of their own: what the source's code sets is not seen by what follows on its signals.
+    They run in a copy of the subscriber's context, so that variables that the source's code sets do not leak into it.
     """
 
     __slots__ = ("_scope", "_signal", "_signalling", "_sink", "disposed", "task")
@@ -167,14 +79,18 @@ class _TaskSource(Generic[T]):
         self.disposed = False
         self.task: asyncio.Task[None] | None = None
 
-    def start(self, coroutine: Coroutine[object, None, None]) -> None:
-        self.task = self._scope.spawn(coroutine, self._ended)
+    def start(self, source: S) -> None:
+        self.task = self._scope.spawn(self.drive(source), self._ended)
+
+    async def drive(self, source: S) -> None:
+        """Signal what the source gives; the task's coroutine."""
+        raise NotImplementedError
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        # its traceback, if it was cancelled, holds the frame that holds this
+        # the traceback of a cancelled task holds the frame that holds this object
         self.task = None
         try:
-            # a task that is cancelled before its first step (by a loop that shuts down at once) runs not a line of ours
+            # a task that is cancelled before its first step (by a loop that shuts down at once) never enters `drive`
             if not (self._signalling or self.disposed):
                 self._signalling = True
                 cancelled = SourceCancelledError("A source was cancelled from outside before it began.")
@@ -183,11 +99,11 @@ class _TaskSource(Generic[T]):
             self._scope.ended(task)
 
     def _aborted(self, error: BaseException) -> None:
-        """End the run with this, which is no `Exception`: raised by the source's code, or by what it signals to."""
+        """End the run with an error that is no `Exception`, raised by the source's code or by its sink."""
         self._signalling = True
         self._scope.abort(error)
         if not self.disposed:
-            # shielded from disposal: the shield is told that nothing comes any more
+            # a `shield` has kept this source from disposal, and waits for its last signal
             self._signal(self._sink.on_error, RunAbortedError(f"The run was ended by {error!r}."))
             self.disposed = True
 
@@ -201,7 +117,7 @@ class _TaskSource(Generic[T]):
         return self.task is None or self.task.cancelling() > 0
 
     def _finish(self, error: BaseException | None) -> bool:
-        """The terminal signal; nothing is cancelled from here on. True for a cancellation: it goes on as it came."""
+        """Give the terminal signal; disposal cancels nothing from here on. True if the error has to be raised again."""
         if self.disposed:
             if isinstance(error, asyncio.CancelledError):
                 return True
@@ -233,12 +149,12 @@ class _TaskSource(Generic[T]):
         return cancelled
 
 
-class _Call(_TaskSource[T]):
+class _Call(_TaskSource[Callable[[], Awaitable[T]], T]):
     __slots__ = ()
 
-    async def drive(self, call: Callable[[], Awaitable[T]]) -> None:
+    async def drive(self, source: Callable[[], Awaitable[T]]) -> None:
         try:
-            value = await call()
+            value = await source()
         except BaseException as error:
             failure = error
         else:
@@ -264,7 +180,7 @@ class _Call(_TaskSource[T]):
 class _Await(_Call[T]):
     __slots__ = ("_awaitable",)
 
-    def __init__(self, sink: Sink[T], scope: Scope, awaitable: Awaitable[T]) -> None:
+    def __init__(self, awaitable: Awaitable[T], sink: Sink[T], scope: Scope) -> None:
         super().__init__(sink, scope)
         self._awaitable = awaitable
 
@@ -275,14 +191,14 @@ class _Await(_Call[T]):
             waiting.close()
 
 
-class _Reader(_TaskSource[T]):
+class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
     __slots__ = ("_demand",)
 
     def __init__(self, sink: Sink[T], scope: Scope) -> None:
         super().__init__(sink, scope)
         self._demand = scope.demand
 
-    async def drive(self, make: Callable[[], AsyncIterable[T]]) -> None:
+    async def drive(self, source: Callable[[], AsyncIterable[T]]) -> None:
         iterator: AsyncIterator[T] | None = None
         failure: BaseException | None = None
         demand = self._demand
@@ -292,7 +208,7 @@ class _Reader(_TaskSource[T]):
             while not self.disposed:
                 try:
                     if iterator is None:
-                        iterator = _begun(make)
+                        iterator = _iterator_of(source)
                     if demand is not None and not demand.ready:
                         await demand.wait()
                     burst += 1
@@ -305,7 +221,7 @@ class _Reader(_TaskSource[T]):
                 except BaseException as error:
                     failure = error
                     break
-                # outside of that `try`: what a sink raises is not this source's error
+                # outside of that `try`: a sink's exception is not this source's error
                 self._signalling = True
                 try:
                     signal(on_next, value)
@@ -315,7 +231,7 @@ class _Reader(_TaskSource[T]):
                     self._aborted(error)
                 self._signalling = False
         finally:
-            # from here on disposal is only noted: a close that has begun is not cut short
+            # from here on disposal sets a flag only: a close that has begun is not cut short
             self._signalling = True
             close = getattr(iterator, "aclose", None)
             if close is not None:
@@ -332,9 +248,9 @@ class _Reader(_TaskSource[T]):
             del failure
 
 
-def _begun(make: Callable[[], AsyncIterable[T]]) -> AsyncIterator[T]:
+def _iterator_of(make: Callable[[], AsyncIterable[T]]) -> AsyncIterator[T]:
     try:
         return aiter(make())
     except StopAsyncIteration as error:
-        # would pass for the end of the items
+        # it would pass for the end of the items
         raise RuntimeError("An async iterable raised StopAsyncIteration as it was made.") from error

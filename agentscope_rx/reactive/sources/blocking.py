@@ -1,7 +1,7 @@
 """Blocking functions and generators as sources: they run on worker threads, their signals on the loop.
 
 Disposal cannot stop a thread: a job that has begun is abandoned, its late result dropped and counted (see `workers`).
-A generator is advanced one item at a time, only while there is demand, and closed on a worker when it is left.
+A generator is advanced one item at a time, only while there is demand, and closed on a worker at disposal.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor
+from functools import partial
 from typing import Generic, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
@@ -17,6 +18,7 @@ from agentscope_rx.reactive.job import Job, Tally, name_of
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import Sink, attach
+from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.runtime import RunAbortedError
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.workers import WORKERS, WorkerPool
@@ -29,41 +31,30 @@ _END = object()
 def on_worker(call: Callable[[], T], executor: Executor | None = None) -> Flow[T]:
     """Emits the result of one blocking call, made on a worker thread in a copy of the subscriber's context.
 
-    `executor` is where, in the place of the library's `WORKERS`.
+    The thread is one of `executor`; of the library's `WORKERS` by default.
 
-    Signals: its result and completion, or its exception; `WorkersExhaustedError` if all threads are taken by calls that
-    were left behind.
+    Signals: its result and completion, or its exception; `WorkersExhaustedError` if all threads are taken by abandoned
+    calls.
     Cancels: nothing if the call has begun; its late result is dropped.
     """
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _Blocking(sink, scope, executor)
-        sink.on_subscribe(source)
-        if not source.disposed:
-            source.submit(call, source.emit_once)
-
-    return Flow(connect)
+    return Producer(partial(_Blocking, executor), call)
 
 
 def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None = None) -> Flow[T]:
-    """Emits the items of a blocking iterable, each fetched on a worker thread; a generator's return value, unless it
-    is None, is emitted last.
+    """Emits the items of a blocking iterable, each fetched on a worker thread.
+
+    A generator's return value, unless it is None, is emitted last.
 
     Signals: the items and completion, or its exception; `WorkersExhaustedError` as `on_worker`.
     Cancels: the fetch to come; a generator's `finally` blocks run on a worker.
     """
 
-    def connect(sink: Sink[T], scope: Scope) -> None:
-        source = _BlockingItems(sink, scope, executor)
-        sink.on_subscribe(source)
-        if not source.disposed:
-            source.start(make)
-
-    return Flow(connect)
+    return Producer(partial(_BlockingItems, executor), make)
 
 
 def tallied(source: Flow[T], tally: Tally) -> Flow[T]:
-    """The source, with the calls on threads that it leaves behind counted by `tally`, and by the one around it."""
+    """Emits the source's values; `tally`, and the one around it, count the calls on threads that it abandons."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
         inner = scope.child()
@@ -73,10 +64,12 @@ def tallied(source: Flow[T], tally: Tally) -> Flow[T]:
     return Flow(connect)
 
 
-class _Blocking(Generic[T]):
+class _Worker(Generic[T]):
+    """Submits jobs to a pool and hands their outcome over on the loop."""
+
     __slots__ = ("_context", "_executor", "_job", "_name", "_pool", "_scope", "_sink", "disposed")
 
-    def __init__(self, sink: Sink[T], scope: Scope, executor: Executor | None) -> None:
+    def __init__(self, executor: Executor | None, sink: Sink[T], scope: Scope) -> None:
         self._sink = sink
         self._scope = scope
         pooled = isinstance(executor, WorkerPool)
@@ -106,33 +99,22 @@ class _Blocking(Generic[T]):
                 self._context, call, done, self._executor, late, over, name=self._name, tally=work.tally
             )
         except (RuntimeError, ConfigurationError, WorkersExhaustedError) as failure:
-            # an executor that has been shut down or is the parent's, or no thread that could do it
+            # an executor that was shut down or belongs to the parent process, or no thread is free
             refusal = failure
         else:
             return
         then(None, refusal)
 
-    def emit_once(self, value: object, error: BaseException | None) -> None:
-        self._job = None
-        if self.disposed:
-            return
-        if error is not None:
-            self._failed(error)
-            return
-        self._sink.on_next(cast("T", value))
-        if not self.disposed:
-            self._sink.on_completed()
-
     def _failed(self, error: BaseException) -> None:
         if isinstance(error, Exception):
             self._sink.on_error(error)
         elif isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-            # on a thread they mean nothing: no task is cancelled, no generator closed
+            # on a thread they cancel no task and close no generator
             self._sink.on_error(RuntimeError(f"A worker's call raised {error!r}"))
         else:
             self._scope.abort(error)
             if not self.disposed:
-                # shielded from disposal: the shield is told that nothing comes any more
+                # a `shield` has kept this source from disposal, and waits for its last signal
                 self._sink.on_error(RunAbortedError(f"The run was ended by {error!r}."))
 
     def dispose(self) -> None:
@@ -143,11 +125,29 @@ class _Blocking(Generic[T]):
                 job.abandon()
 
 
-class _BlockingItems(_Blocking[T]):
+class _Blocking(_Worker[T]):
+    __slots__ = ()
+
+    def start(self, call: Callable[[], T]) -> None:
+        self.submit(call, self._emit)
+
+    def _emit(self, value: object, error: BaseException | None) -> None:
+        self._job = None
+        if self.disposed:
+            return
+        if error is not None:
+            self._failed(error)
+            return
+        self._sink.on_next(cast("T", value))
+        if not self.disposed:
+            self._sink.on_completed()
+
+
+class _BlockingItems(_Worker[T]):
     __slots__ = ("_iterator", "_returned")
 
-    def __init__(self, sink: Sink[T], scope: Scope, executor: Executor | None) -> None:
-        super().__init__(sink, scope, executor)
+    def __init__(self, executor: Executor | None, sink: Sink[T], scope: Scope) -> None:
+        super().__init__(executor, sink, scope)
         self._iterator: Iterator[T] | None = None
         self._returned: T | None = None
 
@@ -174,7 +174,7 @@ class _BlockingItems(_Blocking[T]):
         if self.disposed:
             return
         if error is not None:
-            # one that has failed is over; one that could not be advanced is not
+            # a generator that has failed is over; one that could not be advanced is not
             self._close_on_worker()
             self._iterator = None
             self._failed(error)
@@ -202,7 +202,7 @@ class _BlockingItems(_Blocking[T]):
         if self.disposed:
             return
         self.disposed = True
-        # a fetch that is under way is abandoned, and closes the iterator when it is back
+        # a fetch that is under way is abandoned, and closes the iterator when it returns
         job, self._job = self._job, None
         if job is None or not job.abandon():
             self._close_on_worker()
@@ -219,7 +219,7 @@ class _BlockingItems(_Blocking[T]):
         def done(value: object, error: BaseException | None) -> None:
             self._scope.call_from_thread(work.end)
             if error is not None:
-                # no thread is free: it is closed when there is one, and nobody waits for that
+                # no thread is free: it is closed when there is one, and this run does not wait
                 report_dropped(error, "closing a generator")
 
         def close() -> None:
@@ -232,7 +232,7 @@ class _BlockingItems(_Blocking[T]):
         try:
             submit(self._executor)
         except (RuntimeError, ConfigurationError):
-            # the caller's executor is of no use any more; the clean-up is due all the same
+            # the caller's executor takes no more jobs, but the generator has to be closed
             submit(None)
 
     def _close(self) -> None:

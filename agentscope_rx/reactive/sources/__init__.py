@@ -1,0 +1,1 @@
+"""Where values come from. Each subscription reads or calls anew. `agentscope_rx.reactive` exports them."""
