@@ -44,11 +44,11 @@ from agentscope_rx.reactive import (
     Scope,
     Tail,
     concat,
+    concat_map,
     defer,
     empty,
     flat_map_iterable,
     just,
-    map_flow,
     next_turn,
     then,
     throw,
@@ -292,7 +292,7 @@ class Agent(ClassHooks, ABC):
                 return found
 
             where = memory if memory is not None else self.memory
-            return load(conversation, self.name, where, self.state_persistence, binding).pipe(map_flow(bound))
+            return load(conversation, self.name, where, self.state_persistence, binding).pipe(concat_map(bound))
 
         check_kind("session", session, Session, needed=True)
         return held(self, memory if memory is not None else self.memory, begin)
@@ -380,7 +380,7 @@ class Agent(ClassHooks, ABC):
         """
         where = memory if memory is not None else self.memory
         conversation = self._conversations.of(where)
-        return where.get().pipe(map_flow(conversation.waits_in))
+        return where.get().pipe(concat_map(conversation.waits_in))
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
         """What is kept between the calls in this memory (or the agent's own): pending calls, approvals."""

@@ -15,7 +15,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import Flow, append_if_missing, defer, flow, from_awaitable, just, map_flow
+from agentscope_rx.reactive import Flow, append_if_missing, concat_map, defer, flow, from_awaitable, just
 
 LastWords = Msg | Awaitable[Msg] | abc.ObservableBase[Msg]
 """What `handle_interrupt` may answer with."""
@@ -36,7 +36,7 @@ def last_words(make: Callable[[], LastWords]) -> Flow[Msg]:
             return from_awaitable(cast("Awaitable[object]", answer))
         return just(answer)
 
-    return defer(lift).pipe(map_flow(lambda answer: check_last_words(answer, "handle_interrupt() gave")))
+    return defer(lift).pipe(concat_map(lambda answer: check_last_words(answer, "handle_interrupt() gave")))
 
 
 def nothing() -> object:

@@ -32,7 +32,6 @@ from agentscope_rx.reactive import (
     defer,
     empty,
     just,
-    map_flow,
     next_turn,
     recurse,
     shield,
@@ -308,7 +307,7 @@ def _post_call(agent: Agent, run: Run, message: Msg) -> Flow[Event]:
             if found:
                 run.untold = [MemoryEvent(source=run.source, added=(changed,))]
 
-        return shield(run.memory.replace(changed).pipe(map_flow(note))).pipe(
+        return shield(run.memory.replace(changed).pipe(concat_map(note))).pipe(
             then(lambda: _saved(agent, run, event.replace(message=changed)))
         )
 

@@ -36,7 +36,7 @@ from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock
 from agentscope_rx.messages.msg import read_message
 from agentscope_rx.messages.sources import reading
-from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, just, map_flow, shield, then
+from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, just, shield, then
 from agentscope_rx.session import Saved, Session, Unchanging
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def load(
             return just(True)
         own = _read_messages(key, MEMORY, saved.lists[MEMORY], files)
         replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
-        return shield(replaced.pipe(map_flow(lambda done: put()))).pipe(then(lambda: just(True)))
+        return shield(replaced.pipe(concat_map(lambda done: put()))).pipe(then(lambda: just(True)))
 
     def both() -> Flow[bool]:
         names = [MEMORY, STATE, *(_entry(place) for place in read)]

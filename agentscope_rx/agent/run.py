@@ -31,7 +31,7 @@ from agentscope_rx.messages import (
     closing_results,
 )
 from agentscope_rx.models.options import GenerateOptions
-from agentscope_rx.reactive import Flow, OneShotEvent, Scope, concat, defer, empty, just, map_flow, shield, then
+from agentscope_rx.reactive import Flow, OneShotEvent, Scope, concat, concat_map, defer, empty, just, shield, then
 from agentscope_rx.reactive.job import Tally
 from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
 from agentscope_rx.reactive.kernel.scope import clock_of
@@ -324,7 +324,7 @@ class Run:
         which the caller emits next, until it has been emitted."""
         if not messages:
             return just(None)
-        return shield(self.memory.add(messages).pipe(map_flow(lambda done: self.note(messages, event, heard=heard))))
+        return shield(self.memory.add(messages).pipe(concat_map(lambda done: self.note(messages, event, heard=heard))))
 
     def replied(self, message: Msg) -> Flow[Done]:
         """Remember the reply of a run that no Post event of a stage tells of: PostCall does, unless the run fails."""
@@ -348,7 +348,7 @@ class Run:
         if messages:
             kept = reduced(self.memory.add(messages))
             if type(kept) is not Immediate:
-                noted = map_flow(lambda done: self.note(messages, event))(cast("Flow[None]", kept))
+                noted = concat_map(lambda done: self.note(messages, event))(cast("Flow[None]", kept))
                 return shield(noted).pipe(then(following))
             self.note(messages, event)
         return following()

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agentscope_rx.errors import SessionConflictError, SessionValueError
-from agentscope_rx.reactive import Flow, Permits, catch, concat_map, defer, map_flow, throw
+from agentscope_rx.reactive import Flow, Permits, catch, concat_map, defer, throw
 from agentscope_rx.session import ANY_VERSION, Expected, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
 
@@ -87,7 +87,7 @@ class SavedCopy:
                 return throw(error)
 
             saving = defer(lambda: self.session.save_all(self.key, values, lists, expected=expected))
-            return saving.pipe(map_flow(kept), catch(failed))
+            return saving.pipe(concat_map(kept), catch(failed))
 
         def again(saved: Saved, left: int) -> Flow[None]:
             names = [name for name in self._entries if _has(given, name)]

@@ -23,7 +23,7 @@ from reactivex import operators as ops
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, concat_map, flow, from_awaitable, just, map_flow
+from agentscope_rx.reactive import Flow, concat_map, flow, from_awaitable, just
 
 PromptText = str | None
 SystemPrompt = str | Callable[[Run], PromptText | Awaitable[PromptText] | Observable[str]]
@@ -56,7 +56,7 @@ def system_message(prompt: SystemPrompt | None, run: Run) -> Flow[Msg | None]:
     # a context variable that it sets is set for itself alone
     answer = copy_context().run(prompt, run)
     if isinstance(answer, abc.ObservableBase):
-        return flow(cast("Observable[object]", answer)).pipe(ops.last_or_default(None), map_flow(_message))
+        return flow(cast("Observable[object]", answer)).pipe(ops.last_or_default(None), concat_map(_message))
     if inspect.isawaitable(answer):
         # (which may give an Observable in its turn)
         return from_awaitable(answer).pipe(concat_map(lambda later: system_message(lambda _: cast("str", later), run)))

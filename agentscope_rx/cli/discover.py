@@ -22,7 +22,7 @@ from reactivex import operators as ops
 from agentscope_rx.console.wording import one_line
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.transport.loopback import LOOPBACK, asked_here
-from agentscope_rx.reactive import Flow, catch, from_callable, just, map_flow, merge_ordered, timeout
+from agentscope_rx.reactive import Flow, catch, concat_map, from_callable, just, merge_ordered, timeout
 
 SECONDS = 0.3
 
@@ -63,7 +63,7 @@ def find(places: Sequence[Place] | None = None, seconds: float | None = None) ->
         return tuple(each for each in found if each is not None)
 
     asked = [_asked(place, SECONDS if seconds is None else seconds) for place in (PLACES if places is None else places)]
-    return merge_ordered(asked).pipe(ops.to_list(), map_flow(gathered))
+    return merge_ordered(asked).pipe(ops.to_list(), concat_map(gathered))
 
 
 def best(found: Sequence[Found]) -> Found:
@@ -85,7 +85,7 @@ def _asked(place: Place, seconds: float) -> Flow[Found | None]:
         name, why = chosen
         return Found(place.server, place.provider, name, f"http://{LOOPBACK}:{place.port}{place.base}", why)
 
-    answered = from_callable(lambda: asked_here(place.port, place.path)).pipe(map_flow(read), timeout(total=seconds))
+    answered = from_callable(lambda: asked_here(place.port, place.path)).pipe(concat_map(read), timeout(total=seconds))
     return answered.pipe(catch(lambda error: just(None)))
 
 

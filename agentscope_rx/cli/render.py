@@ -11,7 +11,7 @@ from reactivex import Observable
 from agentscope_rx.console import Console
 from agentscope_rx.console.output import encodable
 from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
-from agentscope_rx.reactive import Flow, catch, map_flow, throw
+from agentscope_rx.reactive import Flow, catch, concat_map, throw
 
 
 class View(Protocol):
@@ -48,7 +48,7 @@ class JsonLines:
             return throw(error)
 
         self._last = None
-        return events.pipe(map_flow(self._write), catch(failed))
+        return events.pipe(concat_map(self._write), catch(failed))
 
     def finish(self) -> None:
         """Nothing is half written."""
@@ -84,7 +84,7 @@ class Reply:
                 self._file.flush()
             return event
 
-        return events.pipe(map_flow(seen))
+        return events.pipe(concat_map(seen))
 
     def finish(self) -> None:
         """Nothing is half written."""

@@ -22,7 +22,7 @@ from agentscope_rx.console.transcript import Piece, Style, Transcript
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event, PostCallEvent
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, catch, concat, defer, empty, map_flow, throw
+from agentscope_rx.reactive import Flow, catch, concat, concat_map, defer, empty, throw
 
 E = TypeVar("E", bound=Event)
 
@@ -90,7 +90,7 @@ class Console(abc.ObserverBase[Event]):
             self.on_error(error)
             return throw(error)
 
-        return concat(defer(begun), events.pipe(map_flow(seen)), defer(completed)).pipe(catch(failed))
+        return concat(defer(begun), events.pipe(concat_map(seen)), defer(completed)).pipe(catch(failed))
 
     def _show(self, say: Callable[[], Iterable[Piece]], what: str) -> None:
         try:

@@ -43,8 +43,6 @@ from agentscope_rx.reactive import (
     flow,
     from_awaitable,
     just,
-    map_flow,
-    paced,
     recurse,
     tail,
     then,
@@ -56,7 +54,8 @@ T = TypeVar("T")
 
 Operator = Callable[[Observable[Event]], Observable[Event]]
 
-
+CHUNKS_AHEAD = 16
+"""How many chunks may wait for a slow chunk hook before the model is read no further."""
 _ASKED_FOR = (OutputChunkEvent, PreObserveEvent, PostObserveEvent)
 """Seen by those hooks alone that name them: the first repeats a chunk that the hooks of all chunks, or of all events,
 have seen; the others are not of a run."""
@@ -131,7 +130,7 @@ class CompiledHooks:
         """
         if kind not in self.seen:
             return events
-        return events.pipe(map_flow(lambda event: self.observe(event) if type(event) is kind else event))
+        return events.pipe(concat_map(lambda event: self.observe(event) if type(event) is kind else event))
 
     def chunks(self, kind: type[Event]) -> Operator | None:
         """The operator over the chunks of one kind; None if there is nothing to do."""
@@ -210,7 +209,7 @@ def _behind(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], i
         return tail(lambda: _fold(after, steps, index)) if index < len(steps) else after
 
     # inside of `recurse`, which takes the tails out
-    return cast("Flow[E]", _one(hook, event, answers).pipe(map_flow(go_on)))
+    return cast("Flow[E]", _one(hook, event, answers).pipe(concat_map(go_on)))
 
 
 def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
@@ -278,7 +277,7 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
     if isinstance(hook, OperatorHook):
         return _operated(hook.operator, hook, kind, agent, check)
     if hook.observe_only:
-        return paced(lambda event: _watched_chunk(hook, event))
+        return concat_map(lambda event: _watched_chunk(hook, event), prefetch=CHUNKS_AHEAD)
 
     def step(event: Event) -> Event | Observable[Event]:
         try:
@@ -292,10 +291,10 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
             return check_piece(hook, event, check(answer))
         answers = _lift(answer).pipe(blaming(hook, kind, agent))
         return answers.pipe(
-            map_flow(lambda later: event if later is _UNCHANGED else check_piece(hook, event, check(later)))
+            concat_map(lambda later: event if later is _UNCHANGED else check_piece(hook, event, check(later)))
         )
 
-    return paced(step)
+    return concat_map(step, prefetch=CHUNKS_AHEAD)
 
 
 def _watched_chunk(hook: Hook, event: Event) -> Event | Observable[Event]:
@@ -314,6 +313,6 @@ def _operated(
         except Exception as error:
             blamed(error, hook, kind, agent)
             raise
-        return flow(out).pipe(blaming(hook, kind, agent, unless_known=True), map_flow(check))
+        return flow(out).pipe(blaming(hook, kind, agent, unless_known=True), concat_map(check))
 
     return over

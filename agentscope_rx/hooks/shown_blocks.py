@@ -16,7 +16,7 @@ from reactivex import Observable
 from agentscope_rx.events import ChunkEvent, Event
 from agentscope_rx.messages import ContentBlock
 from agentscope_rx.models.growing_blocks import Growing, growing
-from agentscope_rx.reactive import defer, map_flow
+from agentscope_rx.reactive import concat_map, defer
 
 
 def shown(chunks: Observable[Event]) -> Observable[Event]:
@@ -25,7 +25,7 @@ def shown(chunks: Observable[Event]) -> Observable[Event]:
     Signals: one chunk for each.
     Cancels: the source.
     """
-    return defer(lambda: map_flow(_Shown().add)(chunks))
+    return defer(lambda: concat_map(_Shown().add)(chunks))
 
 
 class _Shown:

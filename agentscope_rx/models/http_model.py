@@ -32,7 +32,6 @@ from agentscope_rx.reactive import (
     defer,
     from_async_iterable,
     just,
-    map_flow,
     on_worker,
     throw,
 )
@@ -126,7 +125,7 @@ class HttpChatModel(ChatModel):
                 exchange = self.exchange(read, tools, options)
                 return from_async_iterable(lambda: self._increments(exchange))
             renamed = self.exchange(names.messages(read), names.tools(tools), names.options(options))
-            return from_async_iterable(lambda: self._increments(renamed)).pipe(map_flow(names.back))
+            return from_async_iterable(lambda: self._increments(renamed)).pipe(concat_map(names.back))
 
         if has_files(messages):
             answer = on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))

@@ -12,7 +12,7 @@ from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.operators._append_if_missing import append_if_missing
 from agentscope_rx.reactive.operators._catch import catch
 from agentscope_rx.reactive.operators._concat import concat
-from agentscope_rx.reactive.operators._flat_map import concat_map, concat_map_type, flat_map, map_flow, onward, paced
+from agentscope_rx.reactive.operators._flat_map import concat_map, concat_map_type, flat_map, onward
 from agentscope_rx.reactive.operators._flat_map_iterable import flat_map_iterable
 from agentscope_rx.reactive.operators._hedge import hedge
 from agentscope_rx.reactive.operators._merge_ordered import merge_ordered
@@ -71,7 +71,6 @@ __all__ = [
     "iterate_on_worker",
     "jittered",
     "just",
-    "map_flow",
     "merge_ordered",
     "never",
     "next_turn",
@@ -79,7 +78,6 @@ __all__ = [
     "on_library_loop",
     "on_worker",
     "onward",
-    "paced",
     "recurse",
     "retry",
     "shield",

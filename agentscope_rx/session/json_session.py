@@ -25,9 +25,9 @@ from agentscope_rx.reactive import (
     ENGINE_WORKERS,
     Flow,
     RetryPolicy,
+    concat_map,
     defer,
     just,
-    map_flow,
     on_worker,
     retry,
     shield,
@@ -174,7 +174,7 @@ class JsonSession(Session):
                 raise SessionLockedError(key, str(Folder(_expanded(self.root), key).path / LOCK))
             return result
 
-        return attempt.pipe(map_flow(unless_held), retry(self._patience))
+        return attempt.pipe(concat_map(unless_held), retry(self._patience))
 
 
 class _Visit:

@@ -22,7 +22,7 @@ from enum import Enum
 from typing import Final, Literal
 
 from agentscope_rx.errors import InvalidInputError, SessionConflictError
-from agentscope_rx.reactive import Flow, just, map_flow
+from agentscope_rx.reactive import Flow, concat_map, just
 
 
 class AnyVersion(Enum):
@@ -115,11 +115,11 @@ class Session(ABC):
 
     def save(self, key: str, name: str, value: object) -> Flow[None]:
         """Put one value in the place of the entry. Signals None when it is kept; cancels as `save_all`."""
-        return self.save_all(key, {name: value}).pipe(map_flow(_kept))
+        return self.save_all(key, {name: value}).pipe(concat_map(_kept))
 
     def save_list(self, key: str, name: str, items: Sequence[object]) -> Flow[None]:
         """Put the whole list in the place of the entry. Signals None when it is kept; cancels as `save_all`."""
-        return self.save_all(key, {}, {name: items}).pipe(map_flow(_kept))
+        return self.save_all(key, {}, {name: items}).pipe(concat_map(_kept))
 
     def load(self, key: str, name: str) -> Flow[object]:
         """The value of an entry, None if it is not there; `InvalidInputError` if it is a list."""
@@ -129,7 +129,7 @@ class Session(ABC):
                 raise InvalidInputError(f"Entry {name!r} of session {key!r} is a list. Read it with load_list.")
             return saved.values.get(name)
 
-        return self.load_all(key, [name]).pipe(map_flow(value))
+        return self.load_all(key, [name]).pipe(concat_map(value))
 
     def load_list(self, key: str, name: str) -> Flow[list[object]]:
         """The items of an entry, [] if it is not there; `InvalidInputError` if it is a single value."""
@@ -139,7 +139,7 @@ class Session(ABC):
                 raise InvalidInputError(f"Entry {name!r} of session {key!r} is a single value. Read it with load.")
             return saved.lists.get(name, [])
 
-        return self.load_all(key, [name]).pipe(map_flow(items))
+        return self.load_all(key, [name]).pipe(concat_map(items))
 
     def close(self) -> Flow[None]:
         """Let go of what the store holds open, if anything; what is saved stays. May be called twice."""

@@ -12,12 +12,12 @@ from reactivex import operators as ops
 
 from agentscope_rx import Hook, StructuredOutput, hook, hook_operator, tool
 from agentscope_rx.events import ActingChunkEvent, Event, OutputChunkEvent, PostCallEvent, ReasoningChunkEvent
+from agentscope_rx.hooks.compose import CHUNKS_AHEAD
 from agentscope_rx.messages import Msg, TextBlock
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.reactive import Flow, from_async_iterable
-from agentscope_rx.reactive.operators._flat_map import LIMIT
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 
@@ -84,7 +84,7 @@ def test_a_slow_hook_bounds_what_waits_of_a_fast_model(count: int):
         assert asyncio.get_running_loop().time() == count
 
     run_virtual(main())
-    assert meter.most <= LIMIT + 3
+    assert meter.most <= CHUNKS_AHEAD + 3
     assert meter.seen == count
 
 
@@ -98,7 +98,7 @@ def test_also_beside_other_hooks(behind: Hook, priority: int):
     meter = Meter(ReasoningChunkEvent)
     events = stream(meter, agent(Fast(meter, ["x"] * 80), hooks=[meter.hook, behind]))
     assert sum(isinstance(event, ReasoningChunkEvent) for event in events) == 80
-    assert meter.most <= LIMIT + 3
+    assert meter.most <= CHUNKS_AHEAD + 3
 
 
 def test_a_hook_behind_that_has_seen_enough_lets_the_model_go_on():
@@ -117,7 +117,7 @@ def test_a_slow_hook_of_the_pieces_of_an_output_bounds_them():
     someone = agent(Fast(meter, words), hooks=[meter.hook])
     events = stream(meter, someone, StructuredOutput(shape, mode="native"))
     assert sum(isinstance(event, OutputChunkEvent) for event in events) == 62
-    assert meter.most <= LIMIT + 3
+    assert meter.most <= CHUNKS_AHEAD + 3
 
 
 def test_a_slow_hook_bounds_a_tool_and_not_the_one_beside_it():
@@ -143,7 +143,7 @@ def test_a_slow_hook_bounds_a_tool_and_not_the_one_beside_it():
     someone = agent(model, tools=[chatty, quick], hooks=[meter.hook])
     events = stream(meter, someone)
     assert isinstance(events[-1], PostCallEvent)
-    assert meter.most <= LIMIT + 3
+    assert meter.most <= CHUNKS_AHEAD + 3
     assert done == [0.0]
     assert_whole(someone)
 
@@ -161,7 +161,7 @@ def test_a_run_with_a_full_queue_can_be_ended(way: str, at: float):
             someone.interrupt()
             await running
             # what has come is shown yet
-            assert loop.time() <= at + LIMIT + 3
+            assert loop.time() <= at + CHUNKS_AHEAD + 3
         else:
             running.cancel()
             await someone.idle()

@@ -33,7 +33,7 @@ from agentscope_rx.models.embedding import (
     StaticEmbeddingModel,
     cosine,
 )
-from agentscope_rx.reactive import Flow, just, map_flow, never, throw, timer
+from agentscope_rx.reactive import Flow, concat_map, just, never, throw, timer
 from agentscope_rx.testing import run_virtual, verify
 from tests.support.json_server import JsonServer
 
@@ -57,7 +57,7 @@ class Numbers(EmbeddingModel):
             self.now -= 1
             return Embeddings(tuple((float(str(each)),) for each in batch), len(batch))
 
-        return timer(max(float(str(each)) for each in batch)).pipe(map_flow(done))
+        return timer(max(float(str(each)) for each in batch)).pipe(concat_map(done))
 
 
 @settings(max_examples=40, deadline=None)

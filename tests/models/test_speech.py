@@ -43,7 +43,7 @@ from agentscope_rx.models.speech import (
     TTSModel,
     without_marks,
 )
-from agentscope_rx.reactive import Flow, concat, defer, from_async_iterable, just, map_flow, never, throw, timer
+from agentscope_rx.reactive import Flow, concat, concat_map, defer, from_async_iterable, just, never, throw, timer
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual, verify
 from tests.support.json_server import JsonServer
 
@@ -111,7 +111,7 @@ class Voice(TTSModel):
         self.asked.append(text)
         if self.failures:
             return throw(self.failures.pop(0))
-        return timer(1.0).pipe(map_flow(lambda _: sound(text)))
+        return timer(1.0).pipe(concat_map(lambda _: sound(text)))
 
 
 async def listened(flow: Flow[AudioBlock]) -> list[str]:
@@ -130,7 +130,7 @@ def test_a_text_at_once_is_cut_by_what_a_request_may_hold() -> None:
 def test_a_text_that_is_being_written_is_spoken_by_sentences() -> None:
     async def main() -> tuple[list[tuple[float, str]], list[str]]:
         voice = Voice()
-        text = concat(just("One. T"), timer(10).pipe(map_flow(lambda _: "wo. ")), just("Three"))
+        text = concat(just("One. T"), timer(10).pipe(concat_map(lambda _: "wo. ")), just("Three"))
         spoken: list[tuple[float, str]] = []
         async for block in voice.synthesize(text):
             spoken.append((asyncio.get_running_loop().time(), heard(block)))
@@ -189,7 +189,7 @@ def test_openai_puts_on_the_wire_what_the_sdk_does() -> None:
         model = OpenAITTSModel(
             "tts-1", voice="nova", format="wav", speed=1.5, instructions="Gently.", api_key="k", base_url=server.url
         )
-        (block,) = model.synthesize("Hello. 你好").pipe(map_flow(lambda b: (b,))).run()
+        (block,) = model.synthesize("Hello. 你好").pipe(concat_map(lambda b: (b,))).run()
         client = sdk.OpenAI(base_url=server.url, api_key="k", max_retries=0)
         client.audio.speech.create(
             model="tts-1", voice="nova", input="Hello. 你好", response_format="wav", speed=1.5, instructions="Gently."

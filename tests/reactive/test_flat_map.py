@@ -22,7 +22,6 @@ from agentscope_rx.reactive import (
     flow,
     from_iterable,
     just,
-    map_flow,
     never,
     onward,
     then,
@@ -99,7 +98,7 @@ def test_disposal_stops_every_inner_flow(operator: Any, plans: list[Any], dispos
     run_virtual(main())
 
 
-@pytest.mark.parametrize("operator", [flat_map, concat_map, map_flow])
+@pytest.mark.parametrize("operator", [flat_map, concat_map])
 def test_take_one_calls_the_function_once(operator: Any) -> None:
     async def main() -> None:
         called: list[int] = []
@@ -116,7 +115,7 @@ def test_take_one_calls_the_function_once(operator: Any) -> None:
     run_virtual(main())
 
 
-@pytest.mark.parametrize("operator", [flat_map, concat_map, map_flow])
+@pytest.mark.parametrize("operator", [flat_map, concat_map])
 def test_nothing_is_made_once_a_function_has_disposed_the_run(operator: Any) -> None:
     async def main() -> None:
         made: list[str] = []
@@ -139,7 +138,7 @@ def test_nothing_is_made_once_a_function_has_disposed_the_run(operator: Any) -> 
     run_virtual(main())
 
 
-@pytest.mark.parametrize("operator", [flat_map, concat_map, map_flow])
+@pytest.mark.parametrize("operator", [flat_map, concat_map])
 def test_a_failing_function_is_the_error_and_disposes(operator: Any) -> None:
     async def main() -> None:
         log: list[str] = []
@@ -181,7 +180,7 @@ def test_the_first_error_ends_the_siblings() -> None:
     run_virtual(main())
 
 
-def test_flat_map_kind_passes_others_at_once_and_keeps_the_order_of_its_own() -> None:
+def test_concat_map_type_passes_other_values_at_once() -> None:
     async def main() -> None:
         source = just("x", 3, "y", 1, "z")
         recorder = await record(source.pipe(concat_map_type(int, lambda i: after(i, i))))
@@ -190,10 +189,10 @@ def test_flat_map_kind_passes_others_at_once_and_keeps_the_order_of_its_own() ->
     run_virtual(main())
 
 
-def test_map_flow_keeps_the_order_of_plain_and_late_answers() -> None:
+def test_concat_map_keeps_the_order_of_plain_and_late_answers() -> None:
     async def main() -> None:
         source = just(1, 2, 3, 4)
-        recorder = await record(source.pipe(map_flow(lambda i: i if i % 2 else after(i, i, -i))))
+        recorder = await record(source.pipe(concat_map(lambda i: i if i % 2 else after(i, i, -i))))
         assert recorder.timeline == [(0, 1), (2, 2), (2, -2), (2, 3), (6, 4), (6, -4), (6, "|")]
 
     run_virtual(main())
@@ -213,7 +212,7 @@ def test_concat_subscribes_to_one_after_the_other() -> None:
     run_virtual(main())
 
 
-def test_and_then_and_ensure() -> None:
+def test_then_and_append_if_missing() -> None:
     def bad() -> Any:
         raise ValueError("bad")
 
@@ -240,12 +239,12 @@ def test_ten_thousand_late_inner_flows_do_not_nest() -> None:
 @pytest.mark.parametrize("wait", [0, 1])
 def test_onward_is_concat_map_and_needs_no_flow_of_its_own_for_what_is_there(wait: int) -> None:
     async def main() -> None:
-        source = defer(lambda: just(1)) if not wait else timer(wait).pipe(map_flow(lambda _: 1))
+        source = defer(lambda: just(1)) if not wait else timer(wait).pipe(concat_map(lambda _: 1))
         answer = just(2)
         built: list[Flow[int]] = []
 
         def begin() -> Flow[int]:
-            built.append(onward(source.pipe(map_flow(lambda n: n + 1)), lambda n: answer if n == 2 else empty()))
+            built.append(onward(source.pipe(concat_map(lambda n: n + 1)), lambda n: answer if n == 2 else empty()))
             return built[-1]
 
         recorder = await record(defer(begin))

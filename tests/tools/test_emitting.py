@@ -16,7 +16,7 @@ from agentscope_rx import ToolContext
 from agentscope_rx.errors import InvalidInputError, ToolError, ToolSuspend
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Flow, OneShotEvent, concat, defer, empty, just, map_flow, take_until, timer
+from agentscope_rx.reactive import Flow, OneShotEvent, concat, concat_map, defer, empty, just, take_until, timer
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.tools import ToolChunk, ToolEvent, Toolkit, ToolRetry
 
@@ -410,7 +410,7 @@ def test_a_stream_of_an_observable_may_emit_from_its_timers():
             context.emit("tick")
             return just("tock")
 
-        return concat(timer(1).pipe(map_flow(str)), timer(1).pipe(map_flow(str)), defer(tick))
+        return concat(timer(1).pipe(concat_map(str)), timer(1).pipe(concat_map(str)), defer(tick))
 
     async def main() -> list[ToolEvent]:
         return [each async for each in Toolkit([ticking]).call(use("ticking"))]

@@ -40,7 +40,6 @@ from agentscope_rx.reactive import (
     empty,
     flat_map_iterable,
     just,
-    map_flow,
     merge_ordered,
     onward,
     tail,
@@ -93,7 +92,7 @@ def acting(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     def ended(history: Sequence[Msg]) -> Done | Tail[Event | Done]:
         return _next(agent, run, batch, direct_reply(agent, run, history, fresh=True))
 
-    return concat(*parts, cast("Stage", defer(run.history).pipe(map_flow(ended))))
+    return concat(*parts, cast("Stage", defer(run.history).pipe(concat_map(ended))))
 
 
 def _announced(agent: ReActAgent, run: Run, batch: CallBatch) -> Flow[Event]:

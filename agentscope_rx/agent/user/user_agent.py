@@ -35,7 +35,6 @@ from agentscope_rx.reactive import (
     Tail,
     concat_map,
     just,
-    map_flow,
     recurse,
     tail,
     take_until,
@@ -135,7 +134,7 @@ class UserAgent(Agent):
             return tail(lambda: self._ask(again, attempt + 1))
 
         answers: Flow[object] = lift(self._kind, lambda: self.input(question)).pipe(ops.take(1))
-        return answers.pipe(map_flow(read))
+        return answers.pipe(concat_map(read))
 
     def _answered(self, run: Run, said: list[Msg]) -> Stage:
         if said:

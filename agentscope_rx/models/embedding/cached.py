@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
 from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, Vector
-from agentscope_rx.reactive import Flow, defer, just, map_flow
+from agentscope_rx.reactive import Flow, concat_map, defer, just
 
 
 class CachedEmbeddingModel(EmbeddingModel):
@@ -45,7 +45,7 @@ class CachedEmbeddingModel(EmbeddingModel):
                 self._keep(fresh)
                 return Embeddings(tuple(fresh[key] if key in fresh else found[key] for key in keys), asked.tokens)
 
-            return self.model.embed(new).pipe(map_flow(joined))
+            return self.model.embed(new).pipe(concat_map(joined))
 
         return defer(begin)
 

@@ -18,7 +18,7 @@ from reactivex import operators as ops
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, ModelTimeoutError, ProtocolError
 from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
-from agentscope_rx.reactive import Flow, defer, just, map_flow, merge_ordered, retry, timeout
+from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered, retry, timeout
 
 EmbeddingInput: TypeAlias = str | TextBlock | ImageBlock | VideoBlock
 Vector: TypeAlias = tuple[float, ...]
@@ -81,7 +81,7 @@ class EmbeddingModel(ABC):
             batches = [given[at : at + self.batch_size] for at in range(0, len(given), self.batch_size)]
             asked = [self._bounded(batch) for batch in batches]
             parts = merge_ordered(asked, max_concurrency=self.max_concurrency)
-            return parts.pipe(ops.to_list(), map_flow(_joined))
+            return parts.pipe(ops.to_list(), concat_map(_joined))
 
         return defer(begin)
 
@@ -91,7 +91,7 @@ class EmbeddingModel(ABC):
         def late(which: str, limit: float) -> Exception:
             return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
 
-        whole = defer(lambda: self.do_embed(batch)).pipe(map_flow(lambda found: self._checked(batch, found)))
+        whole = defer(lambda: self.do_embed(batch)).pipe(concat_map(lambda found: self._checked(batch, found)))
         attempt = whole.pipe(timeout(total=config.limit("timeout"), error=late))
         tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
         overall = config.limit("total_timeout")

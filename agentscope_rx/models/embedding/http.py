@@ -16,7 +16,7 @@ from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.wire.json_codec import JsonObject, integer, malformed
 from agentscope_rx.models.wire.media import has_files, read_files
-from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, map_flow, on_worker, throw
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, on_worker, throw
 
 
 class HttpEmbeddingModel(EmbeddingModel):
@@ -58,7 +58,7 @@ class HttpEmbeddingModel(EmbeddingModel):
                 with self._transport.hiding(request):
                     return self.read(_object(answer))
 
-            return self._transport.request(request).pipe(map_flow(found))
+            return self._transport.request(request).pipe(concat_map(found))
 
         files = [_message(each) for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
         if has_files(files):

@@ -30,7 +30,6 @@ from agentscope_rx.reactive import (
     catch,
     concat_map,
     defer,
-    map_flow,
     on_worker,
     retry,
     throw,
@@ -67,7 +66,7 @@ def asked_tokens(
             with model._transport.hiding(request):
                 return _number(answer)
 
-        return model._transport.request(request).pipe(map_flow(number))
+        return model._transport.request(request).pipe(concat_map(number))
 
     def late(which: str, limit: float) -> Exception:
         return ModelTimeoutError(which, limit, model=model.model_name, provider=model.provider)

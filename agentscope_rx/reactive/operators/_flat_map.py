@@ -261,11 +261,3 @@ class _Inner(OperatorSink, Generic[A, B]):
     def on_completed(self) -> None:
         self._upstream = None
         self._parent.inner_completed(self)
-
-
-map_flow = concat_map
-LIMIT = 16
-
-
-def paced(function: Callable[[A], B | abc.ObservableBase[B]], limit: int = LIMIT) -> Callable[[Observable[A]], Flow[B]]:
-    return concat_map(function, prefetch=limit)

@@ -18,7 +18,7 @@ from reactivex import Observable
 
 from agentscope_rx.events import ErrorEvent, Event, EventSource
 from agentscope_rx.events.base import stamp
-from agentscope_rx.reactive import Flow, catch, defer, empty, flow, just, map_flow, throw
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, just, throw
 
 HEARTBEAT = b":\n"
 """A comment: clients skip it, proxies see that the connection lives. Without a blank line: some clients dispatch an
@@ -63,7 +63,7 @@ def frames(events: Observable[Event]) -> Flow[Frame]:
 
     def begin() -> Flow[Frame]:
         encoder = _Encoder()
-        return flow(events).pipe(map_flow(encoder.encode), catch(encoder.failed))
+        return flow(events).pipe(concat_map(encoder.encode), catch(encoder.failed))
 
     return defer(begin)
 

@@ -28,7 +28,7 @@ from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import OneShotEvent, flow, map_flow
+from agentscope_rx.reactive import OneShotEvent, concat_map, flow
 from agentscope_rx.reactive.replay_log import LogReader, LogStatistics, ReplayLog
 from agentscope_rx.service.failure import EventsGoneError, RunStoppedError
 from agentscope_rx.service.protocols.sse_format import Frame, frames, last_frame
@@ -174,7 +174,7 @@ class LiveRun:
         log.ended.listen(self._ended)
         # read from before the first signal, which may come while the log is being opened
         reader = log.read()
-        log.open(frames(self._events).pipe(map_flow(self._note)))
+        log.open(frames(self._events).pipe(concat_map(self._note)))
         return reader
 
     def _note(self, frame: Frame) -> Frame:

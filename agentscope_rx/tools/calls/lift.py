@@ -27,11 +27,11 @@ from reactivex import abc
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.reactive import (
     Flow,
+    concat_map,
     defer,
     from_async_iterable,
     from_callable,
     iterate_on_worker,
-    map_flow,
     on_worker,
 )
 from agentscope_rx.tools.results.media import can_be_drawn, drawn
@@ -110,7 +110,7 @@ def _follow(value: object) -> object:
     return value
 
 
-_FOLLOWED: Callable[[Flow[object]], Flow[object]] = map_flow(_follow)
+_FOLLOWED: Callable[[Flow[object]], Flow[object]] = concat_map(_follow)
 
 
 def _announced(annotation: object) -> CallableKind:

@@ -27,7 +27,7 @@ from mcp_types import Tool as Listed
 
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.reactive import Flow, Outcome, from_callable, just, map_flow, spawn_background, using
+from agentscope_rx.reactive import Flow, Outcome, concat_map, from_callable, just, spawn_background, using
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.mcp.client import McpClient
 from agentscope_rx.tools.mcp.tool import McpApproval, McpTool
@@ -111,7 +111,7 @@ class Registration:
         Signals: the tools as they are registered, completion; `McpError`, `ConfigurationError`: nothing is registered.
         Cancels: the connecting or the listing.
         """
-        registered = self.client.tools().pipe(map_flow(lambda listed: from_callable(lambda: self._register(listed))))
+        registered = self.client.tools().pipe(concat_map(lambda listed: from_callable(lambda: self._register(listed))))
         if not self.own:
             return registered
 

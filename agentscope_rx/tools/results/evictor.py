@@ -18,7 +18,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.messages import Base64Source, TextBlock, ToolResultBlock, ToolUseBlock
-from agentscope_rx.reactive import Flow, catch, just, map_flow, timeout
+from agentscope_rx.reactive import Flow, catch, concat_map, just, timeout
 from agentscope_rx.tools.calls.lift import kind_of, lift
 from agentscope_rx.tools.calls.signals import ToolEvent
 from agentscope_rx.tools.results.result_limit import ResultLimit, cut
@@ -50,7 +50,7 @@ def evicted(limit: ResultLimit, call: ToolUseBlock, result: ToolResultBlock) -> 
         return just(cut(result, limit, error=f"{type(error).__name__}: {error}"))
 
     stored = lift(kind_of(store), partial(store, call, result))
-    return stored.pipe(timeout(total=limit.patience), ops.last(), map_flow(kept), catch(lost))
+    return stored.pipe(timeout(total=limit.patience), ops.last(), concat_map(kept), catch(lost))
 
 
 class FolderEvictor:

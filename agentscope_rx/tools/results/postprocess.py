@@ -19,7 +19,7 @@ from reactivex import Observable
 
 from agentscope_rx.errors import ToolError
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, SourceCancelledError, catch, concat_map, from_awaitable, just, map_flow, throw
+from agentscope_rx.reactive import Flow, SourceCancelledError, catch, concat_map, from_awaitable, just, throw
 from agentscope_rx.tools.calls.failure import failure
 from agentscope_rx.tools.calls.signals import ToolEvent
 
@@ -77,7 +77,7 @@ def _processed(
     def failed(error: Exception) -> Flow[ToolEvent]:
         return throw(error) if isinstance(error, SourceCancelledError) else just(failure(call, error))
 
-    found: Flow[ToolEvent] = map_flow(lambda value: _checked(call, value, result))(waiting)
+    found: Flow[ToolEvent] = concat_map(lambda value: _checked(call, value, result))(waiting)
     return catch(failed)(found)
 
 

@@ -263,9 +263,9 @@ def test_an_agent_that_tells_of_its_runs_in_its_own_way():
 
     class Tagged(ReActAgent):
         def stream(self, *args: Any, **options: Any):
-            from agentscope_rx.reactive import map_flow
+            from agentscope_rx.reactive import concat_map
 
-            return super().stream(*args, **options).pipe(map_flow(lambda event: event))
+            return super().stream(*args, **options).pipe(concat_map(lambda event: event))
 
     async def main() -> None:
         child = Tagged("Researcher", ScriptedModel("hi"))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from agentscope_rx import InMemoryMemory, Msg
 from agentscope_rx.agent import Tracer, UsageLimits
 from agentscope_rx.agent.run import Done
-from agentscope_rx.reactive import Flow, defer, map_flow, then, throw, timer
+from agentscope_rx.reactive import Flow, concat_map, defer, then, throw, timer
 from agentscope_rx.session import Session
 from tests.support.scripts.steps import Fault, Limit
 
@@ -127,7 +127,7 @@ class Ends(Tracer):
                 self.ends[run_id] = value.message
             return value
 
-        return flow.pipe(map_flow(note))
+        return flow.pipe(concat_map(note))
 
 
 def limits_of(limit: Limit) -> UsageLimits:

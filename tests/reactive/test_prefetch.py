@@ -1,4 +1,4 @@
-"""paced: map_flow with a bounded queue; and Gate, the demand that it withholds."""
+"""concat_map with prefetch: the source waits for slow answers; and BufferDemand, by which it does."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import (
     Flow,
     concat,
+    concat_map,
     from_async_iterable,
     from_iterable,
     iterate_on_worker,
     just,
-    map_flow,
-    paced,
     throw,
     timer,
     transform_type,
@@ -72,11 +72,11 @@ class Counted:
 
 @pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 @given(count=st.integers(0, 40), limit=st.integers(1, 5), error=st.booleans())
-def test_it_emits_what_map_flow_emits(answer: Any, count: int, limit: int, error: bool) -> None:
+def test_prefetch_does_not_change_what_is_emitted(answer: Any, count: int, limit: int, error: bool) -> None:
     async def main() -> None:
         source = concat(from_iterable(range(count)), throw(ValueError("x")) if error else just(count))
-        heard = (await record(source.pipe(paced(answer, limit)))).heard
-        plain = (await record(source.pipe(map_flow(answer)))).heard
+        heard = (await record(source.pipe(concat_map(answer, prefetch=limit)))).heard
+        plain = (await record(source.pipe(concat_map(answer)))).heard
         if error:
             # an error does not wait: what is said before it depends on how much was read
             assert isinstance(heard.pop(), ValueError) and isinstance(plain.pop(), ValueError)
@@ -94,7 +94,7 @@ def test_the_queue_is_bounded_and_nothing_is_lost(form: str, count: int, limit: 
 
     async def main() -> None:
         source = Counted(count)
-        recorder = await record(source.of(form).pipe(paced(source.slow, limit)))
+        recorder = await record(source.of(form).pipe(concat_map(source.slow, prefetch=limit)))
         assert recorder.heard == [*range(count), "|"]
         assert source.most <= limit + 2
         # the source keeps up: no answer waits for it
@@ -106,7 +106,7 @@ def test_the_queue_is_bounded_and_nothing_is_lost(form: str, count: int, limit: 
 def test_a_worker_is_not_advanced_either() -> None:
     async def main() -> None:
         source = Counted(50)
-        assert (await record(source.of("worker").pipe(paced(source.slow, 4)))).heard == [*range(50), "|"]
+        assert (await record(source.of("worker").pipe(concat_map(source.slow, prefetch=4)))).heard == [*range(50), "|"]
         assert source.most <= 6
 
     run_virtual(main())
@@ -115,8 +115,8 @@ def test_a_worker_is_not_advanced_either() -> None:
 def test_one_behind_another_bounds_both() -> None:
     async def main() -> None:
         source = Counted(60)
-        quick = paced(lambda v: timer(0.1).pipe(ops.map(lambda _: v)), 3)
-        recorder = await record(source.of("async").pipe(quick, paced(source.slow, 3)))
+        quick = concat_map(lambda v: timer(0.1).pipe(ops.map(lambda _: v)), prefetch=3)
+        recorder = await record(source.of("async").pipe(quick, concat_map(source.slow, prefetch=3)))
         assert recorder.heard == [*range(60), "|"]
         assert source.most <= 2 * 5
 
@@ -127,7 +127,9 @@ def test_the_demand_goes_through_through_and_stock_operators() -> None:
     async def main() -> None:
         source = Counted(60)
         stock = ops.map(lambda v: v + 0)
-        operator = transform_type(int, lambda s: s.pipe(stock, paced(source.slow, 3), ops.filter(lambda v: True)))
+        operator = transform_type(
+            int, lambda s: s.pipe(stock, concat_map(source.slow, prefetch=3), ops.filter(lambda v: True))
+        )
         recorder = await record(source.of("async").pipe(operator))
         assert recorder.heard == [*range(60), "|"]
         assert source.most <= 5
@@ -144,7 +146,7 @@ def test_what_answers_does_not_wait_for_itself() -> None:
         def answer(value: int) -> Flow[int]:
             return concat(source.slow(value), from_iterable([value, value]))
 
-        recorder = await record(source.of("async").pipe(paced(answer, 2)))
+        recorder = await record(source.of("async").pipe(concat_map(answer, prefetch=2)))
         assert recorder.heard == [value for value in range(30) for _ in range(3)] + ["|"]
 
     run_virtual(main())
@@ -154,7 +156,7 @@ def test_what_answers_does_not_wait_for_itself() -> None:
 def test_disposal_ends_source_and_answer(at: float) -> None:
     async def main() -> None:
         source = Counted(1000)
-        running = source.of("async").pipe(paced(source.slow, 4)).subscribe()
+        running = source.of("async").pipe(concat_map(source.slow, prefetch=4)).subscribe()
         await asyncio.sleep(at)
         running.dispose()
         done = source.done
@@ -168,7 +170,7 @@ def test_a_slow_reader_and_a_slow_answer_bound_it_together() -> None:
     async def main() -> None:
         source = Counted(100)
         seen: list[int] = []
-        async for value in source.of("async").pipe(paced(source.slow, 3)).buffered(2):
+        async for value in source.of("async").pipe(concat_map(source.slow, prefetch=3)).buffered(2):
             seen.append(value)
             await asyncio.sleep(3)
             assert source.read - len(seen) <= 2 + 1 + 3 + 2
@@ -207,3 +209,9 @@ def test_a_gate_below_a_demand_that_is_withheld_waits_with_it() -> None:
         assert gate.ready and BufferDemand(loop).ready
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("prefetch", [0, -1])
+def test_prefetch_must_be_at_least_one(prefetch: int) -> None:
+    with pytest.raises(ConfigurationError, match="prefetch"):
+        concat_map(just, prefetch=prefetch)
