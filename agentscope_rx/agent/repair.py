@@ -13,8 +13,8 @@ from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event, MemoryEvent
 from agentscope_rx.messages import Msg, ToolResultKind
 from agentscope_rx.reactive import Flow, catch, concat, concat_map, defer, empty, just, timeout
-from agentscope_rx.reactive.kernel.dropped import report_dropped
-from agentscope_rx.reactive.operators._using import CLEAN_UP_SECONDS, CleanUpTimeoutError
+from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
+from agentscope_rx.reactive.operators._using import CLEAN_UP_SECONDS
 
 if TYPE_CHECKING:
     from agentscope_rx.agent.agent import Agent

@@ -1,15 +1,16 @@
-"""A bounded buffer between a run that pushes and a consumer that pulls, with a declared policy for when it is full.
+"""A bounded buffer between a run that pushes and a consumer that pulls, with a policy for when it is full.
 
 | policy        | when the buffer is full                                                                   |
 |---------------|-------------------------------------------------------------------------------------------|
 | `WAIT`        | demand is withheld: sources stop reading (TCP pushes back); nothing is lost                 |
-| `COALESCE`    | as WAIT; but an item that can be merged with the one that waits last never needs a place    |
-| `DROP_OLDEST` | the oldest waiting item goes                                                                |
-| `DROP_NEWEST` | the new item goes                                                                           |
+| `COALESCE`    | as WAIT; but an item that can be merged with the last one in the buffer needs no place      |
+| `DROP_OLDEST` | the oldest item is dropped                                                                  |
+| `DROP_NEWEST` | the new item is dropped                                                                     |
 | `FAIL`        | the run is disposed and the consumer gets `ChannelFullError`                                |
 
-Under WAIT the bound holds but for what one source item expands to: demand is looked at before an item is read. Under
-COALESCE reading goes on at a full buffer, as what comes next may be mergeable, and stops at the first item that is not.
+Under WAIT the buffer may exceed its capacity by the values that one source item expands to: demand is looked at before
+an item is read. Under COALESCE reading goes on at a full buffer, as the next item may be mergeable, and stops at the
+first that is not.
 
     pushed      --a1-a2-a3-X-b1-b2--       coalesce(a1, a2) = a1a2, coalesce(a3, X) = None
     pulled      --a1-----------a2a3-X-b1b2--
@@ -39,7 +40,7 @@ DEFAULT_CAPACITY = 64
 
 
 class Overflow(StrEnum):
-    """What to do with an item that finds the buffer full."""
+    """The policy for an item that comes when the buffer is full."""
 
     WAIT = "wait"
     COALESCE = "coalesce"
@@ -50,10 +51,10 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Buffering(Generic[T]):
-    """How many items may wait for a consumer, and what becomes of one that finds no place.
+    """The capacity of a buffer and its policy.
 
-    `coalesce(waiting, item)` gives one item that says all that both say, or None if they cannot be merged. It is asked
-    whenever something waits. The bound counts items: `coalesce` bounds how large one may grow, by answering None.
+    `coalesce(last, item)` returns one item with the content of both, or None if they cannot be merged. It is called
+    whenever an item waits. The capacity counts items: `coalesce` bounds the size of a merged item by returning None.
     """
 
     capacity: int = DEFAULT_CAPACITY
@@ -64,28 +65,28 @@ class Buffering(Generic[T]):
         if self.capacity < 1:
             raise ConfigurationError(f"A channel's capacity must be at least 1, not {self.capacity}.")
         if self.overflow not in tuple(Overflow):
-            raise ConfigurationError(f"{self.overflow!r} is not a policy; there are {', '.join(Overflow)}.")
+            raise ConfigurationError(f"{self.overflow!r} is no overflow policy; there are {', '.join(Overflow)}.")
         object.__setattr__(self, "overflow", Overflow(self.overflow))
         if (self.overflow is Overflow.COALESCE) != (self.coalesce is not None):
             raise ConfigurationError("Overflow.COALESCE and a function `coalesce` need each other.")
 
     @property
     def withholds_at(self) -> int | None:
-        """How many items wait when demand is withheld; None if it never is."""
+        """The number of items at which demand is withheld; None if it never is."""
         if self.overflow is Overflow.WAIT:
             return self.capacity
         return self.capacity + 1 if self.overflow is Overflow.COALESCE else None
 
     @property
     def resumes_at(self) -> int:
-        """How few items must wait for demand to be there again; under COALESCE the last one may still grow."""
+        """The number of items at which demand is resumed; under COALESCE the last one may still grow."""
         return max(self.capacity // 2, int(self.overflow is Overflow.COALESCE))
 
 
 class ChannelStatistics(NamedTuple):
-    """A look at a channel: counts of items since it was opened, and what waits now.
+    """Counts of a channel's items since it was opened.
 
-    Every item received was delivered, dropped, or merged into another one; or it waits.
+    Every item received was delivered, dropped or merged into another one, or waits now.
     """
 
     waiting: int
@@ -98,7 +99,7 @@ class ChannelStatistics(NamedTuple):
 
 
 class Channel(Generic[T]):
-    """One subscription to a source, pulled by one consumer on the loop where it was opened."""
+    """One subscription to a source, pulled by one consumer on its loop."""
 
     __slots__ = (
         "_buffering",
@@ -140,9 +141,9 @@ class Channel(Generic[T]):
         self._subscription.start(source)
 
     async def pull(self) -> T:
-        """The next item; `StopAsyncIteration` at the end, the source's error if it failed; loses none if cancelled."""
+        """The next item; `StopAsyncIteration` at the end, or the source's error. Cancelling it loses no item."""
         if self._waiter is not None:
-            raise RuntimeError("A flow's iterator was asked for a second item before it had given the first.")
+            raise RuntimeError("A flow's iterator was asked for a second item before it had returned the first.")
         while not self._items:
             if self._ended:
                 error, self._error = self._error, None
@@ -161,28 +162,28 @@ class Channel(Generic[T]):
         return item
 
     def dispose(self) -> None:
-        """Stop the source and drop what waits; idempotent, from any thread."""
+        """Stop the source and drop the items; idempotent, from any thread."""
         if self._subscription is not None:
             self._subscription.dispose()
         self._items.clear()
         self._ended = True
         if self._error is not None:
             error, self._error = self._error, None
-            # that its loop shut down is no news of a stream that nobody reads
+            # a stream without a reader has no use for the news that its loop shut down
             if not isinstance(error, SourceCancelledError):
                 report_dropped(error, "a stream left before its error was read")
         if self.scope.is_here():
-            self._let_go()
+            self._release()
         else:
-            self.scope.call_from_thread(self._let_go)
+            self.scope.call_from_thread(self._release)
 
-    def _let_go(self) -> None:
-        # what outlives the run (a shielded write) must not wait for demand that will never come
+    def _release(self) -> None:
+        # a source that outlives the run (a shielded write) must not wait for demand that will never come
         self.demand.resume()
         self._wake()
 
     def statistics(self) -> ChannelStatistics:
-        """What has passed and what waits."""
+        """Counts of the items that have passed, and of those that wait."""
         return ChannelStatistics(
             waiting=len(self._items),
             capacity=self._capacity,
@@ -218,13 +219,13 @@ class Channel(Generic[T]):
         if merged is None:
             self._next(item)
         else:
-            # whoever waits was woken by the item that this one joins
+            # a consumer that waits was woken by the item that this one joins
             self._items[-1] = merged
             self._received += 1
             self._merged += 1
 
     def _made_room(self) -> bool:
-        """Whether a full buffer that does not withhold demand can take one more item."""
+        """Apply the policy to a full buffer; True if the new item has a place now."""
         self._dropped += 1
         if self._buffering.overflow is Overflow.DROP_OLDEST:
             self._items.popleft()

@@ -1,31 +1,29 @@
-"""`Job`: one blocking call on a worker's thread, and what becomes of it when nobody waits for it any more.
+"""`Job`: one blocking call on a worker thread, which its caller may abandon.
 
-    queued ---> running ---> ended         its outcome is told
+    queued ---> running ---> ended                      the outcome is reported
        |           +-------> abandoned --> ended        it runs on: counted, its outcome dropped
-       +-------> dropped                   abandoned before it began: it never does
-       +-------> refused                   all threads are taken by abandoned jobs: told by an error
+       +-------> dropped                                abandoned before it began: it never begins
+       +-------> refused                                all threads are taken by abandoned jobs: reported as an error
 
-`Tally` counts the abandoned ones of a run.
+`Tally` counts the abandoned jobs of a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from contextvars import Context
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from agentscope_rx.reactive.kernel.forking import new_lock
-
-if TYPE_CHECKING:
-    from agentscope_rx.reactive.workers import WorkerPool
 
 _tallying = new_lock()
 
 
 class Tally:
-    """How many calls that a run has left behind run on, those of runs within it included."""
+    """The number of abandoned jobs of a run, and of the runs within it, that run on."""
 
     __slots__ = ("count", "outer")
 
@@ -34,7 +32,7 @@ class Tally:
         self.outer: Tally | None = None
 
     def add(self, change: int) -> None:
-        """So many more; from any thread."""
+        """Add to the count; from any thread."""
         tally: Tally | None = self
         with _tallying:
             while tally is not None:
@@ -42,12 +40,27 @@ class Tally:
                 tally = tally.outer
 
 
-class Job:
-    """One blocking call; `done(value, error)` is called on its thread unless it was abandoned before it ended.
+class JobPool(Protocol):
+    """The pool of a job, as the job uses it."""
 
-    If it was, `late()` is called there instead, once it has ended. `over()` is called once, on any thread, when nothing
-    of it is left to come: it has ended, or it will never begin. One that is `owed` begins even if it was refused, when
-    there is a thread for it.
+    epoch: int
+    running: int
+    outstanding: int
+
+    @property
+    def lock(self) -> AbstractContextManager[object]: ...
+
+    def abandoned(self, job: Job, /) -> Iterable[Job]: ...
+    def dropped(self, job: Job, /) -> Iterable[Job]: ...
+    def returned(self, job: Job, /) -> None: ...
+    def refuse(self, jobs: Iterable[Job], /) -> None: ...
+
+
+class Job:
+    """One blocking call; `done(value, error)` is called on its thread when it has ended.
+
+    If the job was abandoned, `late()` is called there instead. `over()` is called once, on any thread, when the call
+    has ended or will never begin. A job that is `owed` begins even if it was refused, when a thread is free.
     """
 
     __slots__ = (
@@ -69,7 +82,7 @@ class Job:
 
     def __init__(
         self,
-        pool: WorkerPool,
+        pool: JobPool,
         context: Context,
         call: Callable[[], object],
         done: Callable[[object, BaseException | None], None],
@@ -91,7 +104,7 @@ class Job:
         self._tally = tally
         self._name = name
         self.foreign = foreign
-        """Whether it is for an executor of the caller's."""
+        """True if it runs on an executor of the caller's."""
         self.owed = owed
         self._started = False
         self._abandoned = False
@@ -99,14 +112,14 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What is called, for error messages."""
+        """The name of the function, for error messages."""
         return self._name or name_of(self.call)
 
     def abandon(self) -> bool:
-        """Forget the job: it will not start, or its result will be dropped. True if it runs on."""
+        """Drop the job before it starts, or its result afterwards. True if it runs on."""
         pool = self._pool
         if self._epoch != pool.epoch:
-            # of the parent of this process: there is no thread that could run it here
+            # a job of the parent process: no thread runs it here
             return False
         with pool.lock:
             if self._abandoned or self._ended:
@@ -114,7 +127,7 @@ class Job:
             self._abandoned = True
             pool.outstanding -= 1
             runs_on = self._started
-            refused = pool.left_behind(self) if runs_on else pool.dropped(self)
+            refused = pool.abandoned(self) if runs_on else pool.dropped(self)
             if runs_on and self._tally is not None:
                 self._tally.add(1)
         pool.refuse(refused)
@@ -123,7 +136,7 @@ class Job:
         return runs_on
 
     def refuse(self, error: Exception) -> None:
-        """There is no thread for it. One that is owed is to begin later all the same."""
+        """Report that no thread is free. A job that is owed begins later all the same."""
         with self._pool.lock:
             if self._abandoned or self._started or self._ended:
                 return
@@ -136,7 +149,7 @@ class Job:
         self._settle(None, error)
 
     def run(self) -> None:
-        """Do the work; called by a worker thread, once."""
+        """Make the call; called by a worker thread, once."""
         if not self._begin():
             return
         value: object = None
@@ -147,10 +160,10 @@ class Job:
             failure = error
         pool = self._pool
         if self._epoch != pool.epoch:
-            # the call has forked, and this is the child: its thread is none of the pool's
+            # the call has forked and this is the child, where the pool has no such thread
             return
         with pool.lock:
-            # from here on a late abandon() must not count a job that has ended
+            # a late abandon() must not count a job that has ended
             self._ended = True
             if not self._abandoned:
                 pool.running -= 1
@@ -170,21 +183,22 @@ class Job:
             self._is_over()
 
     def _begin(self) -> bool:
-        pool, refused = self._pool, list[Job]()
+        pool = self._pool
+        refused: Iterable[Job] = ()
         with pool.lock:
             if self._ended or self._started or (self._abandoned and not self.owed):
                 return False
             self._started = True
             pool.running += 1
             if self._abandoned:
-                refused = pool.left_behind(self)
+                refused = pool.abandoned(self)
                 if self._tally is not None:
                     self._tally.add(1)
         pool.refuse(refused)
         return True
 
     def dropped_by_executor(self, future: Future[None]) -> None:
-        """The caller's executor is through with the job: make sure that its outcome was told, whatever it did."""
+        """Report an outcome if the caller's executor has dropped the job without running it."""
         with self._pool.lock:
             if self._started or self._abandoned:
                 return
@@ -201,13 +215,13 @@ class Job:
         try:
             self._done(value, failure)
         finally:
-            # after the outcome was told: who sees no outstanding job has heard of all of them
+            # after the report: when no job is outstanding, all outcomes have been reported
             with self._pool.lock:
                 self._pool.outstanding -= 1
 
 
 def name_of(call: object) -> str:
-    """What a function is called, for error messages."""
+    """The name of a function, for error messages."""
     while isinstance(call, partial):
         call = call.func
     found = getattr(call, "__qualname__", None)

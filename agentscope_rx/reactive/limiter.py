@@ -23,6 +23,7 @@ from typing import ClassVar, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.in_flight import Held
 from agentscope_rx.reactive.kernel.scope import clock_of
 
 S = TypeVar("S")
@@ -286,23 +287,21 @@ class Lease:
         self.charge = charge
         self._users = 1
         self.loop = loop
-        self.outer: Lease | None = None
+        self.outer: Held | None = None
         """That of the flow around this one, which what happens here keeps, too."""
 
     def hold(self) -> None:
         """A thread begins to use what the gates guard."""
-        lease: Lease | None = self
         with LOCK:
-            while lease is not None:
-                lease._users += 1
-                lease = lease.outer
+            self._users += 1
+        if self.outer is not None:
+            self.outer.hold()
 
     def let_go(self) -> None:
         """A thread has done with it; called on any."""
-        lease: Lease | None = self
-        while lease is not None:
-            lease.drop()
-            lease = lease.outer
+        self.drop()
+        if self.outer is not None:
+            self.outer.let_go()
 
     def drop(self) -> None:
         """One has done with it; from any thread. After the last, who fits is let through."""

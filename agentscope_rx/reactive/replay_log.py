@@ -1,16 +1,16 @@
-"""`ReplayLog`: one run and its last values, for readers that come late, fall behind, leave and return.
+"""`ReplayLog`: keeps the last values of one run, for readers that come late, fall behind, leave and return.
 
-    source    --a--b--c--d--e--|          subscribed to once, whoever reads
+    source    --a--b--c--d--e--|          subscribed to once, for all readers
     reader 0  --a--b--c--d--e--|          from the start
-    reader 3            --d--e--|         from value 3: what is kept, then what comes, without a seam
+    reader 3            --d--e--|         from value 3: the values kept, then the new ones, without a gap
 
 | when the log is full             | then                                                                            |
 |----------------------------------|---------------------------------------------------------------------------------|
-| a reader is `capacity` behind    | demand is withheld: sources stop reading; what a reader has yet to read is kept |
-| nobody reads, or all are close   | the oldest value goes, the run goes on                                          |
+| a reader is `capacity` behind    | demand is withheld: sources stop reading; values that a reader needs are kept   |
+| no reader is so far behind       | the oldest value is dropped, the run goes on                                    |
 
-With `weigh` and `max_weight` a log is full, too, when what it keeps weighs more than that.
-As with a channel, the bound holds but for what one source item expands to. For one loop's thread.
+With `weigh` and `max_weight` a log is full, too, when its values weigh more than that. As with a channel, it may exceed
+its capacity by the values that one source item expands to. A log belongs to one loop's thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class LogStatistics(NamedTuple):
-    """A look at a log: values received and dropped since it was opened, what is kept, how far the last reader is."""
+    """Counts of a log's values since it was opened; `behind` is the number that the slowest reader has yet to read."""
 
     received: int
     dropped: int
@@ -51,7 +51,7 @@ class ReplayLog(Generic[T]):
     __slots__ = (
         "_capacity",
         "_error",
-        "_heard",
+        "_error_read",
         "_max_weight",
         "_readers",
         "_subscription",
@@ -77,29 +77,29 @@ class ReplayLog(Generic[T]):
         self._values: deque[T] = deque()
         self._readers: list[LogReader[T]] = []
         self._error: Exception | None = None
-        self._heard = False
+        self._error_read = False
         self._subscription: Subscription[T] | None = None
         self.scope = Scope.here()
         self.demand = Demand(self.scope.loop)
         self.scope.demand = self.demand
         self.first = 0
         self.dropped: T | None = None
-        """The latest value that went."""
+        """The latest value that was dropped."""
         self.ended = OneShotEvent()
 
     @property
     def end(self) -> int:
-        """The number that the next value will have."""
+        """The number of the next value."""
         return self.first + len(self._values)
 
     @property
     def values(self) -> Sequence[T]:
-        """What is kept; the first of it has the number `first`."""
+        """The values kept; the first has the number `first`."""
         return self._values
 
     @property
     def readers(self) -> int:
-        """How many read."""
+        """The number of readers."""
         return len(self._readers)
 
     def open(self, source: abc.ObservableBase[T]) -> None:
@@ -108,7 +108,7 @@ class ReplayLog(Generic[T]):
         self._subscription.start(source)
 
     def read(self, start: int = 0) -> LogReader[T]:
-        """A reader from the value of this number on; `LookupError` if it is gone or not the next one either."""
+        """A reader from the value of this number on; `LookupError` if it was dropped or is beyond the next value."""
         if not self.first <= start <= self.end:
             raise LookupError(f"The log holds values {self.first} to {self.end - 1}, not {start}.")
         reader = LogReader(self, start)
@@ -116,7 +116,7 @@ class ReplayLog(Generic[T]):
         return reader
 
     def dispose(self, *last: T, error: Exception | None = None) -> None:
-        """Stop the source; those who read get what is kept, then `last`, then the error if one is given."""
+        """Stop the source; readers get the values kept, then `last`, then the error if one is given."""
         if self.ended.fired:
             return
         if self._subscription is not None:
@@ -128,11 +128,11 @@ class ReplayLog(Generic[T]):
         self._complete()
 
     async def idle(self) -> None:
-        """Return when nothing of the run is under way any more."""
+        """Return when no work of the run is under way."""
         await self.scope.work.idle()
 
     def statistics(self) -> LogStatistics:
-        """What has passed and what is kept."""
+        """Counts of the values received, dropped and kept."""
         return LogStatistics(
             received=self.end,
             dropped=self.first,
@@ -146,14 +146,14 @@ class ReplayLog(Generic[T]):
     # --- between the source and the readers ---------------------------------------------------------------------
 
     def leave(self, reader: LogReader[T]) -> None:
-        """The reader reads no more."""
+        """Remove a reader."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.settle()
-            self._report_unheard()
+            self._report_unread()
 
     def settle(self) -> None:
-        """Let go of what nobody needs, then tell the source to wait or to go on."""
+        """Drop the values that no reader needs, then withhold or resume demand."""
         slowest = self._slowest()
         while self.first < slowest and (len(self._values) > self._capacity or self._weight > self._max_weight):
             self.dropped = self._values.popleft()
@@ -161,7 +161,7 @@ class ReplayLog(Generic[T]):
             if self._weigh is not None:
                 self._weight -= self._weigh(self.dropped)
         behind = self.end - slowest
-        # (what has been read is gone by now, if it is too heavy)
+        # values that were read have been dropped by now, if there is too much weight
         heavy = self._weight > self._max_weight
         if self.ended.fired or (behind <= self._capacity // 2 and not heavy):
             self.demand.resume()
@@ -169,8 +169,8 @@ class ReplayLog(Generic[T]):
             self.demand.withhold()
 
     def failure(self) -> Exception | None:
-        """The error that the run ended with, for a reader that raises it."""
-        self._heard = self._error is not None
+        """The error of the run, for a reader that raises it."""
+        self._error_read = self._error is not None
         return self._error
 
     def _slowest(self) -> int:
@@ -185,11 +185,11 @@ class ReplayLog(Generic[T]):
 
     def _fail(self, error: Exception) -> None:
         self._error = raisable(error)
-        self._report_unheard()
+        self._report_unread()
         self._complete()
 
     def _abort(self, error: BaseException) -> None:
-        # read by others than who began the run: `sys.exit()` of one run does not end their tasks, nor the loop
+        # a reader is not the caller that began the run: `sys.exit()` of the run must not end the reader's task
         failure = SourceCancelledError(f"The run was ended by {error!r}.")
         failure.__cause__ = error
         self._fail(failure)
@@ -203,14 +203,14 @@ class ReplayLog(Generic[T]):
         for reader in self._readers:
             reader.wake()
 
-    def _report_unheard(self) -> None:
-        if self._error is not None and not self._heard and not self._readers:
-            self._heard = True
-            report_dropped(self._error, "a log that nobody reads")
+    def _report_unread(self) -> None:
+        if self._error is not None and not self._error_read and not self._readers:
+            self._error_read = True
+            report_dropped(self._error, "a log without readers")
 
 
 class LogReader(AsyncIterator[T], Generic[T]):
-    """One reader's place in a log. For one consumer at a time; cancelling it loses no value."""
+    """One reader's position in a log. For one consumer at a time; cancelling it loses no value."""
 
     __slots__ = ("_closed", "_log", "_waiter", "position")
 
@@ -222,13 +222,13 @@ class LogReader(AsyncIterator[T], Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many values are there to be read."""
+        """The number of values that can be read without waiting."""
         return self._log.end - self.position
 
     async def wait(self) -> bool:
-        """True when there is a value to read, False at the end; raises what the run failed with."""
+        """True when there is a value to read, False at the end; raises the error of a failed run."""
         if self._waiter is not None:
-            raise RuntimeError("A reader was asked for a second value before it had given the first.")
+            raise RuntimeError("A reader was asked for a second value before it had returned the first.")
         while not self._closed:
             if self.waiting:
                 return True
@@ -245,7 +245,7 @@ class LogReader(AsyncIterator[T], Generic[T]):
         return False
 
     def take(self) -> T:
-        """The next value, which must be there."""
+        """The next value; `wait()` must have returned True."""
         value = self._log.values[self.position - self._log.first]
         self.position += 1
         self._log.settle()
@@ -257,12 +257,12 @@ class LogReader(AsyncIterator[T], Generic[T]):
         return self.take()
 
     def close(self) -> None:
-        """Read no more: the log need not keep anything for this reader. Idempotent."""
+        """Stop reading: the log keeps no more values for this reader. Idempotent."""
         self._closed = True
         self._log.leave(self)
         self.wake()
 
     def wake(self) -> None:
-        """Look again."""
+        """Let `wait()` look again."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -3,8 +3,8 @@
     agent.call("hi")                    RuntimeWarning: A call of agent 'Friday' was never begun: await it, ...
     stored = agent.call("hi")           nothing, for as long as it may still be begun; also behind `pipe`
 
-It is held by what a subscription to the flow calls, and goes when the flow goes. Only a code object and an offset into
-it are kept of the line that made the flow: a frame would keep what its variables hold, and a traceback costs far more.
+The flow holds it, so that both are freed together. Of the line that made the flow it keeps a code object and an offset:
+a frame would keep its variables alive, and a traceback costs far more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import FrameType
 
 
 class Unbegun:
-    """Warns when it goes away, unless `begun` has been set. `what` and `name` say what was forgotten."""
+    """Warns when it is freed, unless `begun` is set. `what` and `name` describe the forgotten flow."""
 
     __slots__ = ("_code", "_name", "_offset", "_what", "begun")
 

@@ -1,15 +1,15 @@
 """Threads for blocking work: as many as are needed, at most 64, none of which keeps the interpreter from exiting.
 
-A job that has started cannot be stopped. When nobody waits for it any more it is *abandoned*: counted until it ends,
-its result dropped. (`concurrent.futures` joins its threads at exit, so one stuck job would hang the program: hence
-this pool of daemon threads.)
+A job that has started cannot be stopped. When its caller leaves it is *abandoned*: counted until it ends, its result
+dropped. (`concurrent.futures` joins its threads at exit, so one stuck job would hang the program: hence this pool of
+daemon threads.)
 
-    threads for jobs that somebody waits for    max_workers, as long as at most max_abandoned jobs are abandoned;
-                                                one less for each abandoned job more; none: jobs are refused
+    threads for jobs that are not abandoned     max_workers, while at most max_abandoned jobs are abandoned;
+                                                one less for each further abandoned job; none: jobs are refused
 
-So an abandoned job takes the place of no other until `max_abandoned` of them run, and there are never more than
-`max_workers + max_abandoned` threads. Code of the caller's (tools) runs in one pool and the library's own work
-(sessions, files, media) in another, so that stuck tools do not keep a session from being saved.
+So an abandoned job takes no other job's place until `max_abandoned` of them run, and there are never more than
+`max_workers + max_abandoned` threads. The caller's code (tools) runs in one pool and the library's own work (sessions,
+files, media) in another, so that stuck tools do not keep a session from being saved.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ MAX_WORKERS = 64
 MAX_ABANDONED = 64
 IDLE_SECONDS = 30.0
 NAMED = 8
-"""How many of the abandoned calls are named."""
+"""The number of abandoned calls that statistics and errors name."""
 
 
 class WorkerStatistics(NamedTuple):
-    """A look at the pool: `abandoned` jobs run on though nobody waits for them; `calls` names the oldest of them."""
+    """Counts of a pool's threads and jobs; `abandoned` jobs run on without a caller, `calls` names the oldest."""
 
     threads: int
     running: int
@@ -50,9 +50,9 @@ class WorkerStatistics(NamedTuple):
 class WorkerPool(Executor):
     """Runs jobs on daemon threads that are started as needed and end after some idle time.
 
-    At most `max_workers` of them at once run what somebody waits for; up to `max_abandoned` more are started in the
-    place of those whose job was abandoned. `WorkersExhaustedError` once no thread is left and none may be started.
-    May be given as an `executor`. A forked child begins with an empty one.
+    At most `max_workers` threads run jobs with a caller; up to `max_abandoned` more are started in place of those whose
+    job was abandoned. `WorkersExhaustedError` when no thread is free and none may be started. A pool can be given as an
+    `executor`. In a forked child it is empty.
     """
 
     def __init__(
@@ -66,34 +66,34 @@ class WorkerPool(Executor):
         self._thread_name = thread_name
         self.lock = new_lock()
         self.epoch = 0
-        """How many forks ago the pool was made: a job of an earlier epoch has no thread here."""
-        self._forget_all()
+        """The number of forks since the pool was made: a job of an earlier epoch has no thread here."""
+        self._reset()
         _pools.add(self)
         told_of_fork(self)
 
-    def _forget_all(self) -> None:
+    def _reset(self) -> None:
         self.running = 0
-        # jobs whose outcome somebody waits for, on threads of this pool and on callers' executors
+        # jobs with a caller, on threads of this pool and on callers' executors
         self.outstanding = 0
-        # (a dict would look through what it has lost at its front, again and again)
+        # (taking the first key of a dict costs a scan over all keys removed before it)
         self._queue: OrderedDict[Job, None] = OrderedDict()
         self._wake = threading.Condition(self.lock)
         self._threads = 0
         self._idle = 0
         self._abandoned: dict[Job, None] = {}
-        # those of them on threads of this pool
+        # the abandoned jobs on threads of this pool
         self._stuck = 0
         self._closed = False
 
     def after_fork(self) -> None:
-        """The child has none of the threads; what they were to do, the parent does."""
+        """Drop the threads and the jobs, which are the parent's."""
         self.epoch += 1
-        self._forget_all()
+        self._reset()
 
-    # --- its use --------------------------------------------------------------------------------------------------
+    # --- for callers --------------------------------------------------------------------------------------------------
 
     def configure(self, *, max_workers: int | None = None, max_abandoned: int | None = None) -> None:
-        """Set the bounds, from now on; threads that are there already finish what they do."""
+        """Set the bounds; jobs that run already finish."""
         with self.lock:
             self._max, self._spare = _checked(
                 self._max if max_workers is None else max_workers,
@@ -115,7 +115,7 @@ class WorkerPool(Executor):
         owed: bool = False,
         tally: Tally | None = None,
     ) -> Job:
-        """Run `call` in `context`, on the caller's executor if given, and hand its outcome to `done` (see `Job`)."""
+        """Run `call` in `context`, on `executor` if given, and hand its outcome to `done` (see `Job`)."""
         if self.epoch and executor is not None and _is_of_parent(executor):
             raise ConfigurationError(
                 f"{executor!r:.80} was used before this process was forked, and its threads are the parent's: no call "
@@ -148,7 +148,7 @@ class WorkerPool(Executor):
         return job
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """As every `Executor`."""
+        """As `Executor.submit`."""
         future: Future[T] = Future()
 
         def done(value: object, error: BaseException | None) -> None:
@@ -166,7 +166,7 @@ class WorkerPool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no new jobs. `wait`: until the outcome of those taken is known; not until abandoned ones have ended."""
+        """Take no new jobs. `wait` waits for the outcome of the jobs taken, but not for abandoned ones."""
         with self.lock:
             self._closed = True
             queued = [job for job in self._queue if not job.owed] if cancel_futures else []
@@ -180,15 +180,15 @@ class WorkerPool(Executor):
             tick.wait(0.005)
 
     def statistics(self) -> WorkerStatistics:
-        """How many threads there are and what they do."""
+        """Counts of threads and jobs, now."""
         with self.lock:
             calls = tuple(job.name for job in islice(self._abandoned, NAMED))
             return WorkerStatistics(self._threads, self.running, len(self._queue), len(self._abandoned), calls)
 
     # --- for its jobs, under the lock -----------------------------------------------------------------------------
 
-    def left_behind(self, job: Job) -> list[Job]:
-        """The job was abandoned and runs on; gives those that have nothing to wait for now: see `refuse`."""
+    def abandoned(self, job: Job) -> list[Job]:
+        """The job was abandoned and runs on; returns the jobs that no thread is left for (see `refuse`)."""
         self._abandoned[job] = None
         if not job.foreign:
             self._stuck += 1
@@ -196,12 +196,12 @@ class WorkerPool(Executor):
         return [] if self._served else list(self._queue)
 
     def dropped(self, job: Job) -> list[Job]:
-        """The job was abandoned before it began: it is no longer in the queue."""
+        """The job was abandoned before it began: remove it from the queue."""
         self._queue.pop(job, None)
         return []
 
     def returned(self, job: Job) -> None:
-        """A job that was abandoned has ended."""
+        """An abandoned job has ended."""
         self._abandoned.pop(job, None)
         if not job.foreign:
             self._stuck -= 1
@@ -209,7 +209,7 @@ class WorkerPool(Executor):
     # --- without the lock -----------------------------------------------------------------------------------------
 
     def refuse(self, jobs: Iterable[Job]) -> None:
-        """Tell them that there is no thread for them."""
+        """Report to each job that no thread is free."""
         for job in jobs:
             job.refuse(self._exhausted())
             if not job.owed:
@@ -233,11 +233,11 @@ class WorkerPool(Executor):
 
     @property
     def _served(self) -> bool:
-        """Whether there is a thread whose job somebody waits for, or that has none."""
+        """True if a thread is idle or runs a job with a caller."""
         return self._threads > self._stuck
 
     def _grow(self) -> Exception | None:
-        """Wake or start a thread for what is queued, if one more is needed and allowed; gives why there is none."""
+        """Wake or start a thread for the queue, if needed and allowed; returns the error if none can be started."""
         if not self._queue:
             return None
         if self._idle >= len(self._queue):
@@ -247,7 +247,7 @@ class WorkerPool(Executor):
             try:
                 thread.start()
             except RuntimeError as error:
-                # the system gives no more of them, or the interpreter exits
+                # the system has no more threads, or the interpreter exits
                 return error
             self._threads += 1
         return None
@@ -263,7 +263,7 @@ class WorkerPool(Executor):
                     self._idle -= 1
                 if not self._queue or self._threads > self._allowed:
                     self._threads -= 1
-                    # (what this one was woken for is another one's)
+                    # (another thread takes the job that this one was woken for)
                     self._wake.notify(min(1, len(self._queue)))
                     return
                 job, _ = self._queue.popitem(last=False)
@@ -272,7 +272,7 @@ class WorkerPool(Executor):
 
 
 def _is_of_parent(executor: Executor) -> bool:
-    # (private, and the only way to know; its threads end with it and not before)
+    # (a private attribute, as there is no public one; its threads end with the executor)
     threads = cast("Iterable[threading.Thread]", getattr(executor, "_threads", ()))
     return isinstance(executor, ThreadPoolExecutor) and not all(thread.is_alive() for thread in threads)
 
@@ -288,11 +288,11 @@ def _checked(max_workers: int, max_abandoned: int) -> tuple[int, int]:
 _pools: WeakSet[WorkerPool] = WeakSet()
 
 WORKERS = WorkerPool()
-"""Where code of the caller's runs: blocking tools and what they return."""
+"""The pool for the caller's code: blocking tools and the iterators that they return."""
 ENGINE_WORKERS = WorkerPool(thread_name="agentscope-rx-engine")
-"""Where the library's own blocking work is done: sessions, files, media, counting."""
+"""The pool for the library's own blocking work: sessions, files, media, counting."""
 
 
 def outstanding_jobs() -> int:
-    """The jobs of all pools whose outcome somebody waits for."""
+    """The number of jobs with a caller, in all pools."""
     return sum(pool.outstanding for pool in tuple(_pools))

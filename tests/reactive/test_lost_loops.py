@@ -33,7 +33,7 @@ from agentscope_rx.reactive import (
     using,
 )
 from agentscope_rx.reactive.kernel import runtime as runtimes
-from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
+from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError
 from agentscope_rx.testing import collect_dropped
 from agentscope_rx.testing.virtual_time import virtual_loop
 from tests.reactive.recorder import Recorder, turns

@@ -28,7 +28,7 @@ from agentscope_rx.reactive import (
     using,
 )
 from agentscope_rx.reactive.kernel.bridge import FlowIterator
-from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
+from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import Recorder, after, record, turns
 

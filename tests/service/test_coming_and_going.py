@@ -133,4 +133,4 @@ def test_whoever_comes_and_goes(
 
     with collect_dropped() as dropped:
         run_virtual(main())
-    assert [str(error) for error in dropped] in ([], ["down"]) and set(dropped.where) <= {"a log that nobody reads"}
+    assert [str(error) for error in dropped] in ([], ["down"]) and set(dropped.where) <= {"a log without readers"}

@@ -1,1 +1,1 @@
-"""How flows are attached, subscribed to and cancelled: what all sources and operators are made of."""
+"""The parts that all sources and operators are made of: attaching, subscribing, cancelling, demand, loops."""

@@ -1,7 +1,7 @@
-"""The places where Flows and plain Python touch: `run()`, `await`, `async for`, `async with`.
+"""Flows in plain Python: `run()`, `await`, `async for`, `async with`.
 
-An iterator is a handle that holds the channel while the channel never holds it: when the loop that pulls is left, by
-`break` or by an exception, the handle dies and its finalizer disposes the run at once.
+An iterator holds its channel, and the channel does not hold the iterator: when an `async for` is left, by `break` or by
+an exception, the iterator is finalized and disposes the run at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        """The next value. Whatever it raises, the run has ended or is disposed."""
+        """The next value. After an exception the run has ended or is disposed."""
         if self._channel is None:
             source, self._source = self._source, None
             if source is None:
@@ -66,7 +66,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             raise
 
     async def aclose(self) -> None:
-        """Dispose the run and wait for its clean-up: afterwards nothing of it is left."""
+        """Dispose the run and wait for its clean-up."""
         self._source = None
         if self._channel is not None:
             self._channel.dispose()
@@ -81,7 +81,7 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
         await self.aclose()
 
     def statistics(self) -> ChannelStatistics:
-        """What has passed through the iterator's buffer and what waits in it."""
+        """Counts of the items that have passed the buffer, and of those that wait in it."""
         if self._channel is None:
             return ChannelStatistics(0, self._buffering.capacity, 0, 0, 0, 0, False)
         return self._channel.statistics()
@@ -91,15 +91,15 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
             self._channel.dispose()
 
 
-class _Entry(NamedTuple):
-    """An `async with` block: which frame entered it, on which task, and what it got."""
+class _Block(NamedTuple):
+    """An `async with` block: the frame and the task that entered it, and its iterator."""
 
     frame: int
     task: asyncio.Task[object]
     iterator: FlowIterator[object]
 
 
-_entered: WeakKeyDictionary[object, list[_Entry]] = WeakKeyDictionary()
+_entered: WeakKeyDictionary[object, list[_Block]] = WeakKeyDictionary()
 
 
 async def enter(source: Flow[T], frame: FrameType) -> FlowIterator[T]:
@@ -107,25 +107,25 @@ async def enter(source: Flow[T], frame: FrameType) -> FlowIterator[T]:
     iterator = FlowIterator(source)
     task = asyncio.current_task()
     assert task is not None
-    # (a number, as the frame would keep alive what the block holds; it lives as long as its block)
-    _entered.setdefault(source, []).append(_Entry(id(frame), task, cast("FlowIterator[object]", iterator)))
+    # (the id, as the frame would keep the block's variables alive; the frame lives as long as its block)
+    _entered.setdefault(source, []).append(_Block(id(frame), task, cast("FlowIterator[object]", iterator)))
     return iterator
 
 
 async def leave(source: Flow[object], frame: FrameType) -> None:
-    """End the innermost `async with` over this flow: of this frame, else (a stack of contexts) of this task."""
+    """End the innermost `async with` over this flow: of this frame, else (in an `AsyncExitStack`) of this task."""
     task = asyncio.current_task()
     assert task is not None
-    entries = _entered[source]
-    # An async generator that was left half-way is closed by a task of the loop's own, not by the one that entered.
-    own = [entry for entry in entries if entry.frame == id(frame)] or [entry for entry in entries if entry.task is task]
-    others = [entry for entry in entries if entry.task.get_loop() is task.get_loop()]
-    entry = (own or others)[-1]
-    entries.remove(entry)
-    await entry.iterator.aclose()
+    blocks = _entered[source]
+    # An async generator that was left half-way is closed by a task of the loop, not by the one that entered the block.
+    own = [each for each in blocks if each.frame == id(frame)] or [each for each in blocks if each.task is task]
+    others = [each for each in blocks if each.task.get_loop() is task.get_loop()]
+    block = (own or others)[-1]
+    blocks.remove(block)
+    await block.iterator.aclose()
 
 
-class _Last(Generic[T]):
+class _LastValue(Generic[T]):
     """Keeps the last value of a run and settles a future with it."""
 
     __slots__ = ("_future", "_has", "_value")
@@ -156,37 +156,37 @@ class _Last(Generic[T]):
 
 
 async def last_value(source: Flow[T]) -> T:
-    """The last value of one run; a cancellation disposes the run and goes on as it came."""
+    """The last value of one run; a cancellation disposes the run and is raised again."""
     scope = Scope.here()
     future: asyncio.Future[T] = scope.loop.create_future()
-    last = _Last(future)
+    last = _LastValue(future)
     subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
     subscription.start(source)
     try:
         return await future
     except asyncio.CancelledError:
-        if future.done() and not future.cancelled() and (lost := future.exception()) is not None:
-            report_dropped(lost, "an await that was cancelled")
+        if future.done() and not future.cancelled() and (error := future.exception()) is not None:
+            report_dropped(error, "an await that was cancelled")
         raise
     finally:
         subscription.dispose()
-        # an error's traceback holds this frame: no cycle for each failed run
+        # an error's traceback holds this frame, which would make a cycle of each failed run
         del future, last
 
 
 def run_flow(source: Flow[T]) -> T:
     """The last value of one run on the library's loop; blocks the calling thread."""
     if running_loop() is not None:
-        # (who is told so needs no warning)
+        # (the error says enough: no warning of a flow that was never begun)
         source.take_over()
         raise RunInsideLoopError
     future: Future[T] = Future()
-    last = _Last(future)
+    last = _LastValue(future)
     scope = Scope.here()
     assert scope.loop is library_loop()
     subscription: Subscription[T] = Subscription(scope, last.on_next, last.on_error, last.on_completed, last.on_abort)
     try:
-        # inside: Ctrl-C may come at once
+        # inside the `try`, as Ctrl-C may come at once
         subscription.start(source)
         return future.result()
     except BaseException:
@@ -204,5 +204,5 @@ def _wait_idle(scope: Scope) -> None:
     try:
         closed.result(CLOSING_SECONDS)
     except TimeoutError:
-        # the clean-up goes on, on the library's loop; the user has waited long enough
+        # the clean-up goes on, on the library's loop
         return

@@ -1,8 +1,8 @@
-"""Credit from a slow consumer to its sources: while demand is withheld, sources do not read on.
+"""Back-pressure: while a slow consumer withholds demand, its sources do not read on.
 
-A consumer with a bounded buffer withholds demand when it is full and resumes it when there is room. Sources look at
-`ready` before they pull the next item; first-chunk and idle clocks do not run while it is withheld. All of it happens
-on one loop thread.
+A consumer with a bounded buffer withholds demand when the buffer is full and resumes it when there is room. Sources
+look at `ready` before they pull the next item; first-chunk and idle clocks stand still while it is withheld. A demand
+belongs to one loop's thread.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 
 class Demand:
-    """Whether the consumer of a subscription wants more. Starts out ready."""
+    """The demand of one consumer, ready at first."""
 
     __slots__ = ("__weakref__", "_depth", "_followers", "_loop", "_since", "_total", "_waiters", "_waived", "ready")
 
@@ -25,21 +25,21 @@ class Demand:
         self._total = 0.0
         self._waiters: list[Callable[[], object]] = []
         self._waived = False
-        # held by those whose demand they are
+        # each is held by its own subscription
         self._followers: WeakSet[Demand] | None = None
 
     @property
     def depth(self) -> int:
-        """How many items wait for the consumer."""
+        """The number of items that wait for the consumer."""
         return 0 if self._depth is None else self._depth()
 
     def follower(self) -> Demand:
-        """A demand that goes as this one goes, until it is waived: for a part of what the consumer listens to."""
+        """A demand that follows this one until it is waived, for a part of the consumer's sources."""
         follower = Demand(self._loop, self._depth)
-        self._lead(follower)
+        self._add_follower(follower)
         return follower
 
-    def _lead(self, follower: Demand) -> None:
+    def _add_follower(self, follower: Demand) -> None:
         if self._followers is None:
             self._followers = WeakSet()
         self._followers.add(follower)
@@ -47,7 +47,7 @@ class Demand:
             follower.withhold()
 
     def waive(self) -> None:
-        """Let sources read on for good: what comes has to come whether or not somebody is there to take it."""
+        """Let sources read on for good, for events that must come even if the consumer does not read."""
         self._waived = True
         self.resume()
 
@@ -75,7 +75,7 @@ class Demand:
         return self._total if self.ready else self._total + self._loop.time() - self._since
 
     def when_ready(self, waiter: Callable[[], object]) -> Callable[[], None]:
-        """Call `waiter` once demand is there, at once if it is; returns a function that takes the wish back."""
+        """Call `waiter` when demand is ready, at once if it is; returns a function that cancels that."""
         if self.ready:
             waiter()
         else:
@@ -88,7 +88,7 @@ class Demand:
         return forget
 
     async def wait(self) -> None:
-        """Return once demand is there."""
+        """Return when demand is ready."""
         while not self.ready:
             woken: asyncio.Future[None] = self._loop.create_future()
             self._waiters.append(lambda woken=woken: woken.done() or woken.set_result(None))
@@ -96,36 +96,36 @@ class Demand:
 
 
 class BufferDemand(Demand):
-    """Demand that is there while the consumer's is and the gate is open: for what is queued on the way to it."""
+    """Demand that is ready while the consumer's demand is and a buffer on the way to it has room."""
 
-    __slots__ = ("_above", "is_shut")
+    __slots__ = ("_consumer_ready", "is_shut")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, above: Demand | None = None) -> None:
-        super().__init__(loop, None if above is None else above._depth)
-        self._above = True
+    def __init__(self, loop: asyncio.AbstractEventLoop, consumer: Demand | None = None) -> None:
+        super().__init__(loop, None if consumer is None else consumer._depth)
+        self._consumer_ready = True
         self.is_shut = False
-        if above is not None:
-            above._lead(self)
+        if consumer is not None:
+            consumer._add_follower(self)
 
     def shut(self) -> None:
-        """There is no room."""
+        """Note that the buffer is full."""
         if not self.is_shut:
             self.is_shut = True
             super().withhold()
 
     def open(self) -> None:
-        """There is room again."""
+        """Note that the buffer has room again."""
         self.is_shut = False
-        if self._above:
+        if self._consumer_ready:
             super().resume()
 
     def withhold(self) -> None:
-        """The consumer wants no more for now."""
-        self._above = False
+        """Follow the consumer's demand, which is withheld."""
+        self._consumer_ready = False
         super().withhold()
 
     def resume(self) -> None:
-        """The consumer wants more."""
-        self._above = True
+        """Follow the consumer's demand, which is ready again."""
+        self._consumer_ready = True
         if not self.is_shut:
             super().resume()

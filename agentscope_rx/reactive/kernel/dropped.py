@@ -1,6 +1,6 @@
-"""Nothing vanishes: an error with nobody left to hear it comes here.
+"""Dropped errors: those that no subscriber is left to receive. None is lost.
 
-By default it is logged with its traceback; a program may install a handler of its own, and the test suite of this
+By default they are logged with their traceback. A program may install a handler of its own; the test suite of this
 library fails on any.
 """
 
@@ -9,27 +9,33 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from agentscope_rx.errors import AgentScopeError
+
 _log = logging.getLogger("agentscope_rx")
 
 
-def _by_log(error: BaseException, where: str) -> None:
+class CleanUpTimeoutError(AgentScopeError):
+    """Cancelled work did not end in time, and the code that waited for it went on. Reported as a dropped error."""
+
+
+def _log_it(error: BaseException, where: str) -> None:
     _log.error("dropped in %s: %s", where, error, exc_info=error)
 
 
-_handler: Callable[[BaseException, str], None] = _by_log
+_handler: Callable[[BaseException, str], None] = _log_it
 
 
 def on_dropped(handler: Callable[[BaseException, str], None] | None) -> None:
-    """Let `handler(error, where)` hear of every dropped error; None restores logging.
+    """Call `handler(error, where)` for every dropped error; None restores logging.
 
     It may be called from any thread and should not raise.
     """
     global _handler
-    _handler = handler or _by_log
+    _handler = handler or _log_it
 
 
 def report_dropped(error: BaseException, where: str) -> None:
-    """Report an error that no subscriber can hear of any more."""
+    """Report an error that has no subscriber any more; `where` names the place."""
     try:
         _handler(error, where)
     except Exception:

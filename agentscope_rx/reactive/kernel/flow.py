@@ -7,11 +7,11 @@
 | `flow.run()`                       | the same for a script without a loop: blocks                           |
 | `async for x in flow`              | pulled, with back-pressure; leaving the loop disposes                  |
 | `async with flow as values`        | the same, and the end waits for the clean-up                           |
-| `flow.buffered(capacity, policy)`  | either of these two, through a buffer of your choice                   |
+| `flow.buffered(capacity, policy)`  | either of these two, with your own buffer                              |
 | `flow.pipe(ops...)`                | a Flow again, behind kernel and stock operators alike                  |
 | `flow.as_task()`                   | an asyncio task for the last value                                     |
 
-A Flow is attached by kernel operators through `_attach`, by everybody else through `subscribe`.
+Kernel operators attach a Flow through `_attach`; all other code uses `subscribe`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ D = TypeVar("D")
 E = TypeVar("E")
 
 Operator = Callable[[Observable[A]], Observable[B]]
-"""What `pipe` takes: a kernel operator, a stock one, or your own."""
+"""A function that `pipe` takes: a kernel operator, a stock one, or your own."""
 
 
 class Flow(Observable[T]):
@@ -67,14 +67,14 @@ class Flow(Observable[T]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            """What is asked of a result whose `run()` or `await` was forgotten."""
+            """Report an attribute of the result that was read from the flow: its `run()` or `await` was forgotten."""
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             if not name.startswith("_"):
                 message += f". It has not begun: for {name!r} of its result await it, or run() it"
             raise AttributeError(message, name=name, obj=self)
 
     def warning(self, unbegun: Unbegun) -> Self:
-        """This flow, which warns by that if it goes away and nothing has ever subscribed to it or to what it is in."""
+        """This flow, which warns when it is freed and was never subscribed to, by itself or as part of another flow."""
         connect = self._attach
 
         def begin(sink: Sink[T], scope: Scope) -> None:
@@ -86,14 +86,14 @@ class Flow(Observable[T]):
         return self
 
     def take_over(self) -> Self:
-        """This flow, for a holder that decides by itself whether it is ever begun: it no longer warns."""
+        """This flow, without the warning: the caller decides if it is ever begun."""
         if self._unbegun is not None:
             self._unbegun.begun = True
         return self
 
     @property
     def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The lock that some stock operators expect on their source, made when first asked for."""
+        """The lock that some stock operators expect on their source, made on first use."""
         own = cast("dict[str, threading.RLock]", self.__dict__)
         return own.get("_lock") or own.setdefault("_lock", new_rlock())
 
@@ -108,8 +108,8 @@ class Flow(Observable[T]):
         """Start one run and hand its signals to an observer or to callbacks.
 
         Signals arrive serially on one loop thread: the running loop's if there is one here, else the library's. An
-        exception of a callback is the subscriber's own: it disposes the run and goes to the dropped-error hook, as
-        does an error nobody subscribed to. Dispose of what is returned from any thread.
+        exception of a callback disposes the run and goes to the dropped-error hook, as does an error without
+        `on_error`. The disposable that is returned may be used from any thread.
         """
         scope = scheduler if isinstance(scheduler, Scope) else Scope.here()
         subscription: Subscription[T] = Subscription(scope, on_next, on_error, on_completed)
@@ -140,13 +140,13 @@ class Flow(Observable[T]):
     def pipe(self, *operators: Callable[[Observable[object]], Observable[object]]) -> Flow[object]:  # pyright: ignore[reportInconsistentOverload, reportIncompatibleMethodOverride]
         """Apply operators from left to right; the result is a Flow, so that `await` and `async for` stay.
 
-        (But for what `publish` and its kin return: that keeps its `connect`.)
+        (Except what `publish` and its kin return, which keeps its `connect`.)
         """
         # (no casts: a run pipes a lot)
         piped: Observable[object] = self  # pyright: ignore[reportAssignmentType]
         for operator in operators:
             piped = operator(piped)
-        # asked first, and not by isinstance: mostly an operator of ours has given a Flow
+        # looked at first, and not by isinstance: mostly the result of a kernel operator
         if hasattr(piped, "_attach"):
             return piped  # pyright: ignore[reportReturnType]
         if isinstance(piped, ConnectableObservable) or not isinstance(piped, Observable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -189,7 +189,7 @@ class Flow(Observable[T]):
     ) -> FlowIterator[A]:
         """For one `async for` or `async with`: pulled through a buffer of this size, with this policy (see `channel`).
 
-        Without a policy it is COALESCE if there is a function for it, else WAIT. `statistics()` tells what waits.
+        The default policy is COALESCE if `coalesce` is given, else WAIT. `statistics()` counts the items that wait.
         """
         from agentscope_rx.reactive.kernel.bridge import FlowIterator
 
@@ -211,7 +211,7 @@ class Flow(Observable[T]):
 
 
 def flow(source: Observable[A]) -> Flow[A]:
-    """Any Observable as a Flow: gives `await`, `async for` and `run()` to what stock operators return."""
+    """Any Observable as a Flow, with `await`, `async for` and `run()`: for the results of stock operators."""
     if isinstance(source, Flow):
         return source
     return Flow(lambda sink, scope: attach(source, sink, scope))

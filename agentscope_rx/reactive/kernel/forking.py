@@ -1,8 +1,8 @@
-"""What a forked child makes anew: locks, and objects that belong to the parent's threads and loops.
+"""Resetting locks and objects in a forked child.
 
-A child of `os.fork()` has a copy of all objects, and one thread. A lock that another thread held at that moment would
-stay locked for good, and what a thread or a loop of the parent was to do would be waited for in vain. So locks that are
-kept for longer than a call come from `new_lock()`, and objects with such state are told by `after_fork()`.
+A child of `os.fork()` has a copy of all objects, but only one thread. A lock that another thread held at that moment
+would stay locked for good, and the work of the parent's threads and loops would never be done. So locks that are kept
+for longer than a call come from `new_lock()`, and objects with such state implement `after_fork()`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class Forked(Protocol):
-    """Something that has to change in a forked child."""
+    """An object that has to change in a forked child."""
 
     def after_fork(self) -> None:
-        """Forget what the parent's threads and loops were to do. Called in the child, where locks are free already."""
+        """Drop the work of the parent's threads and loops. Called in the child, after its locks were freed."""
         ...
 
 
@@ -32,54 +32,54 @@ class _Lock(Protocol):
 
 
 _locks: set[ref[object]] = set()
-# by identity: a thing may be equal to another, or not hashable
-_things: dict[int, KeyedRef[int, Forked]] = {}
+# by id: an object may be equal to another, or not hashable
+_objects: dict[int, KeyedRef[int, Forked]] = {}
 _inherited: list[object] = []
 
 
 def new_lock() -> threading.Lock:
-    """A lock that is free in a forked child, whoever held it in the parent."""
+    """A lock that is free in a forked child, even if a thread of the parent held it."""
     return freed_in_child(threading.Lock())
 
 
 def new_rlock() -> threading.RLock:
-    """As `new_lock`, for a lock that its holder may take again."""
+    """As `new_lock`, re-entrant."""
     return freed_in_child(threading.RLock())
 
 
 def freed_in_child(lock: T) -> T:
-    """The very lock of the standard library that is given; held weakly."""
+    """The lock that is given, freed in forked children; held weakly."""
     _locks.add(ref(lock, _locks.discard))
     return lock
 
 
-def told_of_fork(thing: Forked) -> None:
-    """Have `thing.after_fork()` called in forked children; held weakly."""
-    key = id(thing)
-    _things[key] = KeyedRef(thing, _gone, key)
+def told_of_fork(forked: Forked) -> None:
+    """Call `forked.after_fork()` in forked children; held weakly."""
+    key = id(forked)
+    _objects[key] = KeyedRef(forked, _finalized, key)
 
 
-def _gone(thing: ref[Forked]) -> None:
-    key = cast("KeyedRef[int, Forked]", thing).key
-    if _things.get(key) is thing:
-        del _things[key]
+def _finalized(forked: ref[Forked]) -> None:
+    key = cast("KeyedRef[int, Forked]", forked).key
+    if _objects.get(key) is forked:
+        del _objects[key]
 
 
-def keep_inherited(*things: object) -> None:
-    """Never finalize these in the child: that would write to what the parent uses, such as a loop or a connection."""
-    _inherited.extend(things)
+def keep_inherited(*objects: object) -> None:
+    """Never finalize these in the child, as that would write to the parent's loop or connection."""
+    _inherited.extend(objects)
 
 
 def _in_child() -> None:
     for lock in tuple(_locks):
         if (found := lock()) is not None:
             cast("_Lock", found)._at_fork_reinit()  # pyright: ignore[reportPrivateUsage]
-    for thing in tuple(_things.values()):
-        if (told := thing()) is not None:
+    for forked in tuple(_objects.values()):
+        if (found := forked()) is not None:
             try:
-                told.after_fork()
+                found.after_fork()
             except Exception as error:
-                # the others are to be told all the same
+                # the other objects must be reset all the same
                 report_dropped(error, "a forked child")
 
 

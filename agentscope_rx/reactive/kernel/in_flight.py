@@ -1,61 +1,67 @@
-"""What is under way: a count of tasks and clean-ups, so that an end can be waited for.
+"""`InFlight`: a count of the tasks and clean-ups under way, so that code can wait for their end.
 
-A source's task counts from its start until its last `finally` block has run, which may be long after it was disposed.
-Work in a child scope counts in its parents too. All of it happens on one loop thread.
+A source's task counts from its start until its last `finally` block has run, which may be long after its disposal. Work
+in a child scope counts in its parents, too. A count belongs to one loop's thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 if TYPE_CHECKING:
     from agentscope_rx.reactive.job import Tally
-    from agentscope_rx.reactive.limiter import Lease
 
 
-class CleanUpTimeoutError(AgentScopeError):
-    """Cancelled work did not end in time; what waited for it went on without it."""
+class Held(Protocol):
+    """Something that a call on a thread keeps in use, such as a limiter's lease."""
+
+    def hold(self) -> None:
+        """Begin to use it."""
+        ...
+
+    def let_go(self) -> None:
+        """Use it no more; from any thread."""
+        ...
 
 
 class InFlight:
-    """Counts what is under way in a scope and tells when nothing is."""
+    """Counts the work under way in a scope."""
 
     __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort", "subscribing", "tally")
 
     def __init__(self, parent: InFlight | None = None) -> None:
         self._parent = parent
         self.count = 0
-        self.lease: Lease | None = None if parent is None else parent.lease
-        """What calls on threads keep until they have really ended, whoever still waits for them."""
+        self.lease: Held | None = None if parent is None else parent.lease
+        """Held by calls on threads until they have returned, also if they are abandoned."""
         self.tally: Tally | None = None if parent is None else parent.tally
-        """Where those of them are counted that nobody waits for any more."""
+        """Counts the abandoned calls on threads."""
         self._waiting: list[Callable[[], object]] = []
         self.subscribing = False
-        """Set on the outermost count while the subscription is being made: its subscriber does not hold it yet."""
+        """Set on the outermost count until `subscribe` has returned to the subscriber."""
         self.on_abort: Callable[[BaseException], object] | None = None
-        """Set on the outermost count by the subscription, while it is subscribed: ends the run (see `Scope.abort`)."""
+        """Set on the outermost count while it is subscribed: ends the run (see `Scope.abort`)."""
 
     def outermost(self) -> InFlight:
-        """The count that this one belongs to in the end."""
+        """The outermost count above this one."""
         work = self
         while work._parent is not None:
             work = work._parent
         return work
 
     def begin(self) -> None:
-        """One more is under way."""
+        """Count one more."""
         work: InFlight | None = self
         while work is not None:
             work.count += 1
             work = work._parent
 
     def end(self) -> None:
-        """One has ended; those who wait for nothing being under way are called when it was the last."""
+        """Count one less; after the last, call the functions of `when_idle`."""
         work: InFlight | None = self
         while work is not None:
             work.count -= 1
@@ -64,7 +70,7 @@ class InFlight:
             work = work._parent
 
     def when_idle(self, call: Callable[[], object]) -> Callable[[], None]:
-        """Call once nothing is under way, at once if so; returns a function that takes the wish back."""
+        """Call when nothing is under way, at once if so; returns a function that cancels that."""
         if self.count == 0:
             call()
         else:

@@ -1,19 +1,18 @@
-"""How kernel operators hold on to each other: sinks, disposables and `attach`.
+"""The protocol between kernel sources and operators: sinks, disposables and `attach`.
 
     source --attach(source, sink, scope)--> sink.on_subscribe(upstream)     exactly once, before any other signal
                                             sink.on_next(value)*            serial, on the scope's loop
                                             sink.on_error(e) | sink.on_completed()     at most one, and nothing after
 
-A sink is attached directly: no wrapper, no lock, no trampoline between two kernel operators. Foreign Observables (stock
-operators, a user's) are attached through their public `subscribe`, their signals hopped to the loop if need be.
+A sink is attached directly: there is no wrapper, lock or trampoline between two kernel operators. Other Observables
+(stock operators, a user's) are attached through their public `subscribe`; signals from other threads hop to the loop.
 
 Laws that every source keeps: it hands over its disposable before its first signal, looks at it before each signal, and
 signals outside the `try` that maps its own errors. Disposal is idempotent and travels up at once.
 
-An operator is an `OperatorSink`: it has handed itself over by the time that it is attached. So a
-source that does nothing but look whether it is disposed needs no disposable of its own: it looks at the link's.
-References down, to the sink, last; those up end
-with the run, so that a run that is over goes at once, and not when the collector comes by.
+The sink of an operator is an `OperatorSink`. It was handed downstream before it is attached, so a source that only has
+to see if it is disposed needs no disposable of its own: it looks at the sink's `disposed`. References downstream stay;
+those upstream are dropped at the end of the run, so that its objects are freed at once, without the garbage collector.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ T_in = TypeVar("T_in", contravariant=True)
 
 
 class Upstream(Protocol):
-    """What a sink is given to stop its source with."""
+    """Stops a source."""
 
     def dispose(self) -> None: ...
 
 
 class Sink(Protocol[T_in]):
-    """What a source signals to."""
+    """Receives the signals of a source."""
 
     def on_subscribe(self, upstream: Upstream, /) -> None: ...
     def on_next(self, value: T_in, /) -> None: ...
@@ -56,7 +55,7 @@ class Processor(Sink[T_in], Upstream, Protocol):
 
 
 class BooleanDisposable(abc.DisposableBase):
-    """A disposable that is no more than a flag for its source to look at."""
+    """A disposable that is a flag for its source to look at."""
 
     __slots__ = ("disposed",)
 
@@ -68,10 +67,10 @@ class BooleanDisposable(abc.DisposableBase):
 
 
 class OperatorSink:
-    """An operator on its way between a source and a sink: what is upstream, and whether to go on.
+    """The sink of an operator, between its source and the sink downstream.
 
-    Whoever extends it is handed over to its sink before it is attached, lets go of `_upstream` at the terminal signal,
-    and disposes itself, not its upstream, where it wants no more.
+    A subclass is handed downstream before it is attached, sets `_upstream` to None at the terminal signal, and disposes
+    itself, not its upstream, to stop the source.
     """
 
     __slots__ = ("_upstream", "disposed")
@@ -81,7 +80,7 @@ class OperatorSink:
         self.disposed = False
 
     def on_subscribe(self, upstream: Upstream, /) -> None:
-        """Remember how to stop the source, or do it."""
+        """Keep the source's disposable, or dispose of it if this sink is disposed."""
         if self.disposed:
             upstream.dispose()
         else:
@@ -97,7 +96,7 @@ class OperatorSink:
 
 
 class Relay(OperatorSink, Generic[T]):
-    """The sink downstream, but for the disposable, which it has got already: this."""
+    """Passes all signals on to a sink that has its disposable already: this object."""
 
     __slots__ = ("_sink", "on_next")
 
@@ -131,18 +130,18 @@ def attach(source: abc.ObservableBase[T], sink: Sink[T], scope: Scope) -> None:
 class PendingSubscriptions(threading.local):
     """Flows that stock operators have subscribed to while they were being subscribed to themselves.
 
-    Such a flow starts once the operators have handed over their disposable: otherwise a `take(1)` could not stop a
-    flow that emits while it is being attached.
+    Such a flow starts when the operators have handed over their disposable. Otherwise a `take(1)` could not stop a flow
+    that emits while it is being attached.
     """
 
     waiting: list[Callable[[], None]] | None = None
 
 
-STARTS = PendingSubscriptions()
+PENDING = PendingSubscriptions()
 
 
 class _Foreign(Generic[T]):
-    """The seam to an Observable that is not ours: keeps our laws on this side of it, whatever it does on the other."""
+    """Subscribes to an Observable that is no Flow, and keeps the laws above even if that does not."""
 
     __slots__ = ("_disposed", "_done", "_hops", "_scope", "_sink", "_subscription")
 
@@ -159,14 +158,14 @@ class _Foreign(Generic[T]):
         self._sink.on_subscribe(self)
         if self._disposed:
             return
-        outer, STARTS.waiting = STARTS.waiting, []
+        outer, PENDING.waiting = PENDING.waiting, []
         failure: Exception | None = None
         try:
             self._subscription = source.subscribe(self.on_next, self.on_error, self.on_completed, scheduler=self._scope)
         except Exception as error:
             failure = error
         finally:
-            starts, STARTS.waiting = STARTS.waiting, outer
+            pending, PENDING.waiting = PENDING.waiting, outer
         if failure is not None:
             self.on_error(failure)
             return
@@ -174,7 +173,7 @@ class _Foreign(Generic[T]):
             self.dispose()
         elif self._done:
             self._subscription = None
-        for start in starts:
+        for start in pending:
             start()
 
     def dispose(self) -> None:

@@ -1,4 +1,4 @@
-"""A one-shot signal: fired once, it stays fired; those who listen are called when it fires, at once if it has."""
+"""`OneShotEvent`: fires at most once and stays fired; a listener is called when it fires, at once if it has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class OneShotEvent:
-    """Something that happens at most once. For one loop's thread."""
+    """An event that happens at most once. For one loop's thread."""
 
     __slots__ = ("_listeners", "fired")
 
@@ -15,10 +15,10 @@ class OneShotEvent:
         self._listeners: list[Callable[[], object]] = []
 
     def fire(self, later: Callable[[Callable[[], None]], object] | None = None) -> None:
-        """Let it happen; further calls do nothing.
+        """Set `fired` and call the listeners; further calls do nothing.
 
-        `fired` is true at once. With `later` (such as `loop.call_soon`) the listeners are called through it: for one
-        who fires from inside a signal of the very stream that listens, so that signals do not overlap.
+        With `later` (such as `loop.call_soon`) the listeners are called through it. It is needed to fire inside of a
+        signal of a stream that listens, so that signals do not overlap.
         """
         if not self.fired:
             self.fired = True
@@ -28,7 +28,7 @@ class OneShotEvent:
                 later(self._call)
 
     def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Call `listener` when it happens; returns a function that stops listening."""
+        """Call `listener` when the event fires; returns a function that removes it."""
         if self.fired:
             listener()
         else:

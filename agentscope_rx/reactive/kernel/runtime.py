@@ -1,12 +1,12 @@
-"""Which loop a run lives on, and what the library keeps for each loop.
+"""The loop that a run lives on, and the library's resources for each loop.
 
 A subscription made on a running loop lives there. Without one it lives on the library's own loop: one daemon thread,
-started on first use, stopped at exit. Nothing is bound to a loop for good: what must be (an HTTP client) is kept in
-that loop's `Runtime` and closed with the loop.
+started on first use, stopped at exit. Objects that must stay on one loop (an HTTP client) are kept in that loop's
+`Runtime` and closed with the loop.
 
-A loop that shuts down (`asyncio.run` returns) cancels its tasks, but says nothing to who waits for a timer, a thread or
-a callback: the `Runtime` tells the runs that are left, and gives their clean-ups time. A loop that is closed without
-`shutdown_asyncgens()` tells nobody.
+A loop that shuts down (`asyncio.run` returns) cancels its tasks, but a run may wait for a timer, a thread or a
+callback: the `Runtime` ends the runs that are left and waits for their clean-up. It does so when the loop closes its
+async generators; a loop that is closed without `shutdown_asyncgens()` ends no run.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from typing import Protocol, TypeVar, cast
 from weakref import ref
 
 from agentscope_rx.errors import AgentScopeError
-from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
 from agentscope_rx.reactive.kernel.forking import keep_inherited, new_lock, told_of_fork
-from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError, InFlight
+from agentscope_rx.reactive.kernel.in_flight import InFlight
 
 R = TypeVar("R")
 
 CLEAN_UP_SECONDS = 10.0
-"""How long a loop that shuts down waits for the clean-up of the runs that it ends."""
+"""How long a loop that shuts down waits for the clean-up of its runs."""
 
 
 class SourceCancelledError(AgentScopeError):
-    """A source was cancelled by someone else than its subscriber, such as a loop that shuts down."""
+    """A source was cancelled, but not by its subscriber: by a loop that shuts down, for example."""
 
 
 class RunAbortedError(SourceCancelledError):
-    """The run was ended by an exception that is no `Exception`, which its subscriber gets; see `Scope.abort`."""
+    """The run was ended by an exception that is no `Exception`, which its subscriber receives (see `Scope.abort`)."""
 
 
 class LiveRun(Protocol):
-    """A run as its loop knows it."""
+    """A run on a loop."""
 
     def cut_off(self, error: Exception) -> InFlight:
-        """Stop the run and tell its subscriber; gives the count of what is under way still."""
+        """Stop the run and signal the error to its subscriber; returns the count of its work under way."""
         ...
 
 
 class Runtime:
-    """What the library keeps for one loop: the runs that live there, and resources that are closed when it ends.
+    """The runs of one loop, and the resources that are closed when it ends.
 
-    The loop holds it and it holds the loop (through its guard), so that the two go together; it does not hold the runs.
+    The loop and its runtime (through the guard) hold each other, so that both are freed together. The runs are held
+    weakly.
     """
 
     __slots__ = ("__weakref__", "_closers", "_forget", "_guard", "_live", "_over", "_resources")
@@ -59,20 +60,20 @@ class Runtime:
         self._closers: list[Callable[[], Awaitable[object]]] = []
         self._guard: AsyncGenerator[None] | None = None
         self._over = False
-        # in the order in which they began: who is ended first ends those within
+        # in the order of their beginning: ending a run ends those within it
         self._live: dict[ref[LiveRun], None] = {}
         self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
         told_of_fork(self)
 
     def after_fork(self) -> None:
-        """The runs and the resources are the parent's: they are neither ended here nor closed."""
+        """Drop the runs and the resources, which are the parent's, without ending or closing them."""
         keep_inherited(*self._resources.values(), *self._closers)
         self._resources.clear()
         self._closers.clear()
         self._live.clear()
 
     def watch(self, run: LiveRun) -> None:
-        """Cut the run off when the loop shuts down, if it is still there. One that has ended takes it for nothing."""
+        """Call `run.cut_off()` when the loop shuts down, if the run still exists; after its end that does nothing."""
         if self._guard is None:
             self._stand_guard()
         self._live[ref(run, self._forget)] = None
@@ -88,8 +89,8 @@ class Runtime:
         return self._resources[key]  # pyright: ignore[reportReturnType]
 
     def _stand_guard(self) -> None:
-        # A started async generator is closed by the loop's own shutdown (`asyncio.run` waits for it): the one hook that
-        # asyncio gives to code that must clean up on a loop before it is gone. It starts without waiting.
+        # The loop's shutdown closes started async generators, and `asyncio.run` waits for it: asyncio has no other hook
+        # for code that must clean up on a loop before it is closed. The generator starts without waiting.
         if not self._over:
             self._guard = self._until_shutdown()
             with suppress(StopIteration):
@@ -107,8 +108,8 @@ class Runtime:
                 await self.close()
 
     async def _end_runs(self) -> None:
-        """End what lives here, and then once more what has begun meanwhile."""
-        # the other generators of the loop first: a run that is left with its reader needs no word from here
+        """End all runs, then once more those that have begun meanwhile."""
+        # after the other generators of the loop: a run whose reader is closed there has ended by then
         await asyncio.sleep(0)
         for _ in range(2):
             under_way = self._cut_off()
@@ -132,7 +133,7 @@ class Runtime:
         return [run.cut_off(error) for run in runs]
 
     async def close(self) -> None:
-        """Close every resource, the latest first."""
+        """Close all resources in reverse order."""
         closers, self._closers = self._closers, []
         self._resources.clear()
         for close in reversed(closers):
@@ -149,7 +150,7 @@ _lock = new_lock()
 def runtime() -> Runtime:
     """The running loop's runtime."""
     loop = asyncio.get_running_loop()
-    # kept in the loop itself: a weak dictionary of loops would hold the loop by the guard's hook, for good
+    # an attribute of the loop: in a weak dictionary the guard's hook would keep the loop alive for good
     found = getattr(loop, _KEY, None)
     if found is None:
         found = Runtime()
@@ -171,7 +172,7 @@ class _LibraryLoop:
         return not (self._forked or self.loop.is_closed())
 
     def after_fork(self) -> None:
-        """A forked child has the object but not the thread, and shares the loop's selector with the parent's."""
+        """Give the loop up: the child has no thread for it and shares its selector with the parent."""
         self._forked = True
         keep_inherited(self)
 
@@ -183,7 +184,7 @@ class _LibraryLoop:
             self.loop.close()
 
     def stop(self) -> None:
-        """Cancel what runs, close the loop's resources, end the thread; bounded, for the interpreter's exit."""
+        """Cancel all tasks, close the loop's resources, end the thread, in bounded time: for the interpreter's exit."""
         if not self.alive():
             return
 
@@ -204,7 +205,7 @@ _library: _LibraryLoop | None = None
 
 
 def library_loop() -> asyncio.AbstractEventLoop:
-    """The library's background loop, started if it is not there."""
+    """The library's background loop, started if needed."""
     global _library
     with _lock:
         if _library is None or not _library.alive():
@@ -214,7 +215,7 @@ def library_loop() -> asyncio.AbstractEventLoop:
 
 
 def is_library_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether this is the library's background loop."""
+    """True for the library's background loop."""
     return _library is not None and _library.loop is loop
 
 

@@ -1,8 +1,8 @@
-"""What a subscriber tells the sources: the loop, its context variables, its demand, and where work is counted.
+"""`Scope`: a subscriber's loop, context variables and demand, and the count of its work under way.
 
 A `Scope` *is* a reactivex scheduler, so it travels upstream through stock operators in the `scheduler` argument of
-`subscribe`. What stock operators schedule on it without delay runs on the current thread's trampoline (`just(x)` stays
-synchronous); only delays go to the loop, by the loop's clock.
+`subscribe`. Actions that stock operators schedule on it without delay run on the current thread's trampoline (`just(x)`
+stays synchronous); only delays go to the loop, by the loop's clock.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def clock_of(loop: asyncio.AbstractEventLoop) -> Callable[[], float]:
-    """The loop's clock; where it is asyncio's own, what that reads."""
+    """The loop's clock; `time.monotonic`, which is cheaper to call, where the loop reads that."""
     return time.monotonic if type(loop).time is asyncio.BaseEventLoop.time else loop.time
 
 
 class Scope(PeriodicScheduler):
-    """One subscription's surroundings; `child()` shares all but the count of work, which it passes on to its parent.
+    """The surroundings of one subscription; `child()` shares all but the count of work, which counts in its parent's.
 
     All methods but `call_from_thread` and those of the scheduler are for the loop's own thread.
     """
@@ -60,17 +60,17 @@ class Scope(PeriodicScheduler):
         return cls(running_loop() or library_loop(), copy_context(), demand)
 
     def child(self) -> Scope:
-        """The same surroundings with a count of work of its own."""
+        """A scope with the same surroundings and a count of its own."""
         return Scope(self.loop, self.context, self.demand, self.work)
 
     def own_demand(self) -> Scope:
-        """A scope whose demand can be waived without that of the rest; this very one if there is none to waive."""
+        """A scope whose demand can be waived without the demand of the rest; this one if it has no demand."""
         if self.demand is None:
             return self
         return Scope(self.loop, self.context, self.demand.follower(), self.work)
 
     def is_here(self) -> bool:
-        """Whether this thread is the one that runs the loop."""
+        """True on the thread that runs the loop."""
         return running_loop() is self.loop
 
     def spawn(
@@ -78,7 +78,7 @@ class Scope(PeriodicScheduler):
     ) -> asyncio.Task[None]:
         """Run a source's coroutine as a task in a fresh copy of the subscriber's context; counted until it ends.
 
-        `ended(task)` is called then, if given, and has to call `self.ended(task)` in its turn.
+        `ended(task)`, if given, is called at the task's end and must call `self.ended(task)`.
         """
         task = self.loop.create_task(coroutine, context=self.context.copy())
         self.work.begin()
@@ -86,7 +86,7 @@ class Scope(PeriodicScheduler):
         return task
 
     def ended(self, task: asyncio.Task[None]) -> None:
-        """A task is over: its work is counted off."""
+        """Count a task off; called when it has ended."""
         if not task.cancelled():
             error = task.exception()
             if error is not None:
@@ -96,9 +96,9 @@ class Scope(PeriodicScheduler):
     def abort(self, error: BaseException) -> None:
         """End the run for an exception that is no `Exception` (`SystemExit`, `KeyboardInterrupt`, ...).
 
-        asyncio would stop the loop for it, and with the library's loop all other runs. So the run is disposed, and its
-        subscriber gets the exception as it is, once clean-up has ended. With no subscriber left it goes to the
-        dropped-error hook on the library's loop, and out of the loop on any other.
+        asyncio would stop the loop, and with the library's loop all other runs. So the run is disposed, and when its
+        clean-up has ended the subscriber receives the exception itself. Without a subscriber it goes to the
+        dropped-error hook on the library's loop, and is raised out of any other loop.
         """
         on_abort = self.work.outermost().on_abort
         if on_abort is not None:
@@ -109,7 +109,7 @@ class Scope(PeriodicScheduler):
             raise error
 
     def guarded(self, call: Callable[..., object], *args: object) -> None:
-        """Call from the loop itself: what is raised that is no `Exception` ends the run, and not the loop."""
+        """Call; an exception that is no `Exception` ends the run and not the loop. For the loop's own callbacks."""
         try:
             call(*args)
         except Exception:
@@ -122,22 +122,24 @@ class Scope(PeriodicScheduler):
         return self.loop.call_later(delay, self.guarded, call, context=self.context.copy())
 
     def call_soon(self, call: Callable[[], object]) -> asyncio.Handle:
-        """Call in the loop's next turn, in a fresh copy of the context and not in that of whoever asks for it."""
+        """Call in the loop's next turn, in a fresh copy of this scope's context, not in the caller's."""
         return self.loop.call_soon(self.guarded, call, context=self.context.copy())
 
-    def call_from_thread(self, call: Callable[..., object], *args: object) -> None:
-        """Hop to the loop's thread, and to a fresh copy of the context; dropped if the loop has closed."""
+    def call_from_thread(self, call: Callable[..., object], *args: object) -> bool:
+        """Call on the loop's thread, in a fresh copy of the context; False, without a call, if the loop is closed."""
         try:
             self.loop.call_soon_threadsafe(self.guarded, call, *args, context=self.context.copy())
         except RuntimeError:
             if not self.loop.is_closed():
                 raise
+            return False
+        return True
 
     # --- the scheduler that stock operators see -------------------------------------------------------------------
 
     @property
     def now(self) -> datetime:
-        """The loop's clock as a date: differences are exact, also in virtual time."""
+        """The loop's clock as a date; differences are exact, also in virtual time."""
         return _EPOCH + timedelta(seconds=self.loop.time())
 
     def schedule(self, action: abc.ScheduledAction[TState], state: TState | None = None) -> abc.DisposableBase:

@@ -1,7 +1,7 @@
-"""The boundary between a flow and its subscriber: keeps the grammar, and keeps the subscriber's exceptions out.
+"""The boundary between a flow and its subscriber: at most one terminal signal, and no subscriber's exception upstream.
 
-`dispose()` may be called from any thread: on the loop's own no signal comes after it returns, from another none after
-the one in progress. The work upstream is stopped on the loop's thread.
+`dispose()` may be called from any thread. After it has returned there is no signal; if it was called on another thread
+than the loop's, the signal in progress may still end. The work upstream is stopped on the loop's thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reactivex.scheduler import CurrentThreadScheduler
 
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.in_flight import InFlight
-from agentscope_rx.reactive.kernel.observer import STARTS, OperatorSink, attach
+from agentscope_rx.reactive.kernel.observer import PENDING, OperatorSink, attach
 from agentscope_rx.reactive.kernel.runtime import CLEAN_UP_SECONDS, is_library_loop, runtime
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -55,19 +55,19 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         self.disposed = False
 
     def start(self, source: abc.ObservableBase[T]) -> None:
-        """Attach to the source: now if this is the loop's thread, else as soon as the loop gets to it."""
+        """Attach to the source: now on the loop's thread, from another thread in a later turn of the loop."""
         if not self.scope.is_here():
             self.scope.call_from_thread(self._attach, source)
-        elif STARTS.waiting is not None:
-            STARTS.waiting.append(lambda: self._attach_here(source))
+        elif PENDING.waiting is not None:
+            PENDING.waiting.append(lambda: self._attach_here(source))
         elif CurrentThreadScheduler.singleton().schedule_required():
             self._attach_here(source)
         else:
-            # below stock operators alone: like stock sources, we begin when they hold our disposable
+            # beneath stock operators alone: as a stock source, begin when they hold this disposable
             CurrentThreadScheduler.singleton().schedule(lambda scheduler, state: self._attach_here(source))
 
     def cut_off(self, error: Exception) -> InFlight:
-        """End the run from below, as its loop does that shuts down: stop what is upstream, then tell the subscriber."""
+        """Stop the sources, then signal the error to the subscriber; for a loop that shuts down."""
         if not self.disposed:
             self.scope.context.copy().run(self._cut_off, error)
         return self.scope.work
@@ -77,9 +77,9 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         self.on_error(error)
 
     def _attach_here(self, source: abc.ObservableBase[T]) -> None:
-        """Attach while the subscriber waits for this subscription: see `next_turn`."""
+        """Attach before `subscribe` has returned to the subscriber (see `next_turn`)."""
         work = self.scope.work.outermost()
-        # beneath stock operators the outermost subscription is another one, whose scope this is, too
+        # beneath stock operators the outermost subscription is another one, of the same scope
         outermost = work.on_abort is None
         if outermost:
             work.subscribing = True
@@ -97,17 +97,17 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         if work.on_abort is None:
             work.on_abort = self._aborted
         try:
-            # in a copy: what a hook sets while it is attached must not reach the subscriber
+            # in a copy: variables that a hook sets while it is attached must not reach the subscriber
             self.scope.context.copy().run(attach, source, self, self.scope)
         except Exception as error:
-            # an operator that fails to start; a subscriber's own exceptions never get here
+            # an operator failed to start; a subscriber's exceptions never get here
             self._stop_upstream()
             self.on_error(error)
         except BaseException as error:
             self.scope.abort(error)
 
     def _aborted(self, error: BaseException) -> None:
-        """Dispose of the run; once it has cleaned up, the subscriber gets the exception as it is."""
+        """Dispose of the run; after its clean-up the subscriber receives the exception itself."""
         deliver = self._abort or self._out_of_loop
         self.disposed = True
         self._forget()
@@ -119,12 +119,12 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
                 delivered.pop().cancel()
                 deliver(error)
 
-        # `finally` blocks that never end do not keep the exception
+        # `finally` blocks that never end must not keep the exception back
         delivered.append(self.scope.loop.call_later(CLEAN_UP_SECONDS, deliver_once))
         self.scope.work.when_idle(deliver_once)
 
     def _out_of_loop(self, error: BaseException) -> None:
-        """Callbacks have no place for it: asyncio's own way, unless that would stop the library's loop."""
+        """Raise it out of the loop, as callbacks have no place for it; but never stop the library's loop."""
 
         def throw() -> None:
             raise error
@@ -135,7 +135,7 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
             self.scope.loop.call_soon(throw)
 
     def on_next(self, value: T) -> None:
-        # (read once: another thread may dispose)
+        # read once, as another thread may dispose
         on_next = self._next
         if self.disposed or on_next is None:
             return
@@ -187,7 +187,7 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        # the callbacks may well hold this subscription
+        # the callbacks may hold this subscription
         self._next = self._error = self._completed = self._abort = None
         work = self.scope.work.outermost()
         if work.on_abort == self._aborted:
@@ -208,7 +208,7 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
 
 
 def raisable(error: Exception) -> Exception:
-    """The error, in a shape that a coroutine can raise without its being taken for the end of an iteration."""
+    """The error, wrapped if a coroutine that raises it would seem to end an iteration."""
     if isinstance(error, (StopIteration, StopAsyncIteration)):
         wrapped = RuntimeError(f"A flow failed with {error!r}")
         wrapped.__cause__ = error
@@ -217,7 +217,7 @@ def raisable(error: Exception) -> Exception:
 
 
 def _watched(on_next: Callable[[T], object]) -> Callable[[T], None]:
-    """The callback, warned of once if it blocks the library's loop: every other run there waits for it."""
+    """The callback, with one warning if it blocks the library's loop, as all other runs there wait for it."""
     warned = False
 
     def watched(value: T) -> None:

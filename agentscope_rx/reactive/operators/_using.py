@@ -19,9 +19,8 @@ from typing import Generic, TypeVar, cast
 
 from reactivex import abc
 
-from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
-from agentscope_rx.reactive.kernel.in_flight import CleanUpTimeoutError
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.operator import Producer
 from agentscope_rx.reactive.kernel.scope import Scope
