@@ -17,7 +17,7 @@ from collections.abc import Callable
 from agentscope_rx.agent.run import Run
 from agentscope_rx.errors import AgentBusyError
 from agentscope_rx.reactive import Flow, Scope
-from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
 
 WAIT_SECONDS = 60.0
@@ -37,7 +37,7 @@ class RunningFlag:
         self._waiting: deque[_Waiter] = deque()
         self._idle: list[Callable[[], None]] = []
         self._lost: list[Run] = []
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """A run of the parent goes on there; what it has left open in this copy of its memory, the next run closes."""

@@ -28,7 +28,7 @@ from weakref import WeakSet
 from agentscope_rx.agent.run import Cut, InterruptSource, Run
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive import Flow, Scope, concat, defer, from_callable, just, shield, then, timeout
-from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class GracefulShutdown:
         self._agents: WeakSet[Agent] = WeakSet()
         self._begun = False
         self._waiting: list[_Waiting] = []
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """The runs that are to end are the parent's. One that has begun is over here: it goes on to refuse new runs."""

@@ -22,7 +22,7 @@ from operator import attrgetter
 from typing import ClassVar, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.in_flight import Held
 from agentscope_rx.reactive.kernel.scope import clock_of
 
@@ -60,7 +60,7 @@ class Gate:
         self.line: dict[Request, None] = {}
         self.claim: Request | None = None
         self.shared = shared
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """Those in line, and those through, are flows of the parent."""

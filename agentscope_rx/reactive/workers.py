@@ -25,7 +25,7 @@ from weakref import WeakSet
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
 from agentscope_rx.reactive.job import Job, Tally, name_of
-from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class WorkerPool(Executor):
         """The number of forks since the pool was made: a job of an earlier epoch has no thread here."""
         self._reset()
         _pools.add(self)
-        told_of_fork(self)
+        call_after_fork(self)
 
     def _reset(self) -> None:
         self.running = 0

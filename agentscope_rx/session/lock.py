@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentscope_rx.reactive.kernel.forking import told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork
 
 if sys.platform == "win32":
     import msvcrt
@@ -49,7 +49,7 @@ class _Descriptors(set[int]):
 
 
 _open = _Descriptors()
-told_of_fork(_open)
+call_after_fork(_open)
 
 
 class HeldError(Exception):

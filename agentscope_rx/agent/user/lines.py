@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, ref
 
 from agentscope_rx.errors import EndOfInputError, UserInputError
 from agentscope_rx.reactive import Flow, Scope
-from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
 
 Line = str | Exception
@@ -42,7 +42,7 @@ class Lines:
         self._waiting: deque[_Waiter] = deque()
         self._kept: deque[Line] = deque()
         self._reading = False
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """Those who wait, the thread that reads for them, and what it has read, are the parent's."""

@@ -11,7 +11,7 @@ from typing import IO, Any, cast
 
 from agentscope_rx.errors import SetupError
 from agentscope_rx.models.local.weights import SETUP, check_installed, verified_weights
-from agentscope_rx.reactive.kernel.forking import keep_inherited, new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited, new_lock
 
 _SIZES = {"context": 8192, "parallel": 2}
 """The tokens that all slots share, and the slots: requests answered at once. More wait for their turn."""
@@ -32,7 +32,7 @@ class LocalServer:
         self._lock = new_lock()
         self._process: Popen[str] | None = None
         self._served: Served | None = None
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """The process is the parent's, and ends when that no longer holds its input: this one does not, either."""

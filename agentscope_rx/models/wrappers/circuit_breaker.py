@@ -23,7 +23,7 @@ from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_
 from agentscope_rx.models.wrappers.base import AttemptWrapper
 from agentscope_rx.reactive import Flow, Outcome, catch, defer, flat_map_iterable, flow, just, throw, using
 from agentscope_rx.reactive.kernel.flow import Operator
-from agentscope_rx.reactive.kernel.forking import new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.limiter import ByClock
 
 
@@ -70,7 +70,7 @@ class CircuitBreaker(AttemptWrapper):
         self._counts = error_predicate(when)
         self._states: ByClock[_State] = ByClock(_State)
         self._lock = new_lock()
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """An attempt of the parent's tells its outcome there."""

@@ -53,7 +53,7 @@ def freed_in_child(lock: T) -> T:
     return lock
 
 
-def told_of_fork(forked: Forked) -> None:
+def call_after_fork(forked: Forked) -> None:
     """Call `forked.after_fork()` in forked children; held weakly."""
     key = id(forked)
     _objects[key] = KeyedRef(forked, _finalized, key)

@@ -21,7 +21,7 @@ from weakref import ref
 
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
-from agentscope_rx.reactive.kernel.forking import keep_inherited, new_lock, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited, new_lock
 from agentscope_rx.reactive.kernel.in_flight import InFlight
 
 R = TypeVar("R")
@@ -63,7 +63,7 @@ class Runtime:
         # in the order of their beginning: ending a run ends those within it
         self._live: dict[ref[LiveRun], None] = {}
         self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """Drop the runs and the resources, which are the parent's, without ending or closing them."""
@@ -164,7 +164,7 @@ class _LibraryLoop:
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self._forked = False
-        told_of_fork(self)
+        call_after_fork(self)
         self._thread = threading.Thread(target=self._main, name="agentscope-rx-loop", daemon=True)
         self._thread.start()
 

@@ -29,7 +29,7 @@ from agentscope_rx.errors import ConfigurationError, McpClosedError, McpConnecti
 from agentscope_rx.messages import Msg, OutputBlock, ToolResultBlock
 from agentscope_rx.models import ChatModel
 from agentscope_rx.reactive import Flow, RetryPolicy, from_callable, jittered, on_library_loop, retry, shield
-from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.mcp.call import OpenCall
 from agentscope_rx.tools.mcp.content import messages_of, resource_block, result_of_call
@@ -113,7 +113,7 @@ class McpClient:
         self._suspended: dict[CallKey, OpenCall] = {}
         # a client that nobody holds closes its connection
         finalize(self, self._held.let_go)
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """The connection and what waits in it are the parent's: the next request makes another one."""
@@ -313,7 +313,7 @@ class ConnectionHolder:
         """This one, and stale ones whose last calls are in progress."""
         self.closed = False
         self.listeners: WeakSet[Registration] = WeakSet()
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """The connections are the parent's, and so is the task that may hold the lock."""

@@ -46,7 +46,7 @@ from pydantic import ValidationError
 
 from agentscope_rx.errors import McpConnectionError, McpError, McpLimitError
 from agentscope_rx.reactive import OneShotEvent, from_callable, spawn_background
-from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited
 from agentscope_rx.tools.mcp.guard import TOO_MUCH
 from agentscope_rx.tools.mcp.limits import MAX_REQUESTS
 from agentscope_rx.tools.mcp.output_schema import check_outputs
@@ -88,7 +88,7 @@ class _Sessions(WeakSet["McpSession"]):
 
 
 _sessions = _Sessions()
-told_of_fork(_sessions)
+call_after_fork(_sessions)
 
 
 @dataclass(frozen=True, slots=True)

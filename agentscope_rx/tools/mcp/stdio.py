@@ -30,7 +30,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from agentscope_rx.reactive import on_worker
-from agentscope_rx.reactive.kernel.forking import keep_inherited, told_of_fork
+from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited
 from agentscope_rx.tools.mcp.guard import guarded
 from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, Excess, TooMuchError, lines
 from agentscope_rx.tools.mcp.server_requests import ServerRequests
@@ -74,7 +74,7 @@ class Child:
         self._told = asyncio.Event()
         self._open = self._streams()
         self._owner = os.getpid()
-        told_of_fork(self)
+        call_after_fork(self)
 
     def after_fork(self) -> None:
         """The process is the parent's, and ends when that no longer holds its input: this one does not, either."""
