@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agentscope_rx.errors import SessionConflictError, SessionValueError
-from agentscope_rx.reactive import Flow, Permits, catch, concat_map, defer, throw
+from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, throw
 from agentscope_rx.session import ANY_VERSION, Expected, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
 
@@ -38,7 +38,7 @@ class SavedCopy:
     def __init__(self, session: Session, key: str, entries: Collection[str]) -> None:
         self.session = session
         self.key = key
-        self.turn = Permits(1)
+        self.turn = Semaphore(1)
         """Held by a save or a load: each begins where the one before it has ended, whichever run it belongs to."""
         self._entries = entries
         self._version: str | None = None

@@ -9,6 +9,7 @@ from agentscope_rx.reactive.kernel.flow import Flow, flow
 from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
+from agentscope_rx.reactive.operators._admitted import admitted
 from agentscope_rx.reactive.operators._append_if_missing import append_if_missing
 from agentscope_rx.reactive.operators._catch import catch
 from agentscope_rx.reactive.operators._concat import concat
@@ -25,7 +26,7 @@ from agentscope_rx.reactive.operators._then import then
 from agentscope_rx.reactive.operators._timeout import timeout
 from agentscope_rx.reactive.operators._transform import transform_type
 from agentscope_rx.reactive.operators._using import Outcome, using
-from agentscope_rx.reactive.rate import Permits, PermitStatistics, Rate, admitted
+from agentscope_rx.reactive.rate import Rate, Semaphore, SemaphoreStatistics
 from agentscope_rx.reactive.sources.blocking import iterate_on_worker, on_worker, tallied
 from agentscope_rx.reactive.sources.tasks import from_async_iterable, from_awaitable, from_callable
 from agentscope_rx.reactive.sources.values import defer, empty, from_iterable, just, never, throw, timer
@@ -43,11 +44,11 @@ __all__ = [
     "OneShotEvent",
     "Outcome",
     "Overflow",
-    "PermitStatistics",
-    "Permits",
     "Rate",
     "RetryPolicy",
     "Scope",
+    "Semaphore",
+    "SemaphoreStatistics",
     "SourceCancelledError",
     "Tail",
     "WorkerPool",

@@ -1,8 +1,8 @@
-"""Two gates that time opens: `Budget`, at most so much spent in a time, and `Pause`, nobody until then.
+"""Two limiters by time: `TokenBudget`, at most so many tokens in a time, and `Cooldown`, no room until a time.
 
 spent      [--40--]    [--50--]             limit 100 in 60 s
 a wants 30               ......[30]         when the 40 are 60 s old
-correct(50 -> 5)            |[30]           or when it turns out that less was spent
+correct(50 -> 5)            |[30]           or when less was spent than estimated
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from asyncio import AbstractEventLoop
 from collections import deque
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive.limiter import EXACT, LOCK, ByClock, Charge, Gate, Lease, changed, tell
+from agentscope_rx.reactive.limiter import EPSILON, LOCK, ByClock, Lease, Limiter, Tokens, changed, notify
 
 
 class _Account:
-    """What was spent in the last seconds."""
+    """The tokens spent in the last seconds."""
 
     __slots__ = ("spent", "total")
 
     def __init__(self) -> None:
-        self.spent: deque[Charge] = deque()
+        self.spent: deque[Tokens] = deque()
         self.total = 0.0
 
 
-class Budget(Gate):
-    """Room for charges of at most `limit` in any `per` seconds. One of more than all waits until nothing is spent."""
+class TokenBudget(Limiter):
+    """Room for `limit` tokens in any `per` seconds. A request for more than that waits until none are spent."""
 
     __slots__ = ("_accounts", "limit", "per")
     by_clock = True
@@ -39,51 +39,51 @@ class Budget(Gate):
         self.per = per
         self._accounts: ByClock[_Account] = ByClock(_Account)
 
-    def wait(self, loop: AbstractEventLoop, charge: Charge | None = None) -> float:
+    def wait(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> float:
         now, account = self._now(loop)
-        over = account.total + min(self.limit, 0 if charge is None else charge.amount) - self.limit
-        if over <= EXACT:
+        over = account.total + min(self.limit, 0 if tokens is None else tokens.amount) - self.limit
+        if over <= EPSILON:
             return 0.0
         for each in account.spent:
             over -= each.amount
-            if over <= EXACT:
+            if over <= EPSILON:
                 return each.at + self.per - now
         return self.per
 
     def take(self, lease: Lease) -> None:
-        if lease.charge is not None:
-            lease.charge.at, account = self._now(lease.loop)
-            account.spent.append(lease.charge)
-            account.total += lease.charge.amount
+        if lease.tokens is not None:
+            lease.tokens.at, account = self._now(lease.loop)
+            account.spent.append(lease.tokens)
+            account.total += lease.tokens.amount
 
-    def correct(self, charge: Charge, amount: float, loop: AbstractEventLoop) -> None:
-        """So much was really spent. Who fits now is let through; called on the loop that took it."""
+    def correct(self, tokens: Tokens, amount: float, loop: AbstractEventLoop) -> None:
+        """Replace the estimate by the amount really spent, and serve waiting requests; on the loop that took it."""
         with LOCK:
             _, account = self._now(loop)
-            if charge in account.spent:
-                account.total += amount - charge.amount
-            charge.amount = amount
-            told = changed(self)
-        tell(told)
+            if tokens in account.spent:
+                account.total += amount - tokens.amount
+            tokens.amount = amount
+            calls = changed(self)
+        notify(calls)
 
     def spent(self, loop: AbstractEventLoop) -> float:
-        """How much was spent in the last `per` seconds."""
+        """The tokens spent in the last `per` seconds."""
         with LOCK:
             return self._now(loop)[1].total
 
     def _now(self, loop: AbstractEventLoop) -> tuple[float, _Account]:
         clock, account = self._accounts.of(loop)
         now, spent = clock(), account.spent
-        while spent and spent[0].at + self.per - now <= EXACT:
+        while spent and spent[0].at + self.per - now <= EPSILON:
             account.total -= spent.popleft().amount
         if not spent:
-            # no remainder of many sums
+            # no rounding error of many sums
             account.total = 0.0
         return now, account
 
 
-class Pause(Gate):
-    """Room for nobody until a time."""
+class Cooldown(Limiter):
+    """No room until a time."""
 
     __slots__ = ("_until",)
     by_clock = True
@@ -93,12 +93,12 @@ class Pause(Gate):
         self._until: ByClock[list[float]] = ByClock(lambda: [float("-inf")])
 
     def begin(self, seconds: float, loop: AbstractEventLoop) -> None:
-        """Nobody for so long, or longer if that has been said before; called on this loop."""
+        """Have no room for so many seconds, or longer if a cooldown under way is longer; called on this loop."""
         with LOCK:
             clock, until = self._until.of(loop)
             until[0] = max(until[0], clock() + seconds)
 
-    def wait(self, loop: AbstractEventLoop, charge: Charge | None = None) -> float:
+    def wait(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> float:
         clock, until = self._until.of(loop)
         left = until[0] - clock()
-        return left if left > EXACT else 0.0
+        return left if left > EPSILON else 0.0

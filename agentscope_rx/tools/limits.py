@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
-from agentscope_rx.reactive import Permits, Rate
-from agentscope_rx.reactive.limiter import Gate
+from agentscope_rx.reactive import Rate, Semaphore
+from agentscope_rx.reactive.limiter import Limiter
 
 
 class ToolLimits:
@@ -26,13 +26,13 @@ class ToolLimits:
     __slots__ = ("gates", "paces", "permits")
 
     def __init__(
-        self, permits: Permits | None = None, pace: Gate | None = None, beneath: ToolLimits | None = None
+        self, permits: Semaphore | None = None, pace: Limiter | None = None, beneath: ToolLimits | None = None
     ) -> None:
         own = tuple(gate for gate in (permits, pace) if gate is not None)
         paces = () if pace is None else (pace,)
         self.permits = permits
-        self.gates: Sequence[Gate] = own if beneath is None else (*own, *beneath.gates)
-        self.paces: Sequence[Gate] = paces if beneath is None else (*paces, *beneath.paces)
+        self.gates: Sequence[Limiter] = own if beneath is None else (*own, *beneath.gates)
+        self.paces: Sequence[Limiter] = paces if beneath is None else (*paces, *beneath.paces)
 
 
 UNLIMITED = ToolLimits()
@@ -55,7 +55,7 @@ def limits_of(
     if max_concurrency is None and rate is None:
         return beneath
     try:
-        permits = None if max_concurrency is None else Permits(max_concurrency)
+        permits = None if max_concurrency is None else Semaphore(max_concurrency)
     except ConfigurationError as error:
         raise ToolDefinitionError(f"max_concurrency of tool {name!r}: {error}", tool=name) from error
-    return ToolLimits(permits, None if rate is None else rate.gate(), beneath)
+    return ToolLimits(permits, None if rate is None else rate.limiter(), beneath)

@@ -17,7 +17,7 @@ from agentscope_rx.context_store import ContextStore, check_store, view_of
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, OneShotEvent, Permits, concat_map_type, defer, just, merge_ordered
+from agentscope_rx.reactive import Flow, OneShotEvent, Semaphore, concat_map_type, defer, just, merge_ordered
 from agentscope_rx.tools.approval import ApprovalPolicy, check_policy, needs_approval
 from agentscope_rx.tools.argument_layers import layered, layered_call
 from agentscope_rx.tools.base import Tool
@@ -94,7 +94,7 @@ class Toolkit(Registering, ToolServers):
             raise ConfigurationError(f"on_failure must be one of {get_args(OnFailure)}, not {on_failure!r:.60}.")
         self.on_failure: OnFailure = on_failure
         # shared with copies and overlays: it protects what their tools have in common
-        self._total = () if max_concurrency_total is None else (Permits(max_concurrency_total, shared=True),)
+        self._total = () if max_concurrency_total is None else (Semaphore(max_concurrency_total, shared=True),)
         self.max_result = check_limit(max_result, "a toolkit")
         self.context_store = check_store(context_store, "a toolkit")
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)

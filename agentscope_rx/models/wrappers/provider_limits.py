@@ -1,4 +1,4 @@
-"""`ProviderLimits`: a gate with the room that the provider's headers have told of.
+"""`ProviderLimits`: a limiter with the room that the provider's headers report.
 
     headers say: 2 left, whole again at t=30                        [a]  [b]  c waits ........[c]
                                                                      0    1   2               30
@@ -18,7 +18,7 @@ from asyncio import AbstractEventLoop
 from typing import NamedTuple
 
 from agentscope_rx.models.rates import Counted, LimitWindow, RateHeaders
-from agentscope_rx.reactive.limiter import EXACT, LOCK, ByClock, Charge, Gate, Lease, changed, tell
+from agentscope_rx.reactive.limiter import EPSILON, LOCK, ByClock, Lease, Limiter, Tokens, changed, notify
 
 AGAIN = 60.0
 """Seconds that a limit is taken to last after its reset, until an answer tells."""
@@ -34,7 +34,7 @@ class RemainingLimit(NamedTuple):
     whole_in: float | None
 
 
-class EstimatedCharge(Charge):
+class RequestCost(Tokens):
     """One attempt: what it takes of a budget, of each kind of limit, and its number among those begun."""
 
     __slots__ = ("begun", "costs")
@@ -67,7 +67,7 @@ class _Left:
     def advance(self, now: float) -> bool:
         """Bring it to this instant; False if nothing is known any more."""
         told = self.told
-        if self.whole_at is None or now < self.whole_at - EXACT:
+        if self.whole_at is None or now < self.whole_at - EPSILON:
             if told.refill and told.limit is not None:
                 self.left = min(told.limit, self.left + told.refill * (now - self.at))
             self.at = now
@@ -77,18 +77,18 @@ class _Left:
         self.left, self.at, self.whole_at = told.limit, now, now + AGAIN
         return True
 
-    def need(self, asked: EstimatedCharge) -> float:
+    def need(self, asked: RequestCost) -> float:
         """What there must be for it: one that needs more than all goes when it is whole."""
         cost, limit = asked.costs[self.told.counted], self.told.limit
         return cost if limit is None else min(cost, limit)
 
-    def wait(self, now: float, asked: EstimatedCharge) -> float:
+    def wait(self, now: float, asked: RequestCost) -> float:
         lacking = self.need(asked) - self.left
         if lacking <= _AMOUNT or self.whole_at is None:
             # (nothing tells for how long one would have to wait)
             return 0.0
         until_whole = self.whole_at - now
-        return max(EXACT, min(until_whole, lacking / self.told.refill) if self.told.refill else until_whole)
+        return max(EPSILON, min(until_whole, lacking / self.told.refill) if self.told.refill else until_whole)
 
 
 class _Known:
@@ -98,11 +98,11 @@ class _Known:
 
     def __init__(self) -> None:
         self.limits: dict[str, _Left] = {}
-        self.unanswered: dict[EstimatedCharge, None] = {}
+        self.unanswered: dict[RequestCost, None] = {}
 
 
-class ProviderLimits(Gate):
-    """Room for what the provider would accept, as far as its answers tell. All charges are `EstimatedCharge`."""
+class ProviderLimits(Limiter):
+    """Has room for the requests that the provider would accept, by the headers of its answers."""
 
     __slots__ = ("_known", "_numbers")
     by_clock = True
@@ -117,15 +117,15 @@ class ProviderLimits(Gate):
         for known in self._known.states:
             known.unanswered.clear()
 
-    def wait(self, loop: AbstractEventLoop, charge: Charge | None = None) -> float:
+    def wait(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> float:
         now, known = self._now(loop)
-        if not known.limits or not isinstance(charge, EstimatedCharge):
+        if not known.limits or not isinstance(tokens, RequestCost):
             return 0.0
-        return max(limit.wait(now, charge) for limit in known.limits.values())
+        return max(limit.wait(now, tokens) for limit in known.limits.values())
 
     def take(self, lease: Lease) -> None:
-        asked = lease.charge
-        if isinstance(asked, EstimatedCharge):
+        asked = lease.tokens
+        if isinstance(asked, RequestCost):
             _, known = self._now(lease.loop)
             asked.begun = next(self._numbers)
             known.unanswered[asked] = None
@@ -133,10 +133,10 @@ class ProviderLimits(Gate):
                 limit.left -= limit.need(asked)
 
     def give(self, lease: Lease) -> None:
-        if isinstance(lease.charge, EstimatedCharge):
-            self._known.of(lease.loop)[1].unanswered.pop(lease.charge, None)
+        if isinstance(lease.tokens, RequestCost):
+            self._known.of(lease.loop)[1].unanswered.pop(lease.tokens, None)
 
-    def hear(self, asked: EstimatedCharge, rates: RateHeaders, longest: float, loop: AbstractEventLoop) -> None:
+    def hear(self, asked: RequestCost, rates: RateHeaders, longest: float, loop: AbstractEventLoop) -> None:
         """The headers of this attempt's answer. Who fits now is let through; called on the loop that began it."""
         with LOCK:
             now, known = self._now(loop)
@@ -151,8 +151,8 @@ class ProviderLimits(Gate):
                         known.limits.pop(each.name, None)
                 elif old is None or old.begun <= asked.begun or new.left < old.left:
                     known.limits[each.name] = new
-            told = changed(self)
-        tell(told)
+            calls = changed(self)
+        notify(calls)
 
     def left(self, loop: AbstractEventLoop) -> dict[str, RemainingLimit]:
         """What is left, by the names of the limits."""

@@ -36,11 +36,11 @@ from agentscope_rx.models.response import ChatResponse, WaitNotice
 from agentscope_rx.models.retryable import asked_wait
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, TokenCounter
 from agentscope_rx.models.wrappers.base import AttemptWrapper
-from agentscope_rx.models.wrappers.provider_limits import EstimatedCharge, ProviderLimits, RemainingLimit
+from agentscope_rx.models.wrappers.provider_limits import ProviderLimits, RemainingLimit, RequestCost
 from agentscope_rx.reactive import (
     Flow,
-    Permits,
     Rate,
+    Semaphore,
     admitted,
     catch,
     concat,
@@ -50,9 +50,9 @@ from agentscope_rx.reactive import (
     just,
     throw,
 )
-from agentscope_rx.reactive.budget import Budget, Pause
+from agentscope_rx.reactive.budget import Cooldown, TokenBudget
 from agentscope_rx.reactive.kernel.flow import Operator
-from agentscope_rx.reactive.limiter import Charge, Gate
+from agentscope_rx.reactive.limiter import Limiter, Tokens
 
 LONGEST_PAUSE = 3600.0
 """Seconds that a `Retry-After` keeps others waiting where `max_retry_after` is None."""
@@ -105,13 +105,13 @@ class RateLimitedModel(AttemptWrapper):
             raise ConfigurationError(f"rate must be Rate(n, per=seconds), not {rate!r:.60}.")
         if counter is not None and not isinstance(counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"counter must be a TokenCounter, such as EstimatedTokens(), not {counter!r:.60}.")
-        self._permits = Permits(sys.maxsize if max_concurrency is None else max_concurrency)
-        self._budget = None if tokens_per_minute is None else Budget(tokens_per_minute, 60.0)
-        self._pause = Pause()
+        self._permits = Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
+        self._budget = None if tokens_per_minute is None else TokenBudget(tokens_per_minute, 60.0)
+        self._pause = Cooldown()
         self.counter = counter or EstimatedTokens(COSTS_OF.get(self.provider))
-        gates: list[Gate] = [self._permits, self._pause]
+        gates: list[Limiter] = [self._permits, self._pause]
         if rate is not None:
-            gates.append(rate.gate())
+            gates.append(rate.limiter())
         if self._budget is not None:
             gates.append(self._budget)
         if self._told is not None:
@@ -134,7 +134,7 @@ class RateLimitedModel(AttemptWrapper):
             if self._budget is None and self._told is None:
                 return _admitted(self._gates, attempt.pipe(refused), None)
             written = options.max_completion_tokens or options.max_tokens or 0
-            asked = EstimatedCharge(self.counter.count(messages, tools), written)
+            asked = RequestCost(self.counter.count(messages, tools), written)
             account = _Account(self._budget, self._told, asked, longest)
             return _admitted(self._gates, attempt.pipe(flat_map_iterable(account.take, account.end), refused), asked)
 
@@ -163,7 +163,7 @@ class _Account:
     """What an attempt says of limits, and of its usage; it has cost that once it is over."""
 
     def __init__(
-        self, budget: Budget | None, told: ProviderLimits | None, asked: EstimatedCharge, longest: float
+        self, budget: TokenBudget | None, told: ProviderLimits | None, asked: RequestCost, longest: float
     ) -> None:
         self._budget = budget
         self._told = told
@@ -184,7 +184,7 @@ class _Account:
         return ()
 
 
-def _admitted(gates: Sequence[Gate], attempt: Flow[ChatResponse], charge: Charge | None) -> Flow[ChatResponse]:
+def _admitted(gates: Sequence[Limiter], attempt: Flow[ChatResponse], tokens: Tokens | None) -> Flow[ChatResponse]:
     waited: list[bool] = []
 
     def waiting() -> ChatResponse:
@@ -194,4 +194,4 @@ def _admitted(gates: Sequence[Gate], attempt: Flow[ChatResponse], charge: Charge
     def use(seconds: float) -> Flow[ChatResponse]:
         return concat(just(ChatResponse(wait=WaitNotice(seconds))), attempt) if waited else attempt
 
-    return admitted(gates, use, charge=charge, waiting=waiting)
+    return admitted(gates, use, tokens=tokens, waiting=waiting)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Literal
 
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, OneShotEvent, Permits, defer, flat_map_iterable, take_until
+from agentscope_rx.reactive import Flow, OneShotEvent, Semaphore, defer, flat_map_iterable, take_until
 from agentscope_rx.tools.calls.signals import ToolEvent
 
 OnFailure = Literal["collect", "cancel_siblings"]
@@ -43,7 +43,7 @@ class ToolBatch:
         self.alone = alone
         crowded = waits and 1 < places < count
         # calls in turn stay in turn; otherwise one that waits for its tool must not keep a place from those behind it
-        self.slots = Permits(places, shared=True) if crowded else None
+        self.slots = Semaphore(places, shared=True) if crowded else None
         self.at_once = count if crowded else places
         self.failed: OneShotEvent | None = OneShotEvent() if cancels else None
         self.because: ToolUseBlock | None = None

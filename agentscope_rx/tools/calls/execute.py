@@ -43,7 +43,7 @@ from agentscope_rx.reactive import (
 )
 from agentscope_rx.reactive.kernel.observer import Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.scope import Scope
-from agentscope_rx.reactive.limiter import Gate
+from agentscope_rx.reactive.limiter import Limiter
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.failure import ToolTimeoutError, failure, malformed, suspended
 from agentscope_rx.tools.calls.progress import BEAT, emitting
@@ -137,8 +137,8 @@ def run_tool(
 class Limits(NamedTuple):
     """What one call waits for before it begins: room in all gates at one moment. `paces` are for each attempt."""
 
-    gates: Sequence[Gate]
-    paces: Sequence[Gate] = ()
+    gates: Sequence[Limiter]
+    paces: Sequence[Limiter] = ()
     stop: Sequence[OneShotEvent] = ()
 
     def kept(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
@@ -165,7 +165,7 @@ class _Attempts:
         self._executor = executor
         self._context = context
 
-    def flow(self, plan: Plan, paces: Sequence[Gate] = ()) -> Flow[object]:
+    def flow(self, plan: Plan, paces: Sequence[Limiter] = ()) -> Flow[object]:
         """Raw values and retry notices, with the operators of the plan."""
         source = defer(self._begin)
         if plan.deadlines is not None:
@@ -176,7 +176,7 @@ class _Attempts:
             source = retry(plan.policy, notice=self._notice)(source)
         return source if plan.overall is None else plan.overall(source)
 
-    def _paced(self, attempt: Flow[object], paces: Sequence[Gate]) -> Flow[object]:
+    def _paced(self, attempt: Flow[object], paces: Sequence[Limiter]) -> Flow[object]:
         """Each attempt in its time; the first has waited for it already."""
 
         def begin() -> Flow[object]:

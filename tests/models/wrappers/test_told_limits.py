@@ -19,7 +19,7 @@ from agentscope_rx.messages import TextBlock
 from agentscope_rx.models import AnthropicChatModel, ChatModel, ChatResponse, ExecutionConfig, OpenAIChatModel
 from agentscope_rx.models.rates import read_rates
 from agentscope_rx.models.wrappers import FallbackModel, HedgedModel, RateLimitedModel, RemainingLimit
-from agentscope_rx.models.wrappers.provider_limits import EstimatedCharge
+from agentscope_rx.models.wrappers.provider_limits import RequestCost
 from agentscope_rx.reactive import Flow, concat, defer, just, throw
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 
@@ -358,7 +358,7 @@ def test_attempts_that_are_over_are_let_go() -> None:
 
     def alive() -> int:
         gc.collect()
-        return sum(isinstance(each, EstimatedCharge) for each in gc.get_objects())
+        return sum(isinstance(each, RequestCost) for each in gc.get_objects())
 
     async def main() -> None:
         await ask(limited)

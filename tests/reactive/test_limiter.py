@@ -1,4 +1,4 @@
-"""Permits: at most n at once and at most n begun in a time, in line, across loops and threads; none is lost."""
+"""Limiters: at most n at once, at most n begun in a time; in line, on all loops and threads; no room is lost."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import (
     Flow,
     OneShotEvent,
-    Permits,
     Rate,
+    Semaphore,
     admitted,
     concat,
     defer,
@@ -29,15 +29,16 @@ from agentscope_rx.reactive import (
     on_worker,
     throw,
 )
-from agentscope_rx.reactive.budget import Budget
-from agentscope_rx.reactive.limiter import PASSED, Charge, Counted, Paced
+from agentscope_rx.reactive.budget import TokenBudget
+from agentscope_rx.reactive.limiter import MAX_PASSED, Tokens
+from agentscope_rx.reactive.rate import RateLimit
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.reactive.recorder import Recorder, turns
 from tests.reactive.test_workers import until
 
 
 def nap(seconds: float, log: list[Any] | None = None, name: object = None) -> Flow[object]:
-    """Takes its time; notes when it began and ended."""
+    """Waits, and logs its beginning and its end."""
 
     async def sleep() -> object:
         loop = asyncio.get_running_loop()
@@ -53,7 +54,7 @@ def nap(seconds: float, log: list[Any] | None = None, name: object = None) -> Fl
     return from_callable(sleep)
 
 
-def free(permits: Permits) -> bool:
+def free(permits: Semaphore) -> bool:
     return permits.statistics() == (permits.limit, 0, 0)
 
 
@@ -62,7 +63,7 @@ def begun(log: list[Any]) -> list[Any]:
 
 
 def test_at_most_n_at_once_first_come_first_served() -> None:
-    permits, log = Permits(2), []
+    permits, log = Semaphore(2), []
 
     async def main() -> None:
         tasks = [permits.around(nap(10, log, n)).as_task() for n in range(5)]
@@ -80,22 +81,22 @@ def test_room_is_used_at_once_and_without_a_turn_of_the_loop() -> None:
     heard: list[object] = []
 
     async def main() -> None:
-        Permits(1).around(just(1, 2)).subscribe(heard.append)
+        Semaphore(1).around(just(1, 2)).subscribe(heard.append)
         assert heard == [1, 2]
 
     run_virtual(main())
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, None, "2"])
-def test_what_is_no_number_of_permits(limit: Any) -> None:
-    with pytest.raises(ConfigurationError, match="permits"):
-        Permits(limit)
+def test_a_bad_limit_is_refused(limit: Any) -> None:
+    with pytest.raises(ConfigurationError, match="semaphore"):
+        Semaphore(limit)
     with pytest.raises(ConfigurationError, match="limit"):
         Rate(limit, per=1)
 
 
 @pytest.mark.parametrize("per", [0, -1, True, None, "2", float("inf"), float("nan")])
-def test_what_is_no_time(per: Any) -> None:
+def test_a_bad_period_is_refused(per: Any) -> None:
     with pytest.raises(ConfigurationError, match="per"):
         Rate(1, per=per)
 
@@ -105,8 +106,8 @@ def boom() -> Flow[object]:
 
 
 @pytest.mark.parametrize("source", [lambda: throw(ValueError("boom")), boom, lambda: defer(boom)])
-def test_given_back_after_an_error(source: Any) -> None:
-    permits = Permits(1)
+def test_released_after_an_error(source: Any) -> None:
+    permits = Semaphore(1)
 
     async def main() -> None:
         for _ in range(3):
@@ -118,8 +119,8 @@ def test_given_back_after_an_error(source: Any) -> None:
     run_virtual(main())
 
 
-def test_one_that_is_disposed_in_line_leaves_it_at_once() -> None:
-    permits, log = Permits(1), []
+def test_disposal_leaves_the_line_at_once() -> None:
+    permits, log = Semaphore(1), []
 
     async def main() -> None:
         first = permits.around(nap(10, log, 1)).as_task()
@@ -138,8 +139,8 @@ def test_one_that_is_disposed_in_line_leaves_it_at_once() -> None:
     assert begun(log) == [(0, 1), (10, 3)]
 
 
-def test_one_that_is_disposed_when_it_has_just_been_let_through_gives_way() -> None:
-    permits, log = Permits(1), []
+def test_disposal_just_after_being_let_through() -> None:
+    permits, log = Semaphore(1), []
 
     async def main() -> None:
         holder = permits.around(never()).subscribe()
@@ -158,8 +159,8 @@ def test_one_that_is_disposed_when_it_has_just_been_let_through_gives_way() -> N
     assert begun(log) == [(0, 3)]
 
 
-def test_given_back_when_the_clean_up_has_run() -> None:
-    permits, log = Permits(1), []
+def test_released_when_the_clean_up_has_run() -> None:
+    permits, log = Semaphore(1), []
 
     async def slow_to_leave() -> None:
         try:
@@ -178,8 +179,8 @@ def test_given_back_when_the_clean_up_has_run() -> None:
     assert begun(log) == [(6, 2)]
 
 
-def test_a_signal_ends_the_wait_and_no_more_than_that() -> None:
-    permits, stop = Permits(1), OneShotEvent()
+def test_a_stop_event_ends_only_the_wait() -> None:
+    permits, stop = Semaphore(1), OneShotEvent()
 
     async def main() -> None:
         first = Recorder().listen(admitted((permits,), lambda queued: nap(3, None, 1), stop=(OneShotEvent(), stop)))
@@ -195,8 +196,8 @@ def test_a_signal_ends_the_wait_and_no_more_than_that() -> None:
     run_virtual(main())
 
 
-def test_says_how_long_it_has_waited() -> None:
-    permits = Permits(1)
+def test_use_receives_the_seconds_waited() -> None:
+    permits = Semaphore(1)
 
     async def main() -> None:
         def told(queued: float) -> Flow[object]:
@@ -210,11 +211,11 @@ def test_says_how_long_it_has_waited() -> None:
     run_virtual(main())
 
 
-# --- several gates ------------------------------------------------------------------------------------------------
+# --- several limiters ------------------------------------------------------------------------------------------------
 
 
-def test_who_waits_for_one_gate_holds_nothing_of_the_other() -> None:
-    narrow, wide, log = Permits(1), Permits(2, shared=True), []
+def test_a_waiting_request_holds_no_room() -> None:
+    narrow, wide, log = Semaphore(1), Semaphore(2, shared=True), []
 
     async def main() -> None:
         a = [admitted((narrow, wide), lambda queued, n=n: nap(10, log, f"a{n}")).as_task() for n in range(3)]
@@ -227,14 +228,14 @@ def test_who_waits_for_one_gate_holds_nothing_of_the_other() -> None:
     assert begun(log) == [(0, "a0"), (0, "b"), (10, "a1"), (20, "a2")]
 
 
-def test_nobody_is_passed_for_ever() -> None:
-    """One that needs a tool's permit and a place in its kit, never free at the same moment, gets them all the same."""
-    tool, kit, log = Permits(1), Permits(1, shared=True), []
+def test_a_request_is_not_passed_for_ever() -> None:
+    """It needs two limiters that never have room at the same moment."""
+    tool, kit, log = Semaphore(1), Semaphore(1, shared=True), []
 
-    async def stream(gates: tuple[Counted, ...], offset: float, name: str) -> None:
+    async def stream(limiters: tuple[Semaphore, ...], offset: float, name: str) -> None:
         await asyncio.sleep(offset)
         for n in range(60):
-            admitted(gates, lambda queued, n=n: nap(1, log, f"{name}{n}")).subscribe()
+            admitted(limiters, lambda queued, n=n: nap(1, log, f"{name}{n}")).subscribe()
             await asyncio.sleep(1)
 
     async def main() -> None:
@@ -247,16 +248,16 @@ def test_nobody_is_passed_for_ever() -> None:
 
     run_virtual(main())
     (when,) = [when for when, name in begun(log) if name == "both"]
-    assert when <= PASSED + 3
+    assert when <= MAX_PASSED + 3
 
 
-def test_a_gate_kept_for_one_who_leaves_is_open_again() -> None:
-    tool, kit, log = Permits(1), Permits(1, shared=True), []
+def test_a_reservation_ends_when_its_request_leaves() -> None:
+    tool, kit, log = Semaphore(1), Semaphore(1, shared=True), []
 
     async def main() -> None:
         holder = kit.around(never()).subscribe()
         waits = admitted((tool, kit), lambda queued: never()).subscribe()
-        for n in range(PASSED):
+        for n in range(MAX_PASSED):
             await tool.around(nap(1, log, n))
             await turns()
         late = tool.around(nap(1, log, "late")).as_task()
@@ -275,25 +276,25 @@ def test_a_gate_kept_for_one_who_leaves_is_open_again() -> None:
 
 
 def test_at_most_n_begun_in_any_window() -> None:
-    gate, log = Rate(2, per=10).gate(), []
+    limiter, log = Rate(2, per=10).limiter(), []
 
     async def main() -> None:
         await asyncio.sleep(3)
-        await asyncio.gather(*[admitted((gate,), lambda queued, n=n: nap(1, log, n)).as_task() for n in range(5)])
+        await asyncio.gather(*[admitted((limiter,), lambda queued, n=n: nap(1, log, n)).as_task() for n in range(5)])
         await asyncio.sleep(0.5)
-        await admitted((gate,), lambda queued: nap(1, log, 5))
+        await admitted((limiter,), lambda queued: nap(1, log, 5))
 
     run_virtual(main())
     assert begun(log) == [(3, 0), (3, 1), (13, 2), (13, 3), (23, 4), (pytest.approx(24.5), 5)]
 
 
 def test_disposed_while_it_waits_for_its_time() -> None:
-    gate, log = Rate(1, per=10).gate(), []
+    limiter, log = Rate(1, per=10).limiter(), []
 
     async def main() -> None:
-        await admitted((gate,), lambda queued: nap(1, log, 0))
-        gone = admitted((gate,), lambda queued: nap(1, log, 1)).subscribe()
-        last = admitted((gate,), lambda queued: nap(1, log, 2)).as_task()
+        await admitted((limiter,), lambda queued: nap(1, log, 0))
+        gone = admitted((limiter,), lambda queued: nap(1, log, 1)).subscribe()
+        last = admitted((limiter,), lambda queued: nap(1, log, 2)).as_task()
         await asyncio.sleep(2)
         gone.dispose()
         await last
@@ -302,12 +303,12 @@ def test_disposed_while_it_waits_for_its_time() -> None:
     assert begun(log) == [(0, 0), (10, 2)]
 
 
-def test_time_that_matters_only_later() -> None:
-    """Waiting for a permit first, and then, when that is free, for the time."""
-    permits, gate, log = Permits(1), Rate(1, per=10).gate(), []
+def test_time_that_matters_only_after_a_place_is_free() -> None:
+    """It waits for the semaphore first and then for the rate."""
+    permits, limiter, log = Semaphore(1), Rate(1, per=10).limiter(), []
 
     async def main() -> None:
-        flows = [admitted((permits, gate), lambda queued, n=n: nap(3, log, n)) for n in range(3)]
+        flows = [admitted((permits, limiter), lambda queued, n=n: nap(3, log, n)) for n in range(3)]
         await asyncio.gather(*[each.as_task() for each in flows])
         await turns()
         assert free(permits)
@@ -317,11 +318,11 @@ def test_time_that_matters_only_later() -> None:
 
 
 def test_virtual_clocks_keep_rates_of_their_own() -> None:
-    gate = Rate(1, per=10).gate()
+    limiter = Rate(1, per=10).limiter()
 
     async def main() -> float:
-        await admitted((gate,), lambda queued: just(1))
-        await admitted((gate,), lambda queued: just(1))
+        await admitted((limiter,), lambda queued: just(1))
+        await admitted((limiter,), lambda queued: just(1))
         return asyncio.get_running_loop().time()
 
     assert run_virtual(main()) == 10
@@ -329,13 +330,13 @@ def test_virtual_clocks_keep_rates_of_their_own() -> None:
 
 
 def test_a_rate_holds_for_all_loops_on_the_system_s_clock() -> None:
-    """One that has begun on a loop keeps another loop, on another thread, waiting; nobody waits for the hour."""
-    gate, begun, left = Rate(1, per=3600).gate(), list[object](), list[float]()
+    """A flow that has begun on one loop keeps a flow on another loop, on another thread, waiting."""
+    limiter, begun, left = Rate(1, per=3600).limiter(), list[object](), list[float]()
 
     async def one(name: str) -> None:
-        waiting = admitted((gate,), lambda queued: just(name)).subscribe(begun.append)
+        waiting = admitted((limiter,), lambda queued: just(name)).subscribe(begun.append)
         await turns()
-        left.append(gate.wait(asyncio.get_running_loop()))
+        left.append(limiter.wait(asyncio.get_running_loop()))
         waiting.dispose()
 
     def on_a_thread(name: str) -> None:
@@ -348,7 +349,7 @@ def test_a_rate_holds_for_all_loops_on_the_system_s_clock() -> None:
     assert begun == ["first"] and all(0 < seconds <= 3600 for seconds in left)
     # an hour later
     loop = asyncio.new_event_loop()
-    gate._begun.of(loop)[1][0] -= 3600
+    limiter._begun.of(loop)[1][0] -= 3600
     loop.close()
     on_a_thread("third")
     assert begun == ["first", "third"]
@@ -358,8 +359,8 @@ def test_a_rate_holds_for_all_loops_on_the_system_s_clock() -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_a_blocking_call_that_is_left_behind_keeps_its_permit(own: bool) -> None:
-    permits, go, entered = Permits(1), threading.Event(), threading.Event()
+def test_an_abandoned_blocking_call_keeps_its_place(own: bool) -> None:
+    permits, go, entered = Semaphore(1), threading.Event(), threading.Event()
     pool = ThreadPoolExecutor(1) if own else None
 
     def block() -> str:
@@ -384,8 +385,8 @@ def test_a_blocking_call_that_is_left_behind_keeps_its_permit(own: bool) -> None
         pool.shutdown()
 
 
-def test_a_blocking_call_that_has_not_begun_gives_its_permit_back() -> None:
-    permits, go, pool = Permits(1), threading.Event(), ThreadPoolExecutor(1)
+def test_a_blocking_call_that_has_not_begun_keeps_none() -> None:
+    permits, go, pool = Semaphore(1), threading.Event(), ThreadPoolExecutor(1)
     pool.submit(go.wait)
 
     async def main() -> None:
@@ -408,8 +409,8 @@ def test_a_blocking_call_that_has_not_begun_gives_its_permit_back() -> None:
     pool.shutdown()
 
 
-def test_a_generator_on_a_worker_keeps_it_until_it_is_closed() -> None:
-    permits, go, closed = Permits(1), threading.Event(), list[str]()
+def test_a_generator_on_a_worker_keeps_its_place_till_closed() -> None:
+    permits, go, closed = Semaphore(1), threading.Event(), list[str]()
 
     def items() -> Iterator[int]:
         try:
@@ -430,9 +431,9 @@ def test_a_generator_on_a_worker_keeps_it_until_it_is_closed() -> None:
     run_virtual(main())
 
 
-def test_permits_within_permits() -> None:
-    """What a call within a call has left behind keeps both."""
-    outer, inner, go, entered = Permits(1), Permits(1), threading.Event(), threading.Event()
+def test_semaphores_within_semaphores() -> None:
+    """An abandoned call within a call keeps the places of both."""
+    outer, inner, go, entered = Semaphore(1), Semaphore(1), threading.Event(), threading.Event()
 
     def block() -> None:
         entered.set()
@@ -456,7 +457,7 @@ def test_permits_within_permits() -> None:
 
 
 def test_shared_by_loops_on_several_threads() -> None:
-    permits, running, most, lock = Permits(3), 0, 0, threading.Lock()
+    permits, running, most, lock = Semaphore(3), 0, 0, threading.Lock()
 
     async def work() -> None:
         nonlocal running, most
@@ -479,8 +480,8 @@ def test_shared_by_loops_on_several_threads() -> None:
     until(lambda: free(permits))
 
 
-def test_a_loop_that_ends_gives_back_what_it_held_and_leaves_the_line() -> None:
-    permits = Permits(1)
+def test_a_loop_that_ends_releases_and_leaves_the_line() -> None:
+    permits = Semaphore(1)
 
     async def leaves(held: threading.Event, go: threading.Event) -> None:
         permits.around(never()).subscribe(on_error=lambda error: None)
@@ -506,8 +507,8 @@ def test_a_loop_that_ends_gives_back_what_it_held_and_leaves_the_line() -> None:
     until(lambda: free(permits))
 
 
-def test_a_loop_that_is_closed_without_a_word_is_found_out() -> None:
-    permits = Permits(1)
+def test_a_new_request_reclaims_from_a_closed_loop() -> None:
+    permits = Semaphore(1)
 
     async def begin() -> None:
         permits.around(never()).subscribe()
@@ -525,8 +526,8 @@ def test_a_loop_that_is_closed_without_a_word_is_found_out() -> None:
     assert free(permits)
 
 
-def test_who_stands_in_line_already_finds_out_as_well() -> None:
-    permits = Permits(1)
+def test_a_waiting_request_reclaims_from_a_closed_loop() -> None:
+    permits = Semaphore(1)
 
     async def begin() -> None:
         permits.around(never()).subscribe()
@@ -543,13 +544,13 @@ def test_who_stands_in_line_already_finds_out_as_well() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rate", "budget"])
-def test_who_comes_at_the_very_moment_when_there_is_room_again_does_not_overtake_those_in_line(kind: str) -> None:
-    gate = Rate(1, per=1).gate() if kind == "rate" else Budget(1, 1)
+def test_a_new_request_does_not_overtake_at_the_due_moment(kind: str) -> None:
+    limiter = Rate(1, per=1).limiter() if kind == "rate" else TokenBudget(1, 1)
     begun: list[tuple[str, float]] = []
 
     def one(name: str) -> None:
         work = just(1).pipe(ops.do_action(lambda _: begun.append((name, asyncio.get_running_loop().time()))))
-        admitted([gate], lambda queued: work, charge=Charge(1)).subscribe()
+        admitted([limiter], lambda queued: work, tokens=Tokens(1)).subscribe()
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -562,21 +563,21 @@ def test_who_comes_at_the_very_moment_when_there_is_room_again_does_not_overtake
     assert begun == [("first", 0), ("second", 1), ("third", 2), ("fourth", 3)]
 
 
-def test_who_comes_asks_for_the_first_in_line_and_not_for_all() -> None:
+def test_a_new_request_looks_at_the_first_in_line_only() -> None:
     asked = 0
 
-    class Asked(Paced):
-        def wait(self, loop: asyncio.AbstractEventLoop, charge: Charge | None = None) -> float:
+    class Counting(RateLimit):
+        def wait(self, loop: asyncio.AbstractEventLoop, tokens: Tokens | None = None) -> float:
             nonlocal asked
             asked += 1
-            return super().wait(loop, charge)
+            return super().wait(loop, tokens)
 
     async def main() -> None:
         nonlocal asked
-        gates = [Permits(1), Asked(10**6, 1000.0)]
-        line = [admitted(gates, lambda queued: never()).subscribe() for _ in range(500)]
+        limiters = [Semaphore(1), Counting(10**6, 1000.0)]
+        line = [admitted(limiters, lambda queued: never()).subscribe() for _ in range(500)]
         asked = 0
-        line.append(admitted(gates, lambda queued: never()).subscribe())
+        line.append(admitted(limiters, lambda queued: never()).subscribe())
         assert asked < 10
         for each in reversed(line):
             each.dispose()
@@ -590,7 +591,7 @@ FLOWS = st.lists(
     st.tuples(
         st.integers(0, 5),  # when it comes
         st.integers(0, 5),  # how long it takes
-        st.sampled_from([(0,), (1,), (2,), (0, 2), (1, 2), (0, 3), (0, 2, 3)]),  # its gates
+        st.sampled_from([(0,), (1,), (2,), (0, 2), (1, 2), (0, 3), (0, 2, 3)]),  # its limiters
         st.one_of(st.none(), st.integers(0, 12)),  # when it is disposed
         st.booleans(),  # whether it fails
     ),
@@ -600,8 +601,8 @@ FLOWS = st.lists(
 
 @given(FLOWS, st.integers(1, 3), st.integers(1, 3))
 def test_laws(flows: list[Any], n: int, per: int) -> None:
-    permits = [Permits(n), Permits(1), Permits(3, shared=True)]
-    gates = [*permits, Rate(2, per=per).gate()]
+    permits = [Semaphore(n), Semaphore(1), Semaphore(3, shared=True)]
+    limiters = [*permits, Rate(2, per=per).limiter()]
     held, most, begun_by_rate, ended = [0, 0, 0, 0], [0, 0, 0, 0], list[float](), list[int]()
     started: dict[tuple[int, ...], dict[int, float]] = {}
     arrived: list[int] = []
@@ -614,20 +615,20 @@ def test_laws(flows: list[Any], n: int, per: int) -> None:
             started.setdefault(mine, {})[index] = now
             if 3 in mine:
                 begun_by_rate.append(now)
-            for gate in mine:
-                held[gate] += 1
-                most[gate] = max(most[gate], held[gate])
+            for limiter in mine:
+                held[limiter] += 1
+                most[limiter] = max(most[limiter], held[limiter])
             try:
                 await asyncio.sleep(seconds)
                 if fails:
                     raise ValueError
             finally:
-                for gate in mine:
-                    held[gate] -= 1
+                for limiter in mine:
+                    held[limiter] -= 1
 
         await asyncio.sleep(when)
         arrived.append(index)
-        recorder = Recorder().listen(admitted([gates[each] for each in mine], lambda queued: from_callable(work)))
+        recorder = Recorder().listen(admitted([limiters[each] for each in mine], lambda queued: from_callable(work)))
         if gone is not None:
             await asyncio.sleep(gone)
             recorder.subscription.dispose()
