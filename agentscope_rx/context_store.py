@@ -31,7 +31,7 @@ from reactivex import abc
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, ContextError, InvalidInputError
-from agentscope_rx.reactive import Flow, SourceCancelledError, catch, defer, from_callable, map_flow, throw, timeout
+from agentscope_rx.reactive import Flow, SourceCancelledError, catch, concat_map, defer, from_callable, throw, timeout
 from agentscope_rx.reactive.kernel.forking import new_lock
 
 T = TypeVar("T")
@@ -200,7 +200,7 @@ class Waiting:
         first: Flow[object] = source.pipe(ops.take(1), ops.default_if_empty(None))
         if limit is not None:
             first = timeout(total=limit, error=lambda _, seconds: self._late(seconds))(first)
-        return first.pipe(map_flow(self._checked), catch(self._failed))
+        return first.pipe(concat_map(self._checked), catch(self._failed))
 
     def refused(self) -> ContextError:
         """The error of somebody who cannot wait for it."""

@@ -78,13 +78,13 @@ def seen(toolkit: Toolkit) -> tuple[list[str], str]:
 
 
 def _into(events: list[Event]) -> Callable[[Flow[Event]], Flow[Event]]:
-    from agentscope_rx.reactive import map_flow
+    from agentscope_rx.reactive import concat_map
 
     def note(event: Event) -> Event:
         events.append(event)
         return event
 
-    return map_flow(note)
+    return concat_map(note)
 
 
 @settings(max_examples=25)

@@ -23,7 +23,7 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
-from agentscope_rx.reactive import map_flow
+from agentscope_rx.reactive import concat_map
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from agentscope_rx.tools import tool_from_schema
 
@@ -75,7 +75,7 @@ def test_it_is_of_one_run_and_in_no_event_or_message():
         events.append(event)
         return event
 
-    agent.stream("hi", context=context(search={"limit": 3, "index": "s3cret"})).pipe(map_flow(note)).run()
+    agent.stream("hi", context=context(search={"limit": 3, "index": "s3cret"})).pipe(concat_map(note)).run()
     agent.call("hi").run()
     assert [each["limit"] for each in SEEN] == [3, 10]
     assert events and not any("s3cret" in str(each.to_json()) for each in events)
