@@ -1,4 +1,7 @@
-"""A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators."""
+"""A small reactive kernel on reactivex that knows no agents: `Flow`, its sources and its operators.
+
+`docs/operators.md` lists them by purpose. To write an operator, see `kernel.operator`.
+"""
 
 from agentscope_rx.reactive.background import on_library_loop, spawn_background
 from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
@@ -32,64 +35,73 @@ from agentscope_rx.reactive.sources.tasks import from_async_iterable, from_await
 from agentscope_rx.reactive.sources.values import defer, empty, from_iterable, just, never, throw, timer
 from agentscope_rx.reactive.workers import ENGINE_WORKERS, WORKERS, WorkerPool, WorkerStatistics
 
-__all__ = [
-    "ENGINE_WORKERS",
-    "WORKERS",
-    "Attempt",
-    "Buffering",
-    "ChannelStatistics",
-    "Demand",
+__all__ = [  # noqa: RUF022 (sorted by purpose)
+    # Flows and subscriptions
     "Flow",
     "FlowIterator",
-    "OneShotEvent",
-    "Outcome",
-    "Overflow",
-    "Rate",
-    "RetryPolicy",
     "Scope",
-    "Semaphore",
-    "SemaphoreStatistics",
     "SourceCancelledError",
-    "Tail",
-    "WorkerPool",
-    "WorkerStatistics",
-    "admitted",
-    "append_if_missing",
-    "catch",
-    "concat",
-    "concat_map",
-    "concat_map_type",
+    "flow",
+    "next_turn",
+    "on_dropped",
+    # sources of values
     "defer",
     "empty",
-    "flat_map",
-    "flat_map_iterable",
-    "flow",
+    "from_iterable",
+    "just",
+    "never",
+    "throw",
+    "timer",
+    # sources of awaitables
     "from_async_iterable",
     "from_awaitable",
     "from_callable",
-    "from_iterable",
-    "hedge",
-    "iterate_on_worker",
-    "jittered",
-    "just",
-    "merge_ordered",
-    "never",
-    "next_turn",
-    "on_dropped",
-    "on_library_loop",
-    "on_worker",
+    # one value becomes a flow
+    "concat_map",
+    "concat_map_type",
+    "flat_map",
+    "flat_map_iterable",
     "onward",
+    "transform_type",
+    # several flows
+    "Tail",
+    "concat",
+    "hedge",
+    "merge_ordered",
     "recurse",
+    "tail",
+    "then",
+    # errors, deadlines and ends
+    "Attempt",
+    "OneShotEvent",
+    "Outcome",
+    "RetryPolicy",
+    "append_if_missing",
+    "catch",
+    "jittered",
     "retry",
     "shield",
-    "spawn_background",
-    "tail",
     "take_until",
-    "tallied",
-    "then",
-    "throw",
     "timeout",
-    "timer",
-    "transform_type",
     "using",
+    # limits
+    "Rate",
+    "Semaphore",
+    "SemaphoreStatistics",
+    "admitted",
+    # back-pressure
+    "Buffering",
+    "ChannelStatistics",
+    "Demand",
+    "Overflow",
+    # threads and the library's loop
+    "ENGINE_WORKERS",
+    "WORKERS",
+    "WorkerPool",
+    "WorkerStatistics",
+    "iterate_on_worker",
+    "on_library_loop",
+    "on_worker",
+    "spawn_background",
+    "tallied",
 ]

@@ -1,4 +1,4 @@
-"""`on_library_loop` and `keep`: on the library's loop, from wherever."""
+"""`on_library_loop` and `spawn_background`: on the library's loop, for subscribers on any loop."""
 
 from __future__ import annotations
 
