@@ -19,7 +19,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
 from agentscope_rx.models.wire.base_url import sendable
-from agentscope_rx.reactive.operators._retry import LONGEST_ASKED, RetryPolicy, jittered
+from agentscope_rx.reactive.operators._retry import MAX_RETRY_AFTER, RetryPolicy, jittered
 
 
 class Unset(Enum):
@@ -156,7 +156,7 @@ class ExecutionConfig:
     @property
     def longest_retry_after(self) -> float | None:
         """The longest Retry-After that is waited for; None if there is no limit."""
-        return LONGEST_ASKED if self.max_retry_after is UNSET else self.max_retry_after
+        return MAX_RETRY_AFTER if self.max_retry_after is UNSET else self.max_retry_after
 
     @property
     def retries(self) -> bool:
@@ -187,9 +187,9 @@ class ExecutionConfig:
             wait=wait,
             retry=retry,
             discards=self.after_content == "restart",
-            asked=asked_wait,
+            retry_after=asked_wait,
             within=self.limit("total_timeout"),
-            longest_asked=self.longest_retry_after,
+            max_retry_after=self.longest_retry_after,
         )
 
 

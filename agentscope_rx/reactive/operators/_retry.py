@@ -36,22 +36,22 @@ _ONCE = stop_after_attempt(1)
 _AT_ONCE = wait_none()
 
 
-LONGEST_ASKED = 60.0
+MAX_RETRY_AFTER = 60.0
 """Seconds. An error that asks for a longer wait is final, unless the policy allows more."""
 
 
 def _retry_after(error: BaseException) -> float | None:
-    asked: object = getattr(error, "retry_after", None)
-    return asked if isinstance(asked, (int, float)) else None
+    seconds: object = getattr(error, "retry_after", None)
+    return seconds if isinstance(seconds, (int, float)) else None
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """When to try again: tenacity's `stop`, `wait` and `retry`, called with a state filled from the loop's clock.
 
-    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. `asked(error)`
-    gives the seconds that the error asks for: the wait is at least as long, and an error that asks for more than
-    `longest_asked` (None is no limit), or for ever, is final. `discards`: try again although values were emitted.
+    `stop(state)` ends the trying, `wait(state)` gives seconds, `retry(state)` looks at `state.outcome`. The wait is at
+    least the seconds that the error asks for, by `retry_after(error)`; an error that asks for more than
+    `max_retry_after` (None is no limit), or for ever, is final. `discards`: try again although values were emitted.
     `within`: a wait that would end so many seconds after the first attempt began, or later, is not begun.
     """
 
@@ -59,9 +59,9 @@ class RetryPolicy:
     wait: wait_base | Callable[[RetryCallState], float] = _AT_ONCE
     retry: Callable[[RetryCallState], bool] = lambda state: True
     discards: bool = False
-    asked: Callable[[BaseException], float | None] = _retry_after
+    retry_after: Callable[[BaseException], float | None] = _retry_after
     within: float | None = None
-    longest_asked: float | None = LONGEST_ASKED
+    max_retry_after: float | None = MAX_RETRY_AFTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +223,11 @@ class _Retry(OperatorSink, Generic[T]):
         if not self._policy.retry(state):
             return None
         delay = max(0.0, float(self._policy.wait(state)))
-        asked, longest = self._policy.asked(error) or 0.0, self._policy.longest_asked
-        if not math.isfinite(asked) or (longest is not None and asked > longest):
+        seconds, longest = self._policy.retry_after(error) or 0.0, self._policy.max_retry_after
+        if not math.isfinite(seconds) or (longest is not None and seconds > longest):
             # a server must not make the caller wait without end: the error says how long, and the caller decides
             return None
-        delay = max(delay, asked)
+        delay = max(delay, seconds)
         within = self._policy.within
         if within is not None and self._scope.loop.time() - self._started + delay >= within:
             # the deadline would cut it off and hide the error

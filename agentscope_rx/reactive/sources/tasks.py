@@ -233,19 +233,25 @@ class _Reader(_TaskSource[Callable[[], AsyncIterable[T]], T]):
         finally:
             # from here on disposal sets a flag only: a close that has begun is not cut short
             self._signalling = True
-            close = getattr(iterator, "aclose", None)
-            if close is not None:
-                try:
-                    await close()
-                except Exception as error:
-                    failure = failure or error
-                except BaseException as error:
-                    failure = error
+            failure = await _close(iterator, failure)
         try:
             if self._finish(failure) and failure is not None:
                 raise failure
         finally:
             del failure
+
+
+async def _close(iterator: AsyncIterator[object] | None, failure: BaseException | None) -> BaseException | None:
+    """Close the iterator if it can be closed; returns the failure of the source, or that of closing it."""
+    close = getattr(iterator, "aclose", None)
+    if close is not None:
+        try:
+            await close()
+        except Exception as error:
+            return failure or error
+        except BaseException as error:
+            return error
+    return failure
 
 
 def _iterator_of(make: Callable[[], AsyncIterable[T]]) -> AsyncIterator[T]:
