@@ -107,7 +107,7 @@ class TestAtHome:
 
 
 class TestKeep:
-    def test_it_outlives_who_has_begun_it(self) -> None:
+    def test_it_outlives_its_caller(self) -> None:
         seen: list[object] = []
         done = threading.Event()
         begun: list[asyncio.Event] = []

@@ -124,7 +124,7 @@ def test_many_threads_run_one_flow_at_once() -> None:
     assert results == [30] * 20
 
 
-def test_cancelling_the_awaiting_task_disposes_and_is_not_swallowed() -> None:
+def test_cancelling_the_awaiting_task_disposes() -> None:
     async def main() -> None:
         for wait in (0.0, 2.5):
             source = Source()
@@ -256,7 +256,7 @@ def test_cancellation_disposes(where: str) -> None:
     run_virtual(main())
 
 
-def test_a_cancelled_pull_disposes_although_the_iterator_lives_on() -> None:
+def test_a_cancelled_pull_disposes_a_live_iterator() -> None:
     async def main() -> None:
         source = Source()
         iterator = aiter(source.flow())
@@ -375,7 +375,7 @@ def test_one_flow_object_may_be_entered_by_many() -> None:
     run_virtual(main())
 
 
-def test_an_async_generator_that_was_left_half_way_closes_its_run() -> None:
+def test_an_async_generator_left_half_way_closes_its_run() -> None:
     async def main() -> None:
         source = Source()
 
@@ -393,7 +393,7 @@ def test_an_async_generator_that_was_left_half_way_closes_its_run() -> None:
     run_virtual(main())
 
 
-def test_generators_left_half_way_over_one_flow_each_end_their_own_run() -> None:
+def test_each_generator_left_half_way_ends_its_own_run() -> None:
     async def main() -> None:
         ended: list[int] = []
 
@@ -474,7 +474,7 @@ def test_resources_are_made_once_a_loop_and_closed_with_it() -> None:
     assert log == ["made", "task", "closed"] * 2
 
 
-def test_a_resource_that_fails_to_close_does_not_keep_the_others_open() -> None:
+def test_a_failing_close_does_not_keep_others_open() -> None:
     closed: list[str] = []
 
     async def close(name: str) -> None:

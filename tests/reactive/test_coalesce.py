@@ -77,7 +77,7 @@ def test_nothing_is_lost_and_the_bound_holds(script: Any, paces: list[int], capa
     run_virtual(main())
 
 
-def test_who_keeps_up_sees_every_item_and_who_stalls_gets_one() -> None:
+def test_a_fast_reader_sees_all_items_a_slow_one_merged() -> None:
     async def main() -> None:
         subject: Subject[str] = Subject()
         events = flow(subject).buffered(2, coalesce=lambda a, b: a + b)
@@ -98,7 +98,7 @@ def test_who_keeps_up_sees_every_item_and_who_stalls_gets_one() -> None:
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3])
-def test_a_full_buffer_reads_on_while_items_merge_and_stops_at_the_first_that_does_not(capacity: int) -> None:
+def test_a_full_buffer_reads_on_while_items_merge(capacity: int) -> None:
     read: list[object] = []
 
     async def items() -> AsyncIterator[object]:

@@ -237,7 +237,7 @@ def test_ten_thousand_late_inner_flows_do_not_nest() -> None:
 
 
 @pytest.mark.parametrize("wait", [0, 1])
-def test_onward_is_concat_map_and_needs_no_flow_of_its_own_for_what_is_there(wait: int) -> None:
+def test_onward_is_concat_map_without_a_flow_for_a_value(wait: int) -> None:
     async def main() -> None:
         source = defer(lambda: just(1)) if not wait else timer(wait).pipe(concat_map(lambda _: 1))
         answer = just(2)

@@ -25,7 +25,7 @@ def test_slices_are_those_of_observables() -> None:
     assert from_iterable([1, 2, 3])[1].run() == 2
 
 
-def test_what_is_asked_of_a_result_that_is_not_there_yet_says_how_to_get_it() -> None:
+def test_an_attribute_of_a_missing_result_names_the_fix() -> None:
     with pytest.raises(AttributeError, match=r"'text'.* has not begun: .*await it, or run\(\) it"):
         _ = just("x").text  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     assert not hasattr(just("x"), "text") and not hasattr(just("x"), "__len__")

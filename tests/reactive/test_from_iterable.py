@@ -125,7 +125,7 @@ def test_an_error_of_the_iterator_comes_after_its_items() -> None:
     run_virtual(main())
 
 
-def test_it_goes_on_in_the_subscribers_context_and_not_in_the_pull() -> None:
+def test_reading_goes_on_in_the_subscribers_context() -> None:
     who: ContextVar[str] = ContextVar("who", default="nobody")
     seen: set[str] = set()
 

@@ -136,7 +136,7 @@ def test_nothing_is_left_after_a_disposal(operator: str, source: str) -> None:
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
-def test_nothing_is_left_by_who_awaits_or_pulls(operator: str) -> None:
+def test_await_and_async_for_leave_no_garbage(operator: str) -> None:
     async def main() -> None:
         make = OPERATORS[operator]
         await make(later())
@@ -157,7 +157,7 @@ def test_nothing_is_left_by_who_awaits_or_pulls(operator: str) -> None:
     assert left_to_the_collector(main) == Counter()
 
 
-def test_nothing_is_left_by_a_subscriber_that_holds_its_subscription() -> None:
+def test_a_held_subscription_leaves_no_garbage() -> None:
     class Reader:
         def __init__(self, source: Flow[Any]) -> None:
             self.subscription = source.subscribe(self.hear, self.hear, self.done)

@@ -84,7 +84,7 @@ def test_any_chain_of_identities_is_the_identity(
 
 
 @given(chain=st.lists(st.sampled_from(range(16)), max_size=4))
-def test_take_one_stops_an_endless_synchronous_flow_below_any_chain(chain: list[int]) -> None:
+def test_take_one_stops_an_endless_flow_below_any_chain(chain: list[int]) -> None:
     async def main() -> None:
         pulled: list[int] = []
 

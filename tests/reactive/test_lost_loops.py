@@ -1,4 +1,4 @@
-"""A loop that shuts down tells the runs left on it, whatever they wait for; it holds neither them nor itself."""
+"""A loop that shuts down ends the runs left on it, whatever they wait for; it holds neither them nor itself."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def said(recorder: Recorder) -> list[object]:
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, virtual_loop], ids=["real", "virtual"])
 @pytest.mark.parametrize("waits", WAITS)
-def test_a_run_is_told_that_its_loop_shuts_down_whatever_it_waits_for(waits: str, loop_factory: Any) -> None:
+def test_a_run_ends_with_its_loop_whatever_it_waits_for(waits: str, loop_factory: Any) -> None:
     log: list[object] = []
 
     async def main() -> Recorder:
@@ -126,7 +126,7 @@ def test_all_of_many_are_told_in_the_order_in_which_they_began() -> None:
     assert told == list(range(10))
 
 
-def test_a_subscriber_that_raises_does_not_keep_the_others_from_hearing() -> None:
+def test_a_raising_subscriber_does_not_keep_others_waiting() -> None:
     told: list[object] = []
 
     def bad(error: Exception) -> None:
@@ -180,7 +180,7 @@ def test_clean_ups_that_take_too_long_are_reported() -> None:
     assert [type(error) for error in dropped] == [CleanUpTimeoutError]
 
 
-def test_who_subscribes_again_is_told_once_more_and_then_left() -> None:
+def test_a_new_subscription_at_shutdown_is_ended_once() -> None:
     told: list[object] = []
     kept: list[object] = []
 
@@ -277,7 +277,7 @@ def test_a_loop_holds_no_run_and_the_library_no_loop() -> None:
         assert gone() is None
 
 
-def test_a_loop_that_is_closed_without_a_word_loses_its_runs_in_silence() -> None:
+def test_a_loop_closed_without_shutdown_ends_no_run() -> None:
     async def main() -> Recorder:
         return Recorder().listen(timer(FOREVER))
 
@@ -302,7 +302,7 @@ def test_a_watched_run_costs_one_entry_that_goes_with_it() -> None:
     asyncio.run(main())
 
 
-def test_the_librarys_loop_tells_its_runs_at_the_end_of_the_interpreter() -> None:
+def test_the_librarys_loop_ends_its_runs_at_exit() -> None:
     script = """
         import warnings
         warnings.simplefilter("error")

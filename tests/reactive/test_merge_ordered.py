@@ -139,7 +139,7 @@ def test_take_one_starts_no_second_synchronous_lane() -> None:
     run_virtual(main())
 
 
-def test_values_that_come_while_the_held_ones_are_emitted_go_behind_them() -> None:
+def test_new_values_go_behind_the_held_ones() -> None:
     async def main() -> None:
         first: Subject[int] = Subject()
         second: Subject[int] = Subject()

@@ -123,7 +123,7 @@ def test_one_behind_another_bounds_both() -> None:
     run_virtual(main())
 
 
-def test_the_demand_goes_through_through_and_stock_operators() -> None:
+def test_demand_passes_transform_type_and_stock_operators() -> None:
     async def main() -> None:
         source = Counted(60)
         stock = ops.map(lambda v: v + 0)
@@ -180,7 +180,7 @@ def test_a_slow_reader_and_a_slow_answer_bound_it_together() -> None:
 
 
 @given(st.lists(st.sampled_from(["shut", "open", "withhold", "resume", "waive"]), max_size=12))
-def test_a_gate_is_ready_while_it_is_open_and_the_consumer_wants_more(steps: list[str]) -> None:
+def test_buffer_demand_needs_room_and_a_ready_consumer(steps: list[str]) -> None:
     async def main() -> None:
         above = Demand(asyncio.get_running_loop())
         gate = BufferDemand(asyncio.get_running_loop(), above)
@@ -196,7 +196,7 @@ def test_a_gate_is_ready_while_it_is_open_and_the_consumer_wants_more(steps: lis
     run_virtual(main())
 
 
-def test_a_gate_below_a_demand_that_is_withheld_waits_with_it() -> None:
+def test_buffer_demand_follows_a_withheld_demand() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         above = Demand(loop)

@@ -40,7 +40,7 @@ def test_stages_run_in_turn(stages: list[tuple[list[int], bool]]) -> None:
     run_virtual(main())
 
 
-def test_the_last_tail_of_a_stage_counts_and_only_when_it_completes() -> None:
+def test_the_last_tail_of_a_stage_counts_at_its_end() -> None:
     async def main() -> None:
         built: list[str] = []
 
@@ -130,7 +130,7 @@ SHAPES: dict[str, Callable[[Any], Flow[Any]]] = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_ten_thousand_stages_at_constant_depth_and_in_flat_memory(shape: str) -> None:
+def test_ten_thousand_stages_at_constant_depth(shape: str) -> None:
     depths: set[int] = set()
     sizes: list[int] = []
     stages = 2_000 if shape == "stock" else 10_000
@@ -171,7 +171,7 @@ def test_ten_thousand_stages_at_constant_depth_and_in_flat_memory(shape: str) ->
     assert sizes[-1] - sizes[0] < 30_000, sizes
 
 
-def test_a_value_of_the_last_kind_names_the_last_stage_which_begins_when_its_stage_has_completed() -> None:
+def test_a_done_value_names_the_last_stage() -> None:
     async def main() -> None:
         stages = concat(just("a", Ended("bye"), "b"), timer(2).pipe(ops.ignore_elements()))
         whole = recurse(lambda: just(tail(lambda: stages)), done=Ended, last=lambda ended: just(ended.word, "z"))

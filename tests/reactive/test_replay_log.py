@@ -98,7 +98,7 @@ def test_leaving_and_returning_loses_and_repeats_nothing(items: int, cut: int, c
     run_virtual(main())
 
 
-def test_the_source_waits_for_the_slowest_reader_only_while_it_reads() -> None:
+def test_the_source_waits_for_the_slowest_reader() -> None:
     async def main() -> None:
         source = Counting(100)
         log: ReplayLog[int] = ReplayLog(8)
@@ -120,7 +120,7 @@ def test_the_source_waits_for_the_slowest_reader_only_while_it_reads() -> None:
     run_virtual(main())
 
 
-def test_nobody_reads_and_the_run_goes_on_within_its_bound() -> None:
+def test_without_readers_the_run_goes_on_within_bounds() -> None:
     async def main() -> None:
         source = Counting(100)
         log: ReplayLog[int] = ReplayLog(8)
@@ -137,7 +137,7 @@ def test_nobody_reads_and_the_run_goes_on_within_its_bound() -> None:
     run_virtual(main())
 
 
-def test_what_one_item_expands_to_is_kept_for_those_who_read() -> None:
+def test_all_values_of_one_item_are_kept_for_readers() -> None:
     async def main() -> None:
         log: ReplayLog[int] = ReplayLog(2)
         reader = log.read()
@@ -182,7 +182,7 @@ def test_every_reader_hears_the_error_after_what_it_has_to_read() -> None:
     run_virtual(main())
 
 
-def test_an_error_that_nobody_can_hear_is_dropped_with_a_word() -> None:
+def test_an_error_without_readers_is_reported_as_dropped() -> None:
     async def main(first_they_leave: bool) -> list[str]:
         log: ReplayLog[int] = ReplayLog(9)
         reader = log.read()
@@ -199,7 +199,7 @@ def test_an_error_that_nobody_can_hear_is_dropped_with_a_word() -> None:
             assert run_virtual(main(order)) == ["unheard"]
 
 
-def test_disposal_stops_the_source_and_readers_get_the_last_word() -> None:
+def test_readers_get_the_last_values_of_a_disposal() -> None:
     async def main() -> None:
         source = Counting()
         log: ReplayLog[int] = ReplayLog(2)

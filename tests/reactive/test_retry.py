@@ -112,7 +112,7 @@ def test_the_last_error_tells_of_the_ones_before() -> None:
     run_virtual(main())
 
 
-def test_an_error_that_is_raised_again_and_again_tells_of_the_last_time_only() -> None:
+def test_a_repeated_error_has_one_note() -> None:
     error = ValueError("the same")
     error.add_note("its own")
 
@@ -137,7 +137,7 @@ def test_a_call_is_made_anew_for_each_attempt() -> None:
     assert run_virtual(from_callable(call).pipe(retry(policy(5)))) == 3
 
 
-def test_what_was_emitted_is_not_taken_back_unless_it_is_announced() -> None:
+def test_no_retry_after_a_value_unless_it_discards() -> None:
     async def main() -> None:
         source = Failing(1, values=("half",))
         assert repr((await record(source.flow().pipe(retry(policy(3))))).heard) == "['half', ValueError(1)]"

@@ -103,7 +103,7 @@ def test_small_sources() -> None:
     run_virtual(main())
 
 
-def test_nothing_happens_before_subscription_and_each_is_a_run_of_its_own() -> None:
+def test_each_subscription_is_a_run_of_its_own() -> None:
     made: list[str] = []
 
     async def call() -> int:
@@ -272,7 +272,7 @@ def test_a_loop_that_shuts_down_cancels_and_says_so(kind: str, turn: int) -> Non
 
 
 @pytest.mark.parametrize("source", [lambda: from_callable(asyncio.Event().wait), lambda: after(1, 1)])
-def test_a_source_that_is_cancelled_before_its_first_step_says_so(source: Any) -> None:
+def test_a_source_cancelled_before_its_first_step_fails(source: Any) -> None:
     async def main() -> None:
         recorder = Recorder().listen(source())
         (task,) = asyncio.all_tasks() - {asyncio.current_task()}
@@ -348,7 +348,7 @@ def _growth(work: Any) -> int:
     return many - few
 
 
-def test_ten_thousand_synchronous_values_need_no_stack_and_no_memory() -> None:
+def test_ten_thousand_synchronous_values_do_not_nest() -> None:
     depths: list[int] = []
 
     async def main() -> None:

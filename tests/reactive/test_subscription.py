@@ -132,7 +132,7 @@ def test_exceptions_of_the_last_callbacks_are_reported(which: str) -> None:
     assert repr(dropped) == "[KeyError('callback')]"
 
 
-def test_an_error_that_nobody_subscribed_to_is_reported() -> None:
+def test_an_error_without_on_error_is_reported() -> None:
     async def main() -> None:
         throw(ValueError("unheard")).subscribe(lambda value: None)
 
@@ -194,7 +194,7 @@ def test_observers_are_taken_as_well_as_callbacks() -> None:
 # --- threads ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_plain_threads_subscription_lands_on_the_librarys_loop() -> None:
+def test_a_threads_subscription_uses_the_librarys_loop() -> None:
     heard: list[Any] = []
     done = threading.Event()
 
@@ -206,7 +206,7 @@ def test_a_plain_threads_subscription_lands_on_the_librarys_loop() -> None:
     assert heard == [(1, True, "agentscope-rx-loop")] * 2
 
 
-def test_dispose_from_another_thread_while_a_value_is_being_delivered() -> None:
+def test_dispose_from_another_thread_during_a_value() -> None:
     delivering, disposed = threading.Event(), threading.Event()
     heard: list[int] = []
     ended = threading.Event()
@@ -286,7 +286,7 @@ def test_disposed_before_the_loop_got_to_it_it_never_starts() -> None:
     assert made == []
 
 
-def test_signals_of_a_subject_from_many_threads_are_serial_and_on_the_loop() -> None:
+def test_a_subjects_signals_from_threads_are_serial() -> None:
     async def main() -> None:
         loop: Any = asyncio.get_running_loop()
         subject: Subject[int] = Subject()
@@ -356,7 +356,7 @@ def test_each_subscription_captures_its_own_context() -> None:
     run_virtual(main())
 
 
-def test_a_callback_that_blocks_the_librarys_loop_is_warned_of_once(
+def test_a_blocking_callback_is_warned_of_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agentscope_rx.reactive.kernel import subscription

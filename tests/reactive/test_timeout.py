@@ -98,7 +98,7 @@ def test_a_limit_that_cannot_work_is_refused_where_it_is_given(limit: float) -> 
         timeout(first=limit)
 
 
-def test_no_deadline_is_no_operator_and_disposal_drops_the_timers() -> None:
+def test_no_deadline_is_no_operator() -> None:
     async def main() -> None:
         assert (await record(just(1).pipe(timeout()))).heard == [1, "|"]
         recorder = Recorder().listen(never().pipe(timeout(first=5, idle=5, total=50)))
@@ -121,7 +121,7 @@ def test_clocks_stand_still_while_demand_is_withheld(deadlines: dict[str, float]
     run_virtual(main())
 
 
-def test_a_source_that_is_silent_is_found_out_although_the_consumer_is_slow() -> None:
+def test_idle_deadline_with_a_slow_consumer() -> None:
     async def main() -> None:
         iterator = FlowIterator(paced(0, 0, 0, 50, 0).pipe(timeout(idle=3)), capacity=2)
         assert await anext(iterator) == 0
@@ -149,7 +149,7 @@ def test_the_total_deadline_does_not_stand_still() -> None:
 
 
 @pytest.mark.parametrize("idle", [None, 20])
-def test_a_value_that_comes_while_demand_is_withheld_winds_the_clock_once(idle: float | None) -> None:
+def test_a_value_while_demand_is_withheld_sets_one_timer(idle: float | None) -> None:
     async def main() -> None:
         other: Subject[Any] = Subject()
         late = timer(4).pipe(flat_map(lambda _: concat(just("late"), timer(12)))).pipe(timeout(first=3, idle=idle))

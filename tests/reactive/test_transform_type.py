@@ -1,4 +1,4 @@
-"""through and expand: an operator over one kind of value, and one value that becomes several."""
+"""transform_type and flat_map_iterable: an operator over one class of values, and one value that becomes several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = st.lists(st.integers(0, 9) | st.sampled_from("abc"), max_size=8)
 
 
 @given(values=VALUES, late=st.booleans())
-def test_only_the_kind_goes_through_and_order_is_kept(values: list[Any], late: bool) -> None:
+def test_only_values_of_the_class_go_through_in_order(values: list[Any], late: bool) -> None:
     async def main() -> None:
         source = after(1, *values) if late else just(*values)
         heard = (await record(source.pipe(transform_type(int, ops.map(lambda v: -v))))).heard
@@ -243,7 +243,7 @@ def test_expand_fails_with_its_function() -> None:
 
 
 @given(counts=st.lists(st.integers(0, 2), max_size=3), more=st.integers(0, 2), take=st.integers(1, 5))
-def test_expand_says_the_rest_at_the_end_and_no_more_than_is_taken(counts: list[int], more: int, take: int) -> None:
+def test_flat_map_iterable_at_end_stops_at_take(counts: list[int], more: int, take: int) -> None:
     async def main() -> None:
         ends: list[int] = []
 

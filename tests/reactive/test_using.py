@@ -163,7 +163,7 @@ def test_a_release_waits_for_the_clean_up_of_what_was_cancelled() -> None:
     run_virtual(main())
 
 
-def test_a_clean_up_that_does_not_end_is_not_waited_for_for_ever() -> None:
+def test_an_endless_clean_up_is_not_waited_for() -> None:
     async def main() -> None:
         flag = Flag()
 
@@ -237,7 +237,7 @@ def test_what_fails_while_it_is_held_is_released() -> None:
     run_virtual(main())
 
 
-def test_a_source_whose_disposal_raises_does_not_keep_the_resource() -> None:
+def test_a_raising_disposal_does_not_keep_the_resource() -> None:
     from reactivex import Observable
     from reactivex.disposable import Disposable
 
@@ -256,7 +256,7 @@ def test_a_source_whose_disposal_raises_does_not_keep_the_resource() -> None:
     assert repr(dropped) == "[ValueError('dispose')]"
 
 
-def test_the_resource_is_free_for_who_asks_again_from_the_last_signal() -> None:
+def test_the_resource_is_free_in_the_last_signal() -> None:
     async def main() -> None:
         flag = Flag()
         again: list[Any] = []
@@ -302,7 +302,7 @@ def test_a_stalled_consumer_does_not_hold_up_the_release() -> None:
     run_virtual(main())
 
 
-def test_a_release_at_the_end_does_not_wait_for_a_stalled_consumer() -> None:
+def test_a_release_does_not_wait_for_a_slow_consumer() -> None:
     async def main() -> None:
         freed: list[float] = []
 
@@ -321,7 +321,7 @@ def test_a_release_at_the_end_does_not_wait_for_a_stalled_consumer() -> None:
     run_virtual(main())
 
 
-def test_what_is_shielded_goes_on_although_demand_was_withheld() -> None:
+def test_shield_goes_on_while_demand_is_withheld() -> None:
     async def main() -> None:
         written: list[int] = []
 
@@ -371,7 +371,7 @@ def test_a_loop_that_shuts_down_releases() -> None:
     assert [ending for _, ending in flag.endings] == [Outcome.FAILED] * 3
 
 
-def test_a_subscriber_that_fails_in_the_last_signal_releases_once() -> None:
+def test_a_failing_subscriber_releases_once() -> None:
     def bad() -> None:
         raise ValueError("callback")
 
@@ -398,7 +398,7 @@ def test_further_resources_are_not_looked_at() -> None:
     run_virtual(main())
 
 
-def test_shielded_runs_on_and_its_late_error_is_dropped() -> None:
+def test_shield_runs_on_and_its_late_error_is_dropped() -> None:
     async def main() -> None:
         log: list[str] = []
         assert (await record(shield(after(1, 1, log=log)))).heard == [1, "|"]

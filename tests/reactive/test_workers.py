@@ -30,7 +30,7 @@ def until(condition: Any) -> None:
     pytest.fail("it did not happen")
 
 
-def test_a_call_runs_on_a_worker_and_its_result_is_heard_on_the_loop() -> None:
+def test_a_call_runs_on_a_worker_and_signals_on_the_loop() -> None:
     async def main() -> None:
         here = threading.current_thread()
         threads: list[Any] = []
@@ -232,7 +232,7 @@ def test_errors_of_making_and_of_advancing() -> None:
     run_virtual(main())
 
 
-def test_a_generator_left_during_a_fetch_is_closed_when_the_fetch_is_back() -> None:
+def test_a_generator_left_in_a_fetch_is_closed_after_it() -> None:
     fetching, release, closed = threading.Event(), threading.Event(), threading.Event()
 
     def items() -> Any:
@@ -314,7 +314,7 @@ def test_the_callers_executor_is_used() -> None:
     run_virtual(main())
 
 
-def test_an_executor_that_is_shut_down_is_an_error_and_never_a_hang() -> None:
+def test_a_shut_down_executor_is_an_error() -> None:
     async def main() -> None:
         pool = ThreadPoolExecutor(1)
         began, release = threading.Event(), threading.Event()
