@@ -95,7 +95,7 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         acquire,
         lambda _: next_turn(defer(begin)),
         release,
-        leaving=gate.leave,
+        on_dispose=gate.leave,
     )
 
 
@@ -144,7 +144,7 @@ def _holding(agent: Agent, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flo
         def release(_: Run, ending: Outcome) -> None:
             gate.release(run)
 
-        attach(using(lambda: gate.acquire(run), begin, release, leaving=gate.leave), sink, scope)
+        attach(using(lambda: gate.acquire(run), begin, release, on_dispose=gate.leave), sink, scope)
 
     return Flow(connect)
 

@@ -153,7 +153,7 @@ class JsonSession(Session):
                 on_worker(lambda: self._at(key, lambda folder: change(folder, visit)), ENGINE_WORKERS)
             ),
             lambda visit, ending: None,
-            leaving=_Visit.leave,
+            on_dispose=_Visit.leave,
         )
         return self._until_free(key, attempt)
 

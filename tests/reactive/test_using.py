@@ -346,7 +346,7 @@ def test_leaving_is_called_at_once_and_may_fail() -> None:
 
     async def main() -> None:
         flag = Flag()
-        recorder = Recorder().listen(using(flag.take, lambda _: never(), flag.release, leaving=leaving))
+        recorder = Recorder().listen(using(flag.take, lambda _: never(), flag.release, on_dispose=leaving))
         recorder.dispose()
         assert not flag.held
 

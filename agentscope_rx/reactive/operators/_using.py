@@ -46,7 +46,7 @@ def using(
     release: Callable[[R, Outcome], abc.ObservableBase[object] | None],
     *,
     eager: bool = True,
-    leaving: Callable[[R], object] | None = None,
+    on_dispose: Callable[[R], object] | None = None,
     clean_up_seconds: float = CLEAN_UP_SECONDS,
 ) -> Flow[T]:
     """Acquires at subscription, emits what `use(resource)` emits, releases exactly once however it ends.
@@ -54,12 +54,12 @@ def using(
     `acquire` returns an Observable of one resource (further values are ignored), so that acquiring may take time.
     `release` may return an Observable: with `eager` the terminal signal waits for it, and it runs to its end after a
     disposal, too. After a failure or a disposal the release begins when the cancelled sources of `use` have ended, or
-    after `clean_up_seconds`. `leaving` is called at once when a disposal begins.
+    after `clean_up_seconds`. `on_dispose` is called at once when a disposal begins.
 
     Signals: those of `use`; the error of `acquire`.
     Cancels: the acquisition or the use; the release follows, as work under way in the subscriber's scope.
     """
-    return Producer(partial(_Using, use, release, eager, leaving, clean_up_seconds), acquire)
+    return Producer(partial(_Using, use, release, eager, on_dispose, clean_up_seconds), acquire)
 
 
 class _Using(OperatorSink, Generic[R, T]):
@@ -68,7 +68,7 @@ class _Using(OperatorSink, Generic[R, T]):
         "_eager",
         "_held",
         "_inner",
-        "_leaving",
+        "_on_dispose",
         "_release",
         "_resource",
         "_scope",
@@ -82,7 +82,7 @@ class _Using(OperatorSink, Generic[R, T]):
         use: Callable[[R], abc.ObservableBase[T]],
         release: Callable[[R, Outcome], abc.ObservableBase[object] | None],
         eager: bool,
-        leaving: Callable[[R], object] | None,
+        on_dispose: Callable[[R], object] | None,
         clean_up_seconds: float,
         sink: Sink[T],
         scope: Scope,
@@ -95,7 +95,7 @@ class _Using(OperatorSink, Generic[R, T]):
         self._use = use
         self._release = release
         self._eager = eager
-        self._leaving = leaving
+        self._on_dispose = on_dispose
         self._clean_up_seconds = clean_up_seconds
         self._held = False
         self.on_next = sink.on_next
@@ -154,11 +154,11 @@ class _Using(OperatorSink, Generic[R, T]):
         if self.disposed:
             return
         self.disposed = True
-        if self._held and self._leaving is not None:
+        if self._held and self._on_dispose is not None:
             try:
-                self._leaving(self._resource)
+                self._on_dispose(self._resource)
             except Exception as error:
-                report_dropped(error, "leaving a resource")
+                report_dropped(error, "on_dispose of using")
         upstream, self._upstream = self._upstream, None
         if upstream is not None:
             upstream.dispose()
