@@ -276,7 +276,7 @@ CASES: dict[str, Case] = {
             turn("user", "Weather?"),
             turn("model", W_CALL),
             turn("user", response("weather", "c1", {"output": "look"})),
-            turn("user", "Media of the result of weather:", W_PNG),
+            turn("user", "Media of the result of weather (c1):", W_PNG),
         ],
         tools=TOOLS,
         name=OLD,

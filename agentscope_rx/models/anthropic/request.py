@@ -27,9 +27,10 @@ from typing import Literal, cast
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, UnsupportedOptionError
 from agentscope_rx.messages import Msg
-from agentscope_rx.models.anthropic.formatter import EPHEMERAL, THOUGHTS, Conversation, format_messages, last_markable
+from agentscope_rx.models.anthropic.formatter import THOUGHTS, WireConversation, format_messages, last_markable
 from agentscope_rx.models.anthropic.shape import format_shape, output_schema
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.models.wire.chat_turns import CACHE
 
 Cache = Literal["auto", "1h"]
 
@@ -150,7 +151,7 @@ def _thinking(model: str, options: GenerateOptions, settings: Settings) -> Mappi
     return thinking
 
 
-def _amid_calls(conversation: Conversation) -> bool:
+def _amid_calls(conversation: WireConversation) -> bool:
     """Whether results are told of calls that were begun without thinking: by another model, or when forced."""
     if len(conversation.turns) < 2:
         return False
@@ -191,7 +192,7 @@ def _output(options: GenerateOptions) -> dict[str, object]:
 
 
 def _tools(
-    tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings, conversation: Conversation
+    tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings, conversation: WireConversation
 ) -> dict[str, object]:
     wire = [*(format_tool(tool) for tool in tools), *(dict(tool) for tool in settings.server_tools)]
     choice = options.tool_choice
@@ -223,15 +224,15 @@ def _choice(choice: ToolChoice, names: Sequence[str]) -> dict[str, object]:
     return {"type": "tool", "name": choice.tool}
 
 
-def _cache(body: dict[str, object], conversation: Conversation, settings: Settings) -> None:
+def _cache(body: dict[str, object], conversation: WireConversation, settings: Settings) -> None:
     """Put the automatic marks on the end of the conversation, of the system and of the tools: what comes again."""
     contents = [conversation.system, *(turn.content for turn in conversation.turns)]
-    marks = sum("cache_control" in part for content in contents for part in content)
+    marks = sum(CACHE in part for content in contents for part in content)
     if marks > _MAX_MARKS:
         raise InvalidInputError(f"There are {marks} cache marks in the messages; the API takes {_MAX_MARKS}.")
     if settings.cache is None:
         return
-    mark = EPHEMERAL if settings.cache == "auto" else {**EPHEMERAL, "ttl": settings.cache}
+    mark = {"type": "ephemeral"} | ({} if settings.cache == "auto" else {"ttl": settings.cache})
     tools = cast("list[dict[str, object]]", body.get("tools", []))
     ends = [
         last_markable([part for turn in conversation.turns for part in turn.content]),
@@ -239,6 +240,6 @@ def _cache(body: dict[str, object], conversation: Conversation, settings: Settin
         tools[-1] if tools else None,
     ]
     for end in ends:
-        if end is not None and "cache_control" not in end and marks < _MAX_MARKS:
-            end["cache_control"] = mark
+        if end is not None and CACHE not in end and marks < _MAX_MARKS:
+            end[CACHE] = mark
             marks += 1

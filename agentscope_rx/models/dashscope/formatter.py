@@ -22,8 +22,7 @@ the message's last part, which makes parts of a text, too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import (
@@ -39,15 +38,12 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.dashscope.endpoint import Kind
-from agentscope_rx.models.wire.chat_turns import Said, Turn
+from agentscope_rx.models.wire.chat_turns import CACHE, Turn, cache_mark
 from agentscope_rx.models.wire.json_codec import arguments_text
 from agentscope_rx.models.wire.media import MediaBlock, address_of, sources_of
 
 WireMessage = dict[str, object]
 WirePart = dict[str, object]
-
-CACHE = "cache_control"
-"""The key of a message's metadata that marks the end of a prefix to be cached."""
 
 _PIXELS = ("min_pixels", "max_pixels")
 _VIDEO = ("fps", "max_frames", "min_pixels", "max_pixels", "total_pixels")
@@ -71,8 +67,8 @@ def format_turns(turns: Sequence[Turn], kind: Kind, *, reasoning: bool = False) 
 
 def _message(turn: Turn, kind: Kind, reasoning: bool) -> WireMessage:
     wire: WireMessage = {"role": turn.role.value, "content": _content(turn, kind)}
-    if turn.calls:
-        wire["tool_calls"] = [_call(call) for call in turn.calls]
+    if calls := turn.calls:
+        wire["tool_calls"] = [_call(call) for call in calls]
     if turn.result is not None:
         wire |= {"tool_call_id": turn.result.id, "name": turn.result.name}
     if reasoning and turn.thinking:
@@ -81,7 +77,7 @@ def _message(turn: Turn, kind: Kind, reasoning: bool) -> WireMessage:
 
 
 def _content(turn: Turn, kind: Kind) -> object:
-    mark = _cache_mark(turn.metadata)
+    mark = cache_mark(turn.metadata)
     if kind == "text":
         if turn.media:
             raise InvalidInputError(
@@ -95,7 +91,7 @@ def _content(turn: Turn, kind: Kind) -> object:
     return parts
 
 
-def _part(block: Said) -> WirePart:
+def _part(block: TextBlock | MediaBlock) -> WirePart:
     if isinstance(block, TextBlock):
         return {"text": block.text}
     return _media_part(block)
@@ -134,14 +130,3 @@ def _call(block: ToolUseBlock) -> WireMessage:
     # never `raw`: what the model could not write as JSON must not come back to it as its own words
     function = {"name": block.name, "arguments": arguments_text(block)}
     return {"id": block.id, "type": "function", "function": function}
-
-
-def _cache_mark(metadata: Mapping[str, object]) -> object:
-    mark = metadata.get(CACHE)
-    if mark is None or mark is False:
-        return None
-    if mark is True:
-        return {"type": "ephemeral"}
-    if isinstance(mark, Mapping):
-        return cast("Mapping[str, object]", mark)
-    raise InvalidInputError(f"{CACHE} in a message's metadata is True or a mapping such as {{'type': 'ephemeral'}}.")

@@ -33,10 +33,14 @@ def media_parts(block: MediaBlock) -> list[WirePart]:
     return parts
 
 
-def response_parts(block: MediaBlock) -> list[WirePart] | None:
-    """The parts of a function's response for a block; None if a response cannot hold it."""
-    parts = [_media(source) for source in sources_of(block)]
-    return parts if all(_media_type(part) in _IN_RESPONSES for part in parts) else None
+def fits_in_response(block: MediaBlock) -> bool:
+    """True if a function's response can hold the block."""
+    return all(_media_type(part) in _IN_RESPONSES for part in response_parts(block))
+
+
+def response_parts(block: MediaBlock) -> list[WirePart]:
+    """The parts of a function's response for a block that fits there."""
+    return [_media(source) for source in sources_of(block)]
 
 
 def _media(source: Source) -> WirePart:

@@ -36,12 +36,12 @@ def format_turns(turns: Sequence[Turn]) -> list[WireMessage]:
 
 def _message(turn: Turn) -> WireMessage:
     wire: WireMessage = {"role": turn.role.value, "content": turn.text}
-    if turn.thinking:
-        wire["thinking"] = "".join(block.thinking for block in turn.thinking)
-    if turn.media:
-        wire["images"] = [_image(block) for block in turn.media]
-    if turn.calls:
-        wire["tool_calls"] = [_call(call) for call in turn.calls]
+    if thinking := turn.thinking:
+        wire["thinking"] = "".join(block.thinking for block in thinking)
+    if media := turn.media:
+        wire["images"] = [_image(block) for block in media]
+    if calls := turn.calls:
+        wire["tool_calls"] = [_call(call) for call in calls]
     if turn.result is not None:
         wire |= {"tool_name": turn.result.name, "tool_call_id": turn.result.id}
     return wire

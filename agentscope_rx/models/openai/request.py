@@ -25,7 +25,7 @@ from agentscope_rx.models.openai.profiles import OPENAI
 from agentscope_rx.models.openai.strict import format_shape
 from agentscope_rx.models.openai.thinking import thinking_fields
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
-from agentscope_rx.models.wire.json_codec import NOTHING
+from agentscope_rx.models.wire.chat_turns import NOTHING
 
 _AS_THEY_ARE = (
     "temperature",

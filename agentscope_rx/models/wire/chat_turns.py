@@ -1,22 +1,26 @@
-"""A conversation as the chat APIs take it: turns in a legal order, for thin encoders. Pure.
+"""A conversation as turns in an order that every chat API takes. All providers encode these turns. Pure.
 
-| in the messages                                  | in the turns                                                      |
-|--------------------------------------------------|-------------------------------------------------------------------|
-| calls and results                                | together (`models.wire.pairing`); a result is a turn of its own   |
-| media of an assistant or of a result             | in a user turn after the run of results, where APIs take media    |
-| a message with nothing to say                    | none                                                              |
-| a speaker whom the role does not name            | the name before the words (see `names`)                           |
+| in the messages                            | in the turns                                                           |
+|--------------------------------------------|------------------------------------------------------------------------|
+| calls and results                          | together (`models.wire.pairing`); each result is a turn of its own     |
+| media of an assistant or of a result       | in a user turn after the run of results, unless the rules keep them    |
+| audio of an assistant, with text beside it | left out where media are moved: the text says the same                 |
+| thinking of a user, text without content   | left out, and a message that holds nothing else                        |
+| a speaker whom the role does not name      | `Alice: ` before the text (see `speaker_names`), or a field of its own |
 
-What cannot be said is `InvalidInputError`.
+Content that no API takes in that role is an `InvalidInputError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import (
+    AudioBlock,
     ContentBlock,
     Msg,
     MsgRole,
@@ -26,138 +30,252 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.messages.frozen import EMPTY
-from agentscope_rx.models.wire.json_codec import NOTHING
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.pairing import paired
 from agentscope_rx.models.wire.speaker_names import SpeakerNames
 
-Said = TextBlock | MediaBlock
+CACHE = "cache_control"
+"""The key of a message's metadata that asks for a cache mark at its end: True, or the mark as the API writes it."""
+
+NOTHING = "There is nothing to send: a model needs at least one message with content."
+"""The error for a conversation without content; servers refuse it with an error that explains less."""
 
 MEDIA_FOLLOW = "(The result is the media in the next user message.)"
-"""What stands for a result that is media alone."""
+"""The text of a result that holds media alone, where these move to a user turn."""
+
+
+def no_media(block: MediaBlock) -> bool:
+    """For `TurnRules.result_media`: a result holds text only."""
+    return False
+
+
+def all_media(block: MediaBlock) -> bool:
+    """For `TurnRules.result_media`: a result holds every kind of media."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRules:
+    """How a wire format differs from the plainest one, which takes text and calls.
+
+    | field           | meaning                                                                   |
+    |-----------------|---------------------------------------------------------------------------|
+    | wire_id         | a call's id as it is sent; two that become equal are told apart           |
+    | names           | messages have a field for the speaker, so the text need not name them     |
+    | blank           | the roles in which text of white space alone is sent                      |
+    | assistant_media | an assistant's turn may hold media                                        |
+    | result_media    | the media that a result may hold                                          |
+    """
+
+    wire_id: Callable[[str], str] = str
+    names: bool = False
+    blank: Collection[MsgRole] = tuple(MsgRole)
+    assistant_media: bool = False
+    result_media: Callable[[MediaBlock], bool] = no_media
+
+
+PLAIN = TurnRules()
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one role says in one go. A tool's is the text of its `result`; an assistant's may end in `calls`.
+    """What one role sends at once: its blocks in order. A tool's turn is one `result`, with the `call` it answers.
 
-    `metadata` is that of the message whose last turn it is.
+    `message` is where an assistant's, user's or system's turn comes from; None for media that were moved. `speaker` is
+    the name that the text must give. `metadata` is the message's, on its last turn only.
     """
 
     role: MsgRole
-    content: tuple[Said, ...] = ()
-    calls: tuple[ToolUseBlock, ...] = ()
-    thinking: tuple[ThinkingBlock, ...] = ()
+    blocks: tuple[ContentBlock, ...]
+    message: Msg | None = None
+    speaker: str | None = None
     result: ToolResultBlock | None = None
+    call: ToolUseBlock | None = None
     metadata: Mapping[str, object] = EMPTY
 
     @property
+    def named(self) -> tuple[ContentBlock, ...]:
+        """The blocks, with the speaker's name before the first text or media."""
+        if self.speaker is None:
+            return self.blocks
+        blocks = list(self.blocks)
+        for at, block in enumerate(blocks):
+            if isinstance(block, TextBlock):
+                blocks[at] = TextBlock(f"{self.speaker}: {block.text}")
+                break
+            if isinstance(block, MediaBlock):
+                blocks.insert(at, TextBlock(f"{self.speaker}:"))
+                break
+        return tuple(blocks)
+
+    @property
+    def content(self) -> tuple[TextBlock | MediaBlock, ...]:
+        """Text and media in order, with the speaker's name."""
+        return tuple(block for block in self.named if isinstance(block, TextBlock | MediaBlock))
+
+    @property
     def text(self) -> str:
-        """The words, blocks joined by newlines."""
-        return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
+        """The text, with the speaker's name; blocks are joined as `Msg.text` joins them."""
+        if self.role is MsgRole.ASSISTANT and self.message is not None:
+            text = self.message.text
+        else:
+            text = "\n".join([block.text for block in self.blocks if type(block) is TextBlock])
+        return f"{self.speaker}: {text}" if self.speaker and text else text
 
     @property
     def media(self) -> tuple[MediaBlock, ...]:
         """The media, in order."""
-        return tuple(block for block in self.content if isinstance(block, MediaBlock))
+        return tuple([block for block in self.blocks if isinstance(block, MediaBlock)])
+
+    @property
+    def calls(self) -> tuple[ToolUseBlock, ...]:
+        """The tool calls, in order."""
+        return tuple([block for block in self.blocks if type(block) is ToolUseBlock])
+
+    @property
+    def thinking(self) -> tuple[ThinkingBlock, ...]:
+        """The thinking, in order."""
+        return tuple([block for block in self.blocks if type(block) is ThinkingBlock])
 
 
-def turns_of(messages: Sequence[Msg]) -> list[Turn]:
+def turns_of(messages: Sequence[Msg], rules: TurnRules = PLAIN) -> list[Turn]:
     """The turns of a conversation, in order."""
-    conversation = _Conversation(SpeakerNames(messages))
-    for message in paired(messages):
+    conversation = _Conversation(messages, rules)
+    for message in paired(messages, rules.wire_id):
         conversation.add(message)
-    conversation.promote()
+    conversation.flush()
     return conversation.turns
 
 
-def sendable_turns(messages: Sequence[Msg]) -> list[Turn]:
-    """The turns of a conversation in which something is said; `InvalidInputError` if nothing is."""
-    turns = turns_of(messages)
+def sendable_turns(messages: Sequence[Msg], rules: TurnRules = PLAIN) -> list[Turn]:
+    """The turns of a conversation; `InvalidInputError` if there are none."""
+    turns = turns_of(messages, rules)
     if not turns:
         raise InvalidInputError(NOTHING)
     return turns
 
 
+def split_system(turns: Sequence[Turn]) -> tuple[list[Turn], list[Turn]]:
+    """The system turns at the beginning, and the rest."""
+    lead = list(takewhile(lambda turn: turn.role is MsgRole.SYSTEM, turns))
+    return lead, list(turns[len(lead) :])
+
+
+def cache_mark(metadata: Mapping[str, object]) -> object:
+    """The cache mark that a message's metadata asks for; None without one."""
+    asked = metadata.get(CACHE)
+    if asked is None or asked is False:
+        return None
+    if asked is True:
+        return {"type": "ephemeral"}
+    if isinstance(asked, Mapping):
+        return cast("Mapping[str, object]", asked)
+    raise InvalidInputError(f"{CACHE} in a message's metadata is True or a mapping such as {{'type': 'ephemeral'}}.")
+
+
 class _Conversation:
     """The turns so far, and the media that wait for the end of a run of results."""
 
-    __slots__ = ("_names", "_promoted", "turns")
+    __slots__ = ("_calls", "_names", "_rules", "_waiting", "turns")
 
-    def __init__(self, names: SpeakerNames) -> None:
-        self._names = names
-        self._promoted: list[Said] = []
+    def __init__(self, messages: Sequence[Msg], rules: TurnRules) -> None:
+        self._rules = rules
+        self._names = None if rules.names else SpeakerNames(messages)
+        self._calls: dict[str, ToolUseBlock] = {}
+        self._waiting: list[ContentBlock] = []
         self.turns: list[Turn] = []
 
     def add(self, message: Msg) -> None:
         before = len(self.turns)
-        self._add(message)
+        if message.role is MsgRole.ASSISTANT:
+            self._assistant(message)
+        elif message.role is MsgRole.TOOL:
+            self._results(message)
+        else:
+            self._user_or_system(message)
         if message.metadata and len(self.turns) > before:
             self.turns[-1] = replace(self.turns[-1], metadata=message.metadata)
 
-    def _add(self, message: Msg) -> None:
-        said = [block for block in message.content if not isinstance(block, (ToolResultBlock, ThinkingBlock))]
-        if message.role is MsgRole.ASSISTANT:
-            self._assistant(message, said)
-            return
-        self._results(message.tool_results)
-        if not said:
-            return
-        self.promote()
-        content = tuple(_sayable(said, message.role))
-        if any(not isinstance(block, TextBlock) or block.text for block in content):
-            self.turns.append(Turn(message.role, self._spoken(message, content)))
+    def flush(self) -> None:
+        """Send the media that wait, as a user turn."""
+        if self._waiting:
+            self.turns.append(Turn(MsgRole.USER, tuple(self._waiting)))
+            self._waiting = []
 
-    def promote(self) -> None:
-        """Say the media that wait, as the user."""
-        if self._promoted:
-            self.turns.append(Turn(MsgRole.USER, tuple(self._promoted)))
-            self._promoted = []
+    def _user_or_system(self, message: Msg) -> None:
+        blocks: list[ContentBlock] = []
+        blank = message.role in self._rules.blank
+        for block in message.content:
+            if type(block) is TextBlock:
+                if block.text and (blank or block.text.strip()):
+                    blocks.append(block)
+            elif type(block) is not ThinkingBlock:
+                blocks.append(_checked(block, message.role))
+        if blocks:
+            self._append(message, blocks)
 
-    def _assistant(self, message: Msg, said: Sequence[ContentBlock]) -> None:
-        calls = message.tool_calls
-        words = tuple(block for block in said if isinstance(block, TextBlock) and block.text)
-        if words or calls:
-            self.promote()
-            turn = Turn(message.role, self._spoken(message, words), calls, message.blocks(ThinkingBlock))
-            self.turns.append(turn)
-        media = [block for block in said if isinstance(block, MediaBlock)]
-        self._put_off(media, "Media of the assistant's message:")
-
-    def _results(self, results: Iterable[ToolResultBlock]) -> None:
-        for result in results:
-            media = [block for block in result.output if isinstance(block, MediaBlock)]
-            text = result.text or (MEDIA_FOLLOW if media else "")
-            self.turns.append(_answer(result, text))
-            self._put_off(media, f"Media of the result of {result.name} ({result.id}):")
-
-    def _put_off(self, media: Sequence[MediaBlock], title: str) -> None:
+    def _assistant(self, message: Msg) -> None:
+        blocks: list[ContentBlock] = []
+        media: list[MediaBlock] = []
+        blank, has_text = message.role in self._rules.blank, False
+        for block in message.content:
+            if type(block) is TextBlock:
+                if block.text and (blank or block.text.strip()):
+                    has_text = True
+                    blocks.append(block)
+            elif type(block) is ToolUseBlock:
+                self._calls[block.id] = block
+                blocks.append(block)
+            elif isinstance(block, MediaBlock) and not self._rules.assistant_media:
+                media.append(block)
+            else:
+                blocks.append(block)
+        if blocks:
+            self._append(message, blocks)
         if media:
-            self._promoted += [TextBlock(title), *media]
+            moved = [block for block in media if not (has_text and isinstance(block, AudioBlock))]
+            self._move(moved, "Media of the assistant's message:")
 
-    def _spoken(self, message: Msg, content: tuple[Said, ...]) -> tuple[Said, ...]:
-        name = self._names.of(message)
-        if name is None or not content:
-            return content
-        first = content[0]
-        if isinstance(first, TextBlock):
-            return (TextBlock(f"{name}: {first.text}"), *content[1:])
-        return (TextBlock(f"{name}:"), *content)
+    def _results(self, message: Msg) -> None:
+        for block in message.content:
+            if type(block) is ToolResultBlock:
+                self._result(block)
+            elif type(block) is not ThinkingBlock:
+                _checked(block, message.role)
+
+    def _result(self, result: ToolResultBlock) -> None:
+        blank = MsgRole.TOOL in self._rules.blank
+        held: list[ContentBlock] = []
+        moved: list[MediaBlock] = []
+        for block in result.output:
+            if type(block) is TextBlock:
+                if blank or block.text.strip():
+                    held.append(block)
+            elif isinstance(block, MediaBlock):
+                (held if self._rules.result_media(block) else moved).append(block)
+        if moved and all(isinstance(block, TextBlock) and not block.text for block in held):
+            held = [TextBlock(MEDIA_FOLLOW)]
+        self.turns.append(Turn(MsgRole.TOOL, tuple(held), result=result, call=self._calls[result.id]))
+        if moved:
+            self._move(moved, f"Media of the result of {result.name} ({result.id}):")
+
+    def _append(self, message: Msg, blocks: Iterable[ContentBlock]) -> None:
+        if self._waiting:
+            self.flush()
+        speaker = None if self._names is None else self._names.of(message)
+        self.turns.append(Turn(message.role, tuple(blocks), message, speaker))
+
+    def _move(self, media: Sequence[MediaBlock], title: str) -> None:
+        if media:
+            self._waiting += [TextBlock(title), *media]
 
 
-def _answer(result: ToolResultBlock, text: str) -> Turn:
-    return Turn(MsgRole.TOOL, (TextBlock(text),), result=result)
-
-
-def _sayable(said: Sequence[ContentBlock], role: MsgRole) -> Iterator[Said]:
-    for block in said:
-        if role is MsgRole.TOOL:
-            raise InvalidInputError(f"A tool message holds tool results only, not a {block.type} block.")
-        if isinstance(block, TextBlock):
-            yield block
-        elif not isinstance(block, MediaBlock):
-            raise InvalidInputError(f"A {role.value} message cannot hold a {block.type} block.")
-        elif role is MsgRole.SYSTEM:
-            raise InvalidInputError(f"A system message can hold text only, not a {block.type} block.")
-        else:
-            yield block
+def _checked(block: ContentBlock, role: MsgRole) -> ContentBlock:
+    """The block, which is no text; `InvalidInputError` if no API takes it in this role."""
+    if role is MsgRole.TOOL:
+        raise InvalidInputError(f"A tool message holds tool results only, not a {block.type} block.")
+    if not isinstance(block, MediaBlock):
+        raise InvalidInputError(f"A {role.value} message cannot hold a {block.type} block.")
+    if role is MsgRole.SYSTEM:
+        raise InvalidInputError(f"A system message can hold text only, not a {block.type} block.")
+    return block

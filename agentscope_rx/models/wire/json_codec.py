@@ -22,9 +22,6 @@ MAX_ITEMS = 65_536
 
 MAX_NUMBER = 2**53
 
-NOTHING = "There is nothing to send: a model needs at least one message with content."
-"""What is said of a conversation in which all texts are empty, which servers refuse in words of their own."""
-
 NO_RESULT = "There is no result of this call yet."
 """What stands for the result of another agent's call that is still open: providers refuse a call without one."""
 

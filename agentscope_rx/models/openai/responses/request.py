@@ -27,7 +27,7 @@ from agentscope_rx.messages import Msg
 from agentscope_rx.models.openai.responses.items import input_of
 from agentscope_rx.models.openai.strict import format_shape
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.models.wire.json_codec import NOTHING
+from agentscope_rx.models.wire.chat_turns import NOTHING
 
 Summary = Literal["auto", "concise", "detailed"]
 
