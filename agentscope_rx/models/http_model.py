@@ -13,15 +13,18 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from agentscope_rx.errors import ModelError
+from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.messages.msg import Msg
-from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.rates import RateHeaders, read_rates
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Framing, HttpRequest, ServerEvent, Transport
+from agentscope_rx.models.wire.endpoint import Endpoint
+from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.media import has_files, read_files
 from agentscope_rx.models.wire.tool_names import WireNames
 from agentscope_rx.reactive import (
@@ -37,6 +40,9 @@ from agentscope_rx.reactive import (
 )
 
 Clock = Callable[[], float]
+
+WITH_NATIVE_OUTPUT: Final[frozenset[OutputSupport]] = frozenset(("native", "tool", "prompted"))
+"""`output_modes` of a model that holds its answers to a JSON schema by itself."""
 
 
 class AnswerParser(Protocol):
@@ -77,6 +83,8 @@ class HttpChatModel(ChatModel):
     certificates: `Transport(HttpConfig(proxy=...))`.
     """
 
+    endpoint: Endpoint
+
     def __init__(
         self,
         model_name: str,
@@ -89,6 +97,22 @@ class HttpChatModel(ChatModel):
         super().__init__(model_name, options=options, execution_config=execution_config)
         self._streams = stream
         self._transport = transport or Transport()
+
+    def post(
+        self,
+        body: Mapping[str, object],
+        options: GenerateOptions,
+        *,
+        path: str = "",
+        query: Mapping[str, str] = EMPTY,  # pyright: ignore[reportArgumentType]
+        headers: Mapping[str, str] = EMPTY,  # pyright: ignore[reportArgumentType]
+    ) -> HttpRequest:
+        """The request that sends this body to the endpoint. The options' query parameters and headers win over all."""
+        return HttpRequest(
+            self.endpoint.url_with({**query, **options.additional_query_params}, path),
+            encode_json(body).encode("utf-8", "replace"),
+            self.endpoint.headers_with({**headers, **options.additional_headers}),
+        )
 
     @abstractmethod
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:

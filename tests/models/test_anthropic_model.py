@@ -49,7 +49,7 @@ from agentscope_rx.models import (
     ToolChoice,
     ToolSchema,
 )
-from agentscope_rx.models.anthropic.endpoint import Endpoint
+from agentscope_rx.models.anthropic.endpoint import endpoint_of
 from agentscope_rx.models.anthropic.formatter import format_messages
 from agentscope_rx.models.anthropic.request import Settings, format_request, version_for
 from agentscope_rx.models.anthropic.shape import output_schema
@@ -108,7 +108,7 @@ def body(options: GenerateOptions | None = None, tools: Any = (), **settings: An
 )
 def test_where_requests_go(base: str | None, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_BASE_URL", raising=False)
-    assert Endpoint.of(base, "k", None).url_with({"b": "2"} if "?" in url else {}) == url
+    assert endpoint_of(base, "k", None).url_with({"b": "2"} if "?" in url else {}) == url
 
 
 def test_the_environment_names_server_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +125,10 @@ def test_the_environment_names_server_and_key(monkeypatch: pytest.MonkeyPatch) -
             AnthropicChatModel("m", api_key="k", base_url=wrong)
     assert AnthropicChatModel("m", base_url="http://localhost:1").endpoint.api_key is None
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "t")
-    assert Endpoint.of(None, None, None).headers_with("v", (), {})["authorization"] == "Bearer t"
+    assert endpoint_of(None, None, None).headers_with({})["authorization"] == "Bearer t"
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://localhost:2")
-    assert Endpoint.of(None, None, None).headers_with("v", (), {}) == {"anthropic-version": "v", "x-api-key": "k"}
+    assert endpoint_of(None, None, None).headers_with({}) == {"x-api-key": "k"}
     assert "k" not in repr(AnthropicChatModel("m").endpoint).replace("api_key", "")
 
 

@@ -161,7 +161,7 @@ def test_what_is_not_given_comes_from_the_environment(monkeypatch: pytest.Monkey
     }
     assert "secret" not in repr(chat.endpoint)
     monkeypatch.setenv("DASHSCOPE_BASE_URL", "https://new/api/v1")
-    assert DashScopeChatModel("m").endpoint.base.hostname == "new"
+    assert DashScopeChatModel("m").endpoint.parts.hostname == "new"
 
 
 def test_headers_of_ones_own_win() -> None:

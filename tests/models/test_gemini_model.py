@@ -36,7 +36,7 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.models import ChatResponse, ExecutionConfig, GeminiChatModel, GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.models.gemini.endpoint import Endpoint
+from agentscope_rx.models.gemini.endpoint import endpoint_of
 from agentscope_rx.models.gemini.formatter import format_messages
 from agentscope_rx.models.gemini.request import Settings, format_request
 from tests.models.test_gemini_parser import ANSWER, call, response, text
@@ -99,11 +99,7 @@ def test_where_requests_go(given: dict[str, Any], url: str, monkeypatch: pytest.
     for name in ("GOOGLE_CLOUD_LOCATION", "GOOGLE_GEMINI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     full = {"model": "m", "base_url": None, "api_key": "k", "project": None, "location": None, **given}
-    endpoint = Endpoint.of(**full)
-    assert endpoint.url_with({}, stream=True) == url
-    assert endpoint.url_with({}, stream=False) == url.replace("streamGenerate", "generate").replace(
-        "&alt=sse" if "a=1" in url else "?alt=sse", ""
-    )
+    assert endpoint_of(**full).url_with({"alt": "sse"}, ":streamGenerateContent") == url
 
 
 def test_keys_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from agentscope_rx.models import (
 )
 from agentscope_rx.models.http_model import HttpChatModel
 from agentscope_rx.models.openai.compat import ANSWERED, id_of_nine
-from agentscope_rx.models.openai.endpoint import Endpoint
+from agentscope_rx.models.openai.endpoint import endpoint_of
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES, profile_named, profile_of
@@ -384,7 +384,8 @@ def test_the_page_has_the_profiles_as_they_are() -> None:
 
 @pytest.mark.parametrize(("base_url", "strict"), [(None, False), ("https://api.deepseek.com/beta", True)])
 def test_deepseek_takes_strict_under_beta_only(base_url: str | None, strict: bool) -> None:
-    assert Endpoint.of(base_url, "k", profile="deepseek").profile.strict is strict
+    _, profile = endpoint_of(base_url, "k", profile="deepseek")
+    assert profile.strict is strict
 
 
 def test_ollama_reads_earlier_thinking_from_a_field_of_its_own() -> None:

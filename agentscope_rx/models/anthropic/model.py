@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from agentscope_rx.messages.msg import Msg
-from agentscope_rx.models.anthropic.endpoint import Endpoint
+from agentscope_rx.models.anthropic.endpoint import ANTHROPIC_DOMAIN, endpoint_of
 from agentscope_rx.models.anthropic.parser import LAST_EVENT, MessageParser
 from agentscope_rx.models.anthropic.request import (
     MAX_TOKENS,
@@ -20,10 +20,9 @@ from agentscope_rx.models.anthropic.request import (
     version_for,
 )
 from agentscope_rx.models.checks import check_objects, check_one_of
-from agentscope_rx.models.http_model import Exchange, HttpChatModel
+from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.models.transport import Transport
 
 _WITHOUT_NATIVE = (
     "claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025", "claude-sonnet-4-0",
@@ -69,8 +68,8 @@ class AnthropicChatModel(HttpChatModel):
         super().__init__(
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
-        self.endpoint = Endpoint.of(base_url, api_key, auth_token)
-        official = self.endpoint.official
+        self.endpoint = endpoint_of(base_url, api_key, auth_token, betas)
+        official = self.endpoint.is_at(ANTHROPIC_DOMAIN)
         check_one_of("cache", cache, get_args(Cache))
         self._settings = Settings(
             max_tokens,
@@ -84,15 +83,11 @@ class AnthropicChatModel(HttpChatModel):
         check_options(self.options, self._settings)
         native = official and not model_name.startswith(_WITHOUT_NATIVE) if native_output is None else native_output
         if native:
-            self.output_modes = frozenset(("native", "tool", "prompted"))
+            self.output_modes = WITH_NATIVE_OUTPUT
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         wanted = self.wants_stream(options)
         settings = self._settings
         body = format_request(self.model_name, messages, tools, options, settings, stream=wanted)
-        request = HttpRequest(
-            self.endpoint.url_with(options.additional_query_params),
-            encode_json(body).encode("utf-8", "replace"),
-            self.endpoint.headers_with(version_for(options, settings), settings.betas, options.additional_headers),
-        )
+        request = self.post(body, options, headers={"anthropic-version": version_for(options, settings)})
         return Exchange(request, MessageParser, streams=bool(body.get("stream")), until=LAST_EVENT)

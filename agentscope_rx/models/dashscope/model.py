@@ -9,21 +9,20 @@ from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelError
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.checks import check_one_of
-from agentscope_rx.models.dashscope.endpoint import Endpoint, EndpointChoice, kind_of
+from agentscope_rx.models.dashscope.endpoint import PATHS, EndpointChoice, endpoint_of, kind_of, request_headers
 from agentscope_rx.models.dashscope.formatter import format_turns, has_media, has_uploads
 from agentscope_rx.models.dashscope.parser import DashScopeParser
 from agentscope_rx.models.dashscope.request import Settings, check_options, format_parameters
-from agentscope_rx.models.http_model import Exchange, HttpChatModel
+from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.chat_turns import sendable_turns
-from agentscope_rx.models.wire.json_codec import encode_json
 
 
 class DashScopeChatModel(HttpChatModel):
     """A model behind DashScope. One object works in any number of event loops, and for any number of calls.
 
-    `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given (see `Endpoint.of`; the
+    `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given (see `endpoint_of`; the
     default is Beijing, `DASHSCOPE_INTL_URL` is Singapore). `endpoint` is text or multimodal; "auto" goes by the model's
     name and by what the messages hold (see `kind_of`).
 
@@ -63,10 +62,10 @@ class DashScopeChatModel(HttpChatModel):
         check_one_of("enable_search", enable_search, (True, False))
         self._settings = Settings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)
         check_options(self.options, self._settings)
-        self.endpoint = Endpoint.of(base_url, api_key, workspace)
+        self.endpoint = endpoint_of(base_url, api_key, workspace)
         self._kind: EndpointChoice = endpoint
         if native_output:
-            self.output_modes = frozenset(("native", "tool", "prompted"))
+            self.output_modes = WITH_NATIVE_OUTPUT
 
     def wants_stream(self, options: GenerateOptions) -> bool:
         return self._settings.enable_thinking is True or super().wants_stream(options)
@@ -86,11 +85,8 @@ class DashScopeChatModel(HttpChatModel):
         parameters = format_parameters(tools, options, self._settings, stream=stream)
         wire = format_turns(turns, kind, reasoning=self._settings.reasoning)
         body = {"model": self.model_name, "input": {"messages": wire}, "parameters": parameters}
-        request = HttpRequest(
-            self.endpoint.url(kind, options.additional_query_params),
-            encode_json(body).encode("utf-8", "replace"),
-            self.endpoint.headers(options.additional_headers, stream=stream, uploads=has_uploads(turns)),
-        )
+        headers = request_headers(stream=stream, uploads=has_uploads(turns))
+        request = self.post(body, options, path=PATHS[kind], headers=headers)
         # unless increments were asked for, each event tells the answer from its beginning
         incremental = not stream or parameters.get("incremental_output") is True
         return Exchange(request, partial(DashScopeParser, incremental=incremental), streams=stream)

@@ -15,12 +15,11 @@ from typing import Literal
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import Base64Source, FramesSource, ImageBlock, TextBlock, VideoBlock
-from agentscope_rx.models.dashscope.endpoint import Endpoint
+from agentscope_rx.models.dashscope.endpoint import endpoint_of, request_headers
 from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, Embeddings, text_of
 from agentscope_rx.models.embedding.http import HttpEmbeddingModel, vectors_in
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.base_url import url_with
 from agentscope_rx.models.wire.json_codec import JsonObject, encode_json, integer, object_in, objects_in
 from agentscope_rx.models.wire.media import address_of
 
@@ -71,7 +70,7 @@ class DashScopeEmbeddingModel(HttpEmbeddingModel):
             raise ConfigurationError("text_type is for text models; the multimodal endpoint does not take it.")
         self.dimensions = dimensions
         self.text_type = text_type
-        self._endpoint = Endpoint.of(base_url, api_key, workspace)
+        self._endpoint = endpoint_of(base_url, api_key, workspace)
 
     def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
         if self.kind == "text":
@@ -81,11 +80,10 @@ class DashScopeEmbeddingModel(HttpEmbeddingModel):
         wanted = {"dimension": self.dimensions, "text_type": self.text_type}
         parameters = {name: value for name, value in wanted.items() if value is not None}
         body = {"model": self.model_name, "input": given, "parameters": parameters}
-        base = self._endpoint.base
         return HttpRequest(
-            url_with(base, f"{base.path}{_PATHS[self.kind]}", {}),
+            self._endpoint.url_with({}, _PATHS[self.kind]),
             encode_json(body).encode("utf-8", "replace"),
-            self._endpoint.headers({}, stream=False, uploads="oss://" in encode_json(given)),
+            self._endpoint.headers_with(request_headers(stream=False, uploads="oss://" in encode_json(given))),
         )
 
     def read(self, answer: JsonObject) -> Embeddings:

@@ -11,69 +11,45 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import SplitResult
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.models.wire.base_url import base_parts, is_host, secret, url_with
+from agentscope_rx.models.wire.base_url import base_parts, is_host, secret
+from agentscope_rx.models.wire.endpoint import Endpoint
 
 GEMINI_BASE_URL = "https://generativelanguage.googleapis.com"
 _VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 _UNSAFE = re.compile(r"\.\.|[?&#\s]")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A server and the path of a model there. `vertex`: Vertex AI, whose requests are signed with a token."""
+def endpoint_of(
+    model: str, base_url: str | None, api_key: str | None, project: str | None, location: str | None
+) -> Endpoint:
+    """The endpoint of a model, without the method. The key comes from GEMINI_API_KEY or GOOGLE_API_KEY when not given.
 
-    parts: SplitResult = field(repr=False)
-    vertex: bool
-    api_key: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        model: str,
-        base_url: str | None,
-        api_key: str | None,
-        project: str | None,
-        location: str | None,
-    ) -> Endpoint:
-        """The endpoint of a model. The key comes from GEMINI_API_KEY or GOOGLE_API_KEY when not given."""
-        if _UNSAFE.search(model):
-            raise ConfigurationError(f"{model!r} is not the name of a Gemini model.")
-        vertex = project is not None
-        if location is not None and not vertex:
-            raise ConfigurationError("A location is Vertex AI's: give project=..., too.")
-        if vertex:
-            where = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
-            default = f"https://{'' if where == 'global' else where + '-'}aiplatform.googleapis.com"
-            scope = f"/projects/{project}/locations/{where}"
-            path, version = f"{scope}/{_publisher_path(model)}", "/v1beta1"
-        else:
-            default, version = GEMINI_BASE_URL, "/v1beta"
-            path = f"/{model}" if model.startswith(("models/", "tunedModels/")) else f"/models/{model}"
-        parts = base_parts(base_url or (not vertex and os.environ.get("GOOGLE_GEMINI_BASE_URL")) or default, default)
-        official = is_host(parts, "googleapis.com")
-        key = None if vertex and api_key is None else secret(api_key, "GEMINI_API_KEY", "GOOGLE_API_KEY")
-        if official and not vertex and not key:
-            raise ConfigurationError(
-                "No API key for Gemini. Pass api_key=..., or set the environment variable GEMINI_API_KEY. "
-                "(Vertex AI takes project=... and token=...; another server, base_url=..., may need no key.)"
-            )
-        base = parts.path if _VERSION.search(parts.path) else parts.path + version
-        return cls(parts._replace(path=base + path), vertex, key)
-
-    def url_with(self, query: Mapping[str, str], *, stream: bool) -> str:
-        """The URL of a streamed or whole answer, with these query parameters."""
-        method = "streamGenerateContent" if stream else "generateContent"
-        return url_with(self.parts, f"{self.parts.path}:{method}", {"alt": "sse", **query} if stream else query)
-
-    def headers_with(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The key, and these headers over it."""
-        given = {name.lower(): value for name, value in headers.items()}
-        return {"x-goog-api-key": self.api_key, **given} if self.api_key else given
+    With `project` it is Vertex AI's, whose requests are signed with a token.
+    """
+    if _UNSAFE.search(model):
+        raise ConfigurationError(f"{model!r} is not the name of a Gemini model.")
+    vertex = project is not None
+    if location is not None and not vertex:
+        raise ConfigurationError("A location is Vertex AI's: give project=..., too.")
+    if vertex:
+        where = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+        default = f"https://{'' if where == 'global' else where + '-'}aiplatform.googleapis.com"
+        scope = f"/projects/{project}/locations/{where}"
+        path, version = f"{scope}/{_publisher_path(model)}", "/v1beta1"
+    else:
+        default, version = GEMINI_BASE_URL, "/v1beta"
+        path = f"/{model}" if model.startswith(("models/", "tunedModels/")) else f"/models/{model}"
+    parts = base_parts(base_url or (not vertex and os.environ.get("GOOGLE_GEMINI_BASE_URL")) or default, default)
+    key = None if vertex and api_key is None else secret(api_key, "GEMINI_API_KEY", "GOOGLE_API_KEY")
+    if is_host(parts, "googleapis.com") and not vertex and not key:
+        raise ConfigurationError(
+            "No API key for Gemini. Pass api_key=..., or set the environment variable GEMINI_API_KEY. "
+            "(Vertex AI takes project=... and token=...; another server, base_url=..., may need no key.)"
+        )
+    base = parts.path if _VERSION.search(parts.path) else parts.path + version
+    return Endpoint(parts._replace(path=base + path), key, {"x-goog-api-key": key} if key else {})
 
 
 def _publisher_path(model: str) -> str:

@@ -11,15 +11,14 @@ from dataclasses import replace
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.checks import check_objects
-from agentscope_rx.models.gemini.endpoint import Endpoint
+from agentscope_rx.models.gemini.endpoint import endpoint_of
 from agentscope_rx.models.gemini.formatter import is_old
 from agentscope_rx.models.gemini.parser import ContentParser
 from agentscope_rx.models.gemini.request import Settings, check_options, format_request
-from agentscope_rx.models.http_model import Exchange, HttpChatModel
+from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.models.transport import Transport
 from agentscope_rx.reactive import Flow, concat_map, on_worker
 
 
@@ -58,8 +57,8 @@ class GeminiChatModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         check_options(self.options)
-        self.endpoint = Endpoint.of(model_name, base_url, api_key, project, location)
-        if self.endpoint.vertex and not (token or self.endpoint.api_key) and base_url is None:
+        self.endpoint = endpoint_of(model_name, base_url, api_key, project, location)
+        if project is not None and not (token or self.endpoint.api_key) and base_url is None:
             raise ConfigurationError(
                 "Vertex AI needs a token: pass token=..., best a function that gives a fresh one, as google-auth does."
             )
@@ -70,7 +69,7 @@ class GeminiChatModel(HttpChatModel):
             check_objects("server_tools", server_tools),
         )
         if not is_old(model_name) if native_output is None else native_output:
-            self.output_modes = frozenset(("native", "tool", "prompted"))
+            self.output_modes = WITH_NATIVE_OUTPUT
 
     def do_stream(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
@@ -91,11 +90,8 @@ class GeminiChatModel(HttpChatModel):
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, self._settings)
-        request = HttpRequest(
-            self.endpoint.url_with(options.additional_query_params, stream=wanted),
-            encode_json(body).encode("utf-8", "replace"),
-            self.endpoint.headers_with(options.additional_headers),
-        )
+        path, query = (":streamGenerateContent", {"alt": "sse"}) if wanted else (":generateContent", {})
+        request = self.post(body, options, path=path, query=query)
         return Exchange(request, ContentParser, streams=wanted)
 
 

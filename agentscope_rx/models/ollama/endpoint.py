@@ -3,64 +3,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import SplitResult
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.models.wire.base_url import base_parts, is_host, secret, url_with
+from agentscope_rx.models.wire.base_url import base_parts, is_host, secret
+from agentscope_rx.models.wire.endpoint import Endpoint, bearer
 
 OLLAMA_URL = "http://127.0.0.1:11434"
 _PATH = "/api/chat"
 _PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """An Ollama server; the path of `base` ends before `/api/chat`."""
+def endpoint_of(base_url: str | None, api_key: str | None) -> Endpoint:
+    """`/api/chat` of the server that the official client finds by this base URL.
 
-    base: SplitResult = field(repr=False)
-    api_key: str | None = field(default=None, repr=False)
+    | base_url                | server                             |
+    |-------------------------|------------------------------------|
+    | nothing                 | `http://127.0.0.1:11434`           |
+    | `1.2.3.4`, `box`        | `http://1.2.3.4:11434`, ...        |
+    | `:5000`                 | `http://127.0.0.1:5000`            |
+    | `http://box`            | `http://box:80`                    |
+    | `https://ollama.com`    | `https://ollama.com:443`           |
+    | `box:5000/path/`        | `http://box:5000/path`             |
+    | `box/api`, `.../api/chat` | `http://box:11434`: they are added |
 
-    @classmethod
-    def of(cls, base_url: str | None, api_key: str | None) -> Endpoint:
-        """The server that this means, which is what the official client makes of it.
-
-        | base_url                | server                             |
-        |-------------------------|------------------------------------|
-        | nothing                 | `http://127.0.0.1:11434`           |
-        | `1.2.3.4`, `box`        | `http://1.2.3.4:11434`, ...        |
-        | `:5000`                 | `http://127.0.0.1:5000`            |
-        | `http://box`            | `http://box:80`                    |
-        | `https://ollama.com`    | `https://ollama.com:443`           |
-        | `box:5000/path/`        | `http://box:5000/path`             |
-        | `box/api`, `.../api/chat` | `http://box:11434`: they are added |
-
-        What is not given comes from OLLAMA_HOST and OLLAMA_API_KEY; only ollama.com wants a key.
-        """
-        given = (base_url or os.environ.get("OLLAMA_HOST") or OLLAMA_URL).strip()
-        scheme, _, rest = given.rpartition("://")
-        if rest.startswith((":", "/")):
-            rest = f"127.0.0.1{rest}"
-        parts = base_parts(f"{scheme or 'http'}://{rest}", OLLAMA_URL)
-        port = parts.port or (_PORTS[parts.scheme] if scheme else 11434)
-        account, at, _ = parts.netloc.rpartition("@")
-        host = parts.hostname or ""
-        netloc = f"{account}{at}[{host}]:{port}" if ":" in host else f"{account}{at}{host}:{port}"
-        path = parts.path.removesuffix("/chat").removesuffix("/api")
-        key = secret(api_key, "OLLAMA_API_KEY")
-        if key is None and is_host(parts, "ollama.com"):
-            raise ConfigurationError(
-                "No API key for ollama.com. Pass api_key=..., or set the environment variable OLLAMA_API_KEY. "
-                "(A server of one's own needs none.)"
-            )
-        return cls(parts._replace(netloc=netloc, path=path), key)
-
-    def url(self, query: Mapping[str, str]) -> str:
-        """Where a request goes, with these query parameters over those of the base URL."""
-        return url_with(self.base, f"{self.base.path}{_PATH}", query)
-
-    def headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The authorization, and these headers over it."""
-        headers = {name.lower(): value for name, value in given.items()}
-        return {"authorization": f"Bearer {self.api_key}", **headers} if self.api_key else headers
+    What is not given comes from OLLAMA_HOST and OLLAMA_API_KEY; only ollama.com needs a key.
+    """
+    given = (base_url or os.environ.get("OLLAMA_HOST") or OLLAMA_URL).strip()
+    scheme, _, rest = given.rpartition("://")
+    if rest.startswith((":", "/")):
+        rest = f"127.0.0.1{rest}"
+    parts = base_parts(f"{scheme or 'http'}://{rest}", OLLAMA_URL)
+    port = parts.port or (_PORTS[parts.scheme] if scheme else 11434)
+    account, at, _ = parts.netloc.rpartition("@")
+    host = parts.hostname or ""
+    netloc = f"{account}{at}[{host}]:{port}" if ":" in host else f"{account}{at}{host}:{port}"
+    path = parts.path.removesuffix("/chat").removesuffix("/api")
+    key = secret(api_key, "OLLAMA_API_KEY")
+    if key is None and is_host(parts, "ollama.com"):
+        raise ConfigurationError(
+            "No API key for ollama.com. Pass api_key=..., or set the environment variable OLLAMA_API_KEY. "
+            "(Your own server needs none.)"
+        )
+    return Endpoint(parts._replace(netloc=netloc, path=path + _PATH), key, bearer(key))

@@ -7,21 +7,20 @@ from collections.abc import Sequence
 from agentscope_rx.errors import ModelConnectionError, ModelError, NotFoundError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.checks import check_one_of
-from agentscope_rx.models.http_model import Exchange, HttpChatModel
-from agentscope_rx.models.ollama.endpoint import Endpoint
+from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
+from agentscope_rx.models.ollama.endpoint import endpoint_of
 from agentscope_rx.models.ollama.formatter import format_turns
 from agentscope_rx.models.ollama.parser import OllamaParser
 from agentscope_rx.models.ollama.request import Settings, Think, check_options, format_request
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.models.transport import HttpRequest, Transport
+from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.chat_turns import sendable_turns
-from agentscope_rx.models.wire.json_codec import encode_json
 
 
 class OllamaChatModel(HttpChatModel):
     """A model of an Ollama server. One object works in any number of event loops, and for any number of calls.
 
-    `base_url` is a host as OLLAMA_HOST gives it (see `Endpoint.of`); not given, OLLAMA_HOST, else this machine.
+    `base_url` is a host as OLLAMA_HOST gives it (see `endpoint_of`); not given, OLLAMA_HOST, else this machine.
     `api_key`, or OLLAMA_API_KEY, is for ollama.com. `think` turns thinking on or off, or says how much ("low",
     "medium", "high"), for models that can; `keep_alive` says how long the model stays loaded ("10m", seconds, -1).
 
@@ -52,12 +51,12 @@ class OllamaChatModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         check_options(self.options)
-        self.endpoint = Endpoint.of(base_url, api_key)
+        self.endpoint = endpoint_of(base_url, api_key)
         if not isinstance(think, str):
             check_one_of("think", think, (True, False, "low", "medium", "high"))
         self._settings = Settings(think, keep_alive)
         if native_output:
-            self.output_modes = frozenset(("native", "tool", "prompted"))
+            self.output_modes = WITH_NATIVE_OUTPUT
 
     def advice(self, error: ModelError) -> str | None:
         if isinstance(error, NotFoundError) and "model" in str(error):
@@ -70,9 +69,5 @@ class OllamaChatModel(HttpChatModel):
         wanted = self.wants_stream(options)
         wire = format_turns(sendable_turns(messages))
         body = format_request(self.model_name, wire, tools, options, self._settings, stream=wanted)
-        request = HttpRequest(
-            self.endpoint.url(options.additional_query_params),
-            encode_json(body).encode("utf-8", "replace"),
-            self.endpoint.headers(options.additional_headers),
-        )
+        request = self.post(body, options)
         return Exchange(request, OllamaParser, streams=body.get("stream", True) is not False, framing="ndjson")

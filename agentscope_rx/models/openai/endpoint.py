@@ -1,96 +1,71 @@
-"""Where requests go: profile, base URL, key and query -> the URL and headers of a Chat Completions endpoint."""
+"""Where requests go: base URL, key, profile -> the endpoint, and the profile of the server there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from urllib.parse import SplitResult, parse_qsl, quote, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import OPENAI, profile_named, profile_of
-from agentscope_rx.models.wire.base_url import base_parts, secret, url_with
+from agentscope_rx.models.wire.base_url import base_parts, secret
+from agentscope_rx.models.wire.endpoint import Endpoint, bearer
 
-_EXAMPLE = "https://api.openai.com/v1"
 CHAT = "/chat/completions"
 RESPONSES = "/responses"
+_EXAMPLE = "https://api.openai.com/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A server: its ways, the address of its endpoint, and the header with its key."""
+def endpoint_of(
+    base_url: str | None,
+    api_key: str | None,
+    *,
+    profile: Profile | str | None = None,
+    model: str = "",
+    path: str = CHAT,
+) -> tuple[Endpoint, Profile]:
+    """The endpoint under a base URL: the path is appended and nothing else; and the profile of the server there.
 
-    profile: Profile
-    parts: SplitResult = field(repr=False)
-    api_key: str | None = field(default=None, repr=False)
+    | base_url                              | requests go to                                          |
+    |---------------------------------------|---------------------------------------------------------|
+    | `https://host/v1`, `https://host/v1/` | `https://host/v1/chat/completions`                      |
+    | `https://host/api/paas/v4`            | `https://host/api/paas/v4/chat/completions`             |
+    | `https://host`                        | `https://host/chat/completions`: no version is invented |
+    | `https://host/x?api-version=1`        | `https://host/x/chat/completions?api-version=1`         |
+    | `https://host/v1/chat/completions`    | itself                                                  |
 
-    @classmethod
-    def of(
-        cls,
-        base_url: str | None,
-        api_key: str | None,
-        *,
-        profile: Profile | str | None = None,
-        model: str = "",
-        path: str = CHAT,
-    ) -> Endpoint:
-        """The endpoint under a base URL, its path appended and nothing else.
+    A profile that is not given is guessed from the host. What else is not given comes from the profile and its
+    environment variable. With OpenAI, with unknown servers, and where OPENAI_BASE_URL names the server, it comes from
+    OPENAI_BASE_URL and OPENAI_API_KEY; so a key of OpenAI is not sent to another known vendor. Azure: see `azure`.
+    """
+    known = profile_named(profile) if isinstance(profile, str) else profile
+    named = os.environ.get("OPENAI_BASE_URL") if known is None or known.name in ("openai", "generic") else None
+    parts = base_parts(base_url or named or _default_base(known or OPENAI), _EXAMPLE)
+    known = known or profile_of(parts.hostname or "")
+    variables = [known.key] if known.key else []
+    if not base_url and named:
+        variables.append("OPENAI_API_KEY")
+    key = secret(api_key, *variables)
+    if known.needs_key and not key and not (api_key is not None and known.auth == "api-key"):
+        raise ConfigurationError(
+            f"No API key for {known.title}. Pass api_key=..., or set the environment variable {known.key}. "
+            "(For another server pass base_url=... or set OPENAI_BASE_URL; then no key is needed.)"
+        )
+    if known.name == "deepseek" and parts.path.startswith("/beta"):
+        known = known.but(strict=True)
+    if known.name == "azure":
+        parts = azure(parts, model if path == CHAT else None)
+    headers = {"api-key": key} if key and known.auth == "api-key" else bearer(key)
+    return Endpoint(parts._replace(path=parts.path.removesuffix(path) + path), key, headers), known
 
-        | base_url                              | requests go to                                          |
-        |---------------------------------------|---------------------------------------------------------|
-        | `https://host/v1`, `https://host/v1/` | `https://host/v1/chat/completions`                      |
-        | `https://host/api/paas/v4`            | `https://host/api/paas/v4/chat/completions`             |
-        | `https://host`                        | `https://host/chat/completions`: no version is invented |
-        | `https://host/x?api-version=1`        | `https://host/x/chat/completions?api-version=1`         |
-        | `https://host/v1/chat/completions`    | itself                                                  |
 
-        A profile that is not given is guessed from the host. What else is not given comes from the profile and its
-        environment variable; with OpenAI, servers that are not known, and where OPENAI_BASE_URL names the server, from
-        OPENAI_BASE_URL and OPENAI_API_KEY. (A key of OpenAI's is not sent to another known vendor.) Azure: see `azure`.
-        """
-        known = profile_named(profile) if isinstance(profile, str) else profile
-        named = os.environ.get("OPENAI_BASE_URL") if known is None or known.name in ("openai", "generic") else None
-        base = base_url or named or (known or OPENAI).base_url
-        if known is not None and known.auth == "api-key":
-            base = base or os.environ.get("AZURE_OPENAI_ENDPOINT")
-        if not base:
-            name = (known or OPENAI).name
-            raise ConfigurationError(f"The profile {name!r} has no address of its own: pass base_url.")
-        parts = base_parts(base, _EXAMPLE)
-        known = known or profile_of(parts.hostname or "")
-        variables = [known.key] if known.key else []
-        if not base_url and named:
-            variables.append("OPENAI_API_KEY")
-        key = secret(api_key, *variables)
-        if known.needs_key and not key and not (api_key is not None and known.auth == "api-key"):
-            raise ConfigurationError(
-                f"No API key for {known.title}. Pass api_key=..., or set the environment variable {known.key}. "
-                "(For another server pass base_url=... or set OPENAI_BASE_URL; then no key is needed.)"
-            )
-        if known.name == "deepseek" and parts.path.startswith("/beta"):
-            known = known.but(strict=True)
-        if known.name == "azure":
-            parts = azure(parts, model if path == CHAT else None)
-        return cls(known, parts._replace(path=parts.path.removesuffix(path) + path), key)
-
-    @property
-    def url(self) -> str:
-        """The address that requests go to."""
-        return urlunsplit(self.parts)
-
-    def url_with(self, query: Mapping[str, str]) -> str:
-        """The URL with these query parameters in place of its own of the same names."""
-        return url_with(self.parts, self.parts.path, query) if query else self.url
-
-    def headers_with(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The authorization, and these headers over it."""
-        given = {name.lower(): value for name, value in headers.items()}
-        if not self.api_key:
-            return given
-        if self.profile.auth == "api-key":
-            return {"api-key": self.api_key, **given}
-        return {"authorization": f"Bearer {self.api_key}", **given}
+def _default_base(profile: Profile) -> str:
+    base = profile.base_url
+    if profile.auth == "api-key":
+        base = base or os.environ.get("AZURE_OPENAI_ENDPOINT")
+    if not base:
+        raise ConfigurationError(f"The profile {profile.name!r} has no address of its own: pass base_url.")
+    return base
 
 
 def azure(parts: SplitResult, deployment: str | None) -> SplitResult:
@@ -111,6 +86,6 @@ def azure(parts: SplitResult, deployment: str | None) -> SplitResult:
     if version is None:
         return parts._replace(path="/openai/v1")
     query = parts.query if versions else f"api-version={quote(version)}"
-    # the Responses API is told the deployment by the model's name
+    # the Responses API finds the deployment by the model's name
     path = "/openai" if deployment is None else f"/openai/deployments/{quote(deployment, safe='')}"
     return parts._replace(path=path, query=query)

@@ -11,16 +11,15 @@ from typing import cast
 
 from agentscope_rx.errors import ModelError
 from agentscope_rx.messages.msg import Msg
-from agentscope_rx.models.http_model import Exchange, HttpChatModel
-from agentscope_rx.models.openai.endpoint import Endpoint
+from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
+from agentscope_rx.models.openai.endpoint import endpoint_of
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.reader import DONE, AnswerReader
 from agentscope_rx.models.openai.refused_call import refused_call
 from agentscope_rx.models.openai.request import format_request, special_fields
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.models.transport import Transport
 
 
 class OpenAIChatModel(HttpChatModel):
@@ -28,7 +27,7 @@ class OpenAIChatModel(HttpChatModel):
 
     `profile` names the server's ways ("deepseek", "groq", ...: see `profiles`), or is a `Profile` of one's own; not
     given, it is guessed from the host of `base_url`, and a server that is not known is "generic". The address and the
-    key come from the profile, the key from its environment variable, when not given; see `Endpoint.of`. `stream=False`
+    key come from the profile, the key from its environment variable, when not given; see `endpoint_of`. `stream=False`
     asks for the answer in one piece. `send_reasoning` and `native_output` overrule the profile: whether earlier
     thinking goes back, and whether `response_format` holds answers to a JSON schema. `transport` brings one's own proxy
     or certificates: `Transport(HttpConfig(proxy=...))`.
@@ -53,21 +52,17 @@ class OpenAIChatModel(HttpChatModel):
         super().__init__(
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
-        self.endpoint = Endpoint.of(base_url, api_key, profile=profile, model=model_name)
-        self.profile = overruled(self.endpoint.profile, send_reasoning, native_output)
+        self.endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name)
+        self.profile = overruled(found, send_reasoning, native_output)
         special_fields(self.options, self.profile)
         self.provider = "openai" if self.profile.name == "generic" else self.profile.name
         if self.profile.native_output:
-            self.output_modes = frozenset(("native", "tool", "prompted"))
+            self.output_modes = WITH_NATIVE_OUTPUT
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, stream=wanted, profile=self.profile)
-        request = HttpRequest(
-            self.endpoint.url_with(options.additional_query_params),
-            encode_json(body).encode("utf-8", "replace"),
-            self.endpoint.headers_with(options.additional_headers),
-        )
+        request = self.post(body, options)
         parser = partial(AnswerReader, audio=_audio_format(body)) if "audio" in body else AnswerReader
         return Exchange(request, parser, streams=bool(body.get("stream")), until=DONE)
 

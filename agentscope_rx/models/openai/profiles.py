@@ -43,7 +43,7 @@ GENERIC = Profile(
 )
 DEEPSEEK = Profile(
     # its thinking mode demands the thinking of every message with calls, and takes no forced choice; `strict` of tools
-    # is taken under /beta only: see `Endpoint.of`
+    # is taken under /beta only: see `endpoint_of`
     name="deepseek",
     title="DeepSeek",
     base_url="https://api.deepseek.com",

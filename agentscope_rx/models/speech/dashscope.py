@@ -14,13 +14,12 @@ from typing import cast
 
 from agentscope_rx.errors import ConfigurationError, ProtocolError
 from agentscope_rx.messages import AudioBlock, Base64Source
-from agentscope_rx.models.dashscope.endpoint import Endpoint
+from agentscope_rx.models.dashscope.endpoint import endpoint_of, request_headers
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.speech.tts_model import TTSModel
 from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.transport.fetch import fetched
 from agentscope_rx.models.transport.status import answered_error
-from agentscope_rx.models.wire.base_url import url_with
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
     decode_json,
@@ -68,7 +67,7 @@ class DashScopeTTSModel(TTSModel):
         self._streams = stream
         self._fetch = fetch
         self._parameters = dict(parameters or {})
-        self._endpoint = Endpoint.of(base_url, api_key, workspace)
+        self._endpoint = endpoint_of(base_url, api_key, workspace)
         self._transport = transport or Transport()
 
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
@@ -82,11 +81,10 @@ class DashScopeTTSModel(TTSModel):
         body: dict[str, object] = {"model": self.model_name, "input": given}
         if self._parameters:
             body["parameters"] = self._parameters
-        base = self._endpoint.base
         request = HttpRequest(
-            url_with(base, f"{base.path}{_PATH}", {}),
+            self._endpoint.url_with({}, _PATH),
             encode_json(body).encode("utf-8", "replace"),
-            self._endpoint.headers({}, stream=self._streams, uploads=False),
+            self._endpoint.headers_with(request_headers(stream=self._streams, uploads=False)),
         )
         return from_async_iterable(lambda: self._streamed(request) if self._streams else self._whole(request))
 

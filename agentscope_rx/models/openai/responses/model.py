@@ -10,15 +10,14 @@ from typing import get_args
 
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.checks import check_one_of
-from agentscope_rx.models.http_model import Exchange, HttpChatModel
-from agentscope_rx.models.openai.endpoint import RESPONSES, Endpoint
+from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
+from agentscope_rx.models.openai.endpoint import RESPONSES, endpoint_of
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.responses.parser import LAST_EVENT, ResponseParser
 from agentscope_rx.models.openai.responses.request import Settings, Summary, check_options, format_request
 from agentscope_rx.models.openai.responses.request import reasons as reasons_by_name
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
-from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.models.transport import Transport
 
 
 class OpenAIResponsesModel(HttpChatModel):
@@ -54,19 +53,15 @@ class OpenAIResponsesModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         check_options(self.options)
-        self.endpoint = Endpoint.of(base_url, api_key, profile=profile, model=model_name, path=RESPONSES)
-        self.provider = "openai" if self.endpoint.profile.name == "generic" else self.endpoint.profile.name
+        self.endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name, path=RESPONSES)
+        self.provider = "openai" if found.name == "generic" else found.name
         check_one_of("summary", summary, get_args(Summary))
         self._settings = Settings(reasons_by_name(model_name) if reasons is None else reasons, summary, store)
         if native_output:
-            self.output_modes = frozenset(("native", "tool", "prompted"))
+            self.output_modes = WITH_NATIVE_OUTPUT
 
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, stream=wanted, settings=self._settings)
-        request = HttpRequest(
-            self.endpoint.url_with(options.additional_query_params),
-            encode_json(body).encode("utf-8", "replace"),
-            self.endpoint.headers_with(options.additional_headers),
-        )
+        request = self.post(body, options)
         return Exchange(request, ResponseParser, streams=bool(body.get("stream")), until=LAST_EVENT)
