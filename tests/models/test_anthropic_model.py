@@ -51,7 +51,7 @@ from agentscope_rx.models import (
 )
 from agentscope_rx.models.anthropic.endpoint import endpoint_of
 from agentscope_rx.models.anthropic.formatter import format_messages
-from agentscope_rx.models.anthropic.request import Settings, format_request, version_for
+from agentscope_rx.models.anthropic.request import AnthropicSettings, format_request, version_for
 from agentscope_rx.models.anthropic.shape import output_schema
 from tests.models.test_anthropic_parser import ANSWER, call, started, stopped, text, thinking
 
@@ -89,7 +89,7 @@ async def hello(reply: Any) -> None:
 
 def body(options: GenerateOptions | None = None, tools: Any = (), **settings: Any) -> dict[str, Any]:
     return format_request(
-        "claude-sonnet-5", ASK, tools, options or GenerateOptions(), Settings(**settings), stream=False
+        "claude-sonnet-5", ASK, tools, options or GenerateOptions(), AnthropicSettings(**settings), stream=False
     )
 
 
@@ -154,7 +154,7 @@ def test_what_is_sent_beside_the_body(serve: Serve) -> None:
     ],
 )
 def test_the_version_that_has_what_is_asked_for(settings: Any, options: Any, version: str) -> None:
-    assert version_for(GenerateOptions(**options), Settings(**settings)) == version
+    assert version_for(GenerateOptions(**options), AnthropicSettings(**settings)) == version
 
 
 # --- what it refuses, and what it makes fit ---------------------------------------------------------------------------
@@ -205,11 +205,11 @@ def test_calls_begun_without_thinking_are_ended_without_it() -> None:
 
     def asked(*begun: Any) -> dict[str, Any]:
         messages = [*ASK, Msg.assistant([*begun, calls]), Msg.tool(ToolResultBlock.of(calls, "sunny"))]
-        return format_request("claude-sonnet-4-5", messages, [TOOL], options, Settings(), stream=False)
+        return format_request("claude-sonnet-4-5", messages, [TOOL], options, AnthropicSettings(), stream=False)
 
     assert "thinking" not in asked(TextBlock("I look."))
     assert "thinking" in asked(ThinkingBlock("hm", "SIG"))
-    adaptive = Settings(thinking={"type": "adaptive"})
+    adaptive = AnthropicSettings(thinking={"type": "adaptive"})
     messages = [*ASK, Msg.assistant([calls]), Msg.tool(ToolResultBlock.of(calls, "sunny"))]
     assert "thinking" in format_request("m", messages, [TOOL], GenerateOptions(), adaptive, stream=False)
 
@@ -221,7 +221,7 @@ def test_interleaved_thinking_may_be_longer_than_the_answer() -> None:
 
 def test_effort_without_adaptive_thinking() -> None:
     given = format_request(
-        "claude-opus-4-5", ASK, (), GenerateOptions(reasoning_effort="low"), Settings(), stream=False
+        "claude-opus-4-5", ASK, (), GenerateOptions(reasoning_effort="low"), AnthropicSettings(), stream=False
     )
     assert given["output_config"] == {"effort": "low"}
     assert "thinking" not in given
@@ -269,14 +269,15 @@ def test_a_result_whose_call_is_gone_is_told_in_words() -> None:
 def test_marks_of_the_cache() -> None:
     marked = [Msg("user", f"{n}", "user", metadata={"cache_control": True}) for n in range(5)]
     with pytest.raises(InvalidInputError, match="takes 4"):
-        format_request("m", marked, (), GenerateOptions(), Settings(), stream=False)
-    sent = format_request("m", marked[:3], [TOOL], GenerateOptions(), Settings(cache="auto"), stream=False)
+        format_request("m", marked, (), GenerateOptions(), AnthropicSettings(), stream=False)
+    sent = format_request("m", marked[:3], [TOOL], GenerateOptions(), AnthropicSettings(cache="auto"), stream=False)
     messages: Any = sent["messages"]
     tools: Any = sent["tools"]
     assert sum("cache_control" in part for turn in messages for part in turn["content"]) == 3
     assert "cache_control" in tools[0]
     thought = Msg.assistant([TextBlock("b"), ThinkingBlock("t", "S"), ToolUseBlock("c", "weather")])
-    sent = format_request("m", [*ASK, thought], [TOOL], GenerateOptions(), Settings(cache="auto"), stream=False)
+    caching = AnthropicSettings(cache="auto")
+    sent = format_request("m", [*ASK, thought], [TOOL], GenerateOptions(), caching, stream=False)
     messages = sent["messages"]
     assert messages[-1]["content"][-1]["cache_control"] == {"type": "ephemeral"}
 

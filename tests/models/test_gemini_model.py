@@ -38,7 +38,7 @@ from agentscope_rx.messages import (
 from agentscope_rx.models import ChatResponse, ExecutionConfig, GeminiChatModel, GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.gemini.endpoint import endpoint_of
 from agentscope_rx.models.gemini.formatter import format_messages
-from agentscope_rx.models.gemini.request import Settings, format_request
+from agentscope_rx.models.gemini.request import GeminiSettings, format_request
 from tests.models.test_gemini_parser import ANSWER, call, response, text
 
 Serve = Callable[..., Any]
@@ -69,7 +69,7 @@ async def hello(reply: Any) -> None:
 
 
 def body(options: GenerateOptions | None = None, tools: Any = (), name: str = "gemini-3-flash") -> dict[str, Any]:
-    return format_request(name, ASK, tools, options or GenerateOptions(), Settings())
+    return format_request(name, ASK, tools, options or GenerateOptions(), GeminiSettings())
 
 
 # --- where it asks, and under whose name -----------------------------------------------------------------------------

@@ -51,7 +51,7 @@ from agentscope_rx.models import (
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.responses.items import REASONING, input_of
 from agentscope_rx.models.openai.responses.parser import ResponseParser
-from agentscope_rx.models.openai.responses.request import Settings, format_request, reasons
+from agentscope_rx.models.openai.responses.request import ResponsesSettings, format_request, reasons
 from agentscope_rx.models.transport.sse import read_events
 from tests.models.conftest import Loopback, Reply
 
@@ -460,10 +460,9 @@ def test_a_message_that_cannot_be_said_is_refused(message: Msg) -> None:
 def test_a_choice_among_no_tools_or_of_another_is_refused() -> None:
     tool = ToolSchema("f", "", {})
     for choice, tools in ((ToolChoice("required"), ()), (ToolChoice.specific("g"), (tool,))):
+        options = GenerateOptions(tool_choice=choice)
         with pytest.raises(ConfigurationError):
-            format_request(
-                "m", [], tools, GenerateOptions(tool_choice=choice), stream=False, settings=Settings(reasons=False)
-            )
+            format_request("m", [], tools, options, stream=False, settings=ResponsesSettings(reasons=False))
 
 
 def test_models_that_think_are_known_by_their_names() -> None:

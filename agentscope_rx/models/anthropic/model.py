@@ -13,8 +13,8 @@ from agentscope_rx.models.anthropic.endpoint import ANTHROPIC_DOMAIN, endpoint_o
 from agentscope_rx.models.anthropic.parser import LAST_EVENT, MessageParser
 from agentscope_rx.models.anthropic.request import (
     MAX_TOKENS,
+    AnthropicSettings,
     Cache,
-    Settings,
     check_options,
     format_request,
     version_for,
@@ -71,7 +71,7 @@ class AnthropicChatModel(HttpChatModel):
         self.endpoint = endpoint_of(base_url, api_key, auth_token, betas)
         official = self.endpoint.is_at(ANTHROPIC_DOMAIN)
         check_one_of("cache", cache, get_args(Cache))
-        self._settings = Settings(
+        self._settings = AnthropicSettings(
             max_tokens,
             thinking,
             cache,

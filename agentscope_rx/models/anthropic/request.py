@@ -49,7 +49,7 @@ _MAX_MARKS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AnthropicSettings:
     """What a model object adds to each request."""
 
     max_tokens: int = MAX_TOKENS
@@ -66,7 +66,7 @@ def format_request(
     messages: Sequence[Msg],
     tools: Sequence[ToolSchema],
     options: GenerateOptions,
-    settings: Settings,
+    settings: AnthropicSettings,
     *,
     stream: bool,
 ) -> dict[str, object]:
@@ -94,13 +94,13 @@ def format_request(
     return {name: value for name, value in body.items() if value is not None}
 
 
-def version_for(options: GenerateOptions, settings: Settings) -> str:
+def version_for(options: GenerateOptions, settings: AnthropicSettings) -> str:
     """The API version of a request: the newest that has all it asks for; the old one with others than Anthropic."""
     sampled = any(getattr(options, name) is not None for name in _SAMPLING)
     return settings.version or (VERSION if settings.official and not sampled else SAMPLED_VERSION)
 
 
-def check_options(options: GenerateOptions, settings: Settings) -> None:
+def check_options(options: GenerateOptions, settings: AnthropicSettings) -> None:
     """`UnsupportedOptionError` for what there is no field for, `ConfigurationError` for what cannot be."""
     for name in ("seed", "frequency_penalty", "presence_penalty"):
         if getattr(options, name) is not None:
@@ -132,7 +132,7 @@ def format_tool(tool: ToolSchema) -> dict[str, object]:
     return wire
 
 
-def _thinking(model: str, options: GenerateOptions, settings: Settings) -> Mapping[str, object] | None:
+def _thinking(model: str, options: GenerateOptions, settings: AnthropicSettings) -> Mapping[str, object] | None:
     choice = options.tool_choice
     if choice is not None and choice.mode in ("required", "specific"):
         return None
@@ -168,7 +168,7 @@ def _check_sampling(options: GenerateOptions) -> None:
         raise ConfigurationError(f"With thinking top_p is {_MIN_TOP_P} to 1, not {options.top_p}; leave it out.")
 
 
-def _max_tokens(options: GenerateOptions, settings: Settings, thinking: Mapping[str, object] | None) -> int:
+def _max_tokens(options: GenerateOptions, settings: AnthropicSettings, thinking: Mapping[str, object] | None) -> int:
     asked = options.max_tokens if options.max_completion_tokens is None else options.max_completion_tokens
     budget = (thinking or {}).get("budget_tokens")
     if not isinstance(budget, int):
@@ -192,7 +192,7 @@ def _output(options: GenerateOptions) -> dict[str, object]:
 
 
 def _tools(
-    tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings, conversation: WireConversation
+    tools: Sequence[ToolSchema], options: GenerateOptions, settings: AnthropicSettings, conversation: WireConversation
 ) -> dict[str, object]:
     wire = [*(format_tool(tool) for tool in tools), *(dict(tool) for tool in settings.server_tools)]
     choice = options.tool_choice
@@ -224,7 +224,7 @@ def _choice(choice: ToolChoice, names: Sequence[str]) -> dict[str, object]:
     return {"type": "tool", "name": choice.tool}
 
 
-def _cache(body: dict[str, object], conversation: WireConversation, settings: Settings) -> None:
+def _cache(body: dict[str, object], conversation: WireConversation, settings: AnthropicSettings) -> None:
     """Put the automatic marks on the end of the conversation, of the system and of the tools: what comes again."""
     contents = [conversation.system, *(turn.content for turn in conversation.turns)]
     marks = sum(CACHE in part for content in contents for part in content)

@@ -12,7 +12,7 @@ from agentscope_rx.models.checks import check_one_of
 from agentscope_rx.models.dashscope.endpoint import PATHS, EndpointChoice, endpoint_of, kind_of, request_headers
 from agentscope_rx.models.dashscope.formatter import format_turns, has_media, has_uploads
 from agentscope_rx.models.dashscope.parser import DashScopeParser
-from agentscope_rx.models.dashscope.request import Settings, check_options, format_parameters
+from agentscope_rx.models.dashscope.request import DashScopeSettings, check_options, format_parameters
 from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
@@ -60,7 +60,7 @@ class DashScopeChatModel(HttpChatModel):
             raise ConfigurationError(f"endpoint is 'auto', 'text' or 'multimodal', not {endpoint!r}.")
         check_one_of("enable_thinking", enable_thinking, (True, False))
         check_one_of("enable_search", enable_search, (True, False))
-        self._settings = Settings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)
+        self._settings = DashScopeSettings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)
         check_options(self.options, self._settings)
         self.endpoint = endpoint_of(base_url, api_key, workspace)
         self._kind: EndpointChoice = endpoint

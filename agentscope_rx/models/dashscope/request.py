@@ -45,7 +45,7 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DashScopeSettings:
     """What is set for the model, not for a call."""
 
     enable_thinking: bool | None = None
@@ -55,7 +55,7 @@ class Settings:
 
 
 def format_parameters(
-    tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings, *, stream: bool
+    tools: Sequence[ToolSchema], options: GenerateOptions, settings: DashScopeSettings, *, stream: bool
 ) -> dict[str, object]:
     """The `parameters` of one request."""
     check_options(options, settings)
@@ -77,7 +77,7 @@ def format_parameters(
     return {name: value for name, value in made.items() if value is not None}
 
 
-def check_options(options: GenerateOptions, settings: Settings) -> None:
+def check_options(options: GenerateOptions, settings: DashScopeSettings) -> None:
     """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for a contradiction."""
     for name, instead in _INSTEAD.items():
         if getattr(options, name) is not None:

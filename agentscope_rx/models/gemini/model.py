@@ -14,7 +14,7 @@ from agentscope_rx.models.checks import check_objects
 from agentscope_rx.models.gemini.endpoint import endpoint_of
 from agentscope_rx.models.gemini.formatter import is_old
 from agentscope_rx.models.gemini.parser import ContentParser
-from agentscope_rx.models.gemini.request import Settings, check_options, format_request
+from agentscope_rx.models.gemini.request import GeminiSettings, check_options, format_request
 from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
@@ -63,7 +63,7 @@ class GeminiChatModel(HttpChatModel):
                 "Vertex AI needs a token: pass token=..., best a function that gives a fresh one, as google-auth does."
             )
         self._token = token
-        self._settings = Settings(
+        self._settings = GeminiSettings(
             include_thoughts,
             check_objects("safety_settings", safety_settings),
             check_objects("server_tools", server_tools),

@@ -39,7 +39,7 @@ _UNITED = ("generationConfig", "toolConfig")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class GeminiSettings:
     """What a model object adds to each request."""
 
     include_thoughts: bool | None = None
@@ -48,7 +48,7 @@ class Settings:
 
 
 def format_request(
-    model: str, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings
+    model: str, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions, settings: GeminiSettings
 ) -> dict[str, object]:
     """The body of one request."""
     check_options(options)
@@ -94,7 +94,7 @@ def format_tool(tool: ToolSchema) -> dict[str, object]:
     return {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
 
 
-def _config(options: GenerateOptions, settings: Settings) -> dict[str, object]:
+def _config(options: GenerateOptions, settings: GeminiSettings) -> dict[str, object]:
     config: dict[str, object] = {
         wire: value for name, wire in _AS_THEY_ARE.items() if (value := getattr(options, name)) is not None
     }
@@ -111,7 +111,7 @@ def _config(options: GenerateOptions, settings: Settings) -> dict[str, object]:
     return config
 
 
-def _thinking(options: GenerateOptions, settings: Settings) -> dict[str, object]:
+def _thinking(options: GenerateOptions, settings: GeminiSettings) -> dict[str, object]:
     config: dict[str, object] = {}
     budget = 0 if options.reasoning_effort == "none" else options.thinking_budget
     if budget is not None:
@@ -142,7 +142,7 @@ def _shape(response_format: Mapping[str, object]) -> dict[str, object]:
     return {"responseMimeType": "application/json", "responseJsonSchema": schema}
 
 
-def _tools(tools: Sequence[ToolSchema], options: GenerateOptions, settings: Settings) -> dict[str, object]:
+def _tools(tools: Sequence[ToolSchema], options: GenerateOptions, settings: GeminiSettings) -> dict[str, object]:
     choice = options.tool_choice
     wire: list[Mapping[str, object]] = list(settings.server_tools)
     fields: dict[str, object] = {}

@@ -11,7 +11,7 @@ from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpCh
 from agentscope_rx.models.ollama.endpoint import endpoint_of
 from agentscope_rx.models.ollama.formatter import format_turns
 from agentscope_rx.models.ollama.parser import OllamaParser
-from agentscope_rx.models.ollama.request import Settings, Think, check_options, format_request
+from agentscope_rx.models.ollama.request import OllamaSettings, Think, check_options, format_request
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.chat_turns import sendable_turns
@@ -54,7 +54,7 @@ class OllamaChatModel(HttpChatModel):
         self.endpoint = endpoint_of(base_url, api_key)
         if not isinstance(think, str):
             check_one_of("think", think, (True, False, "low", "medium", "high"))
-        self._settings = Settings(think, keep_alive)
+        self._settings = OllamaSettings(think, keep_alive)
         if native_output:
             self.output_modes = WITH_NATIVE_OUTPUT
 

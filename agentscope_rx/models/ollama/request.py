@@ -48,7 +48,7 @@ _TOP = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OllamaSettings:
     """What is set for the model, not for a call."""
 
     think: Think | None = None
@@ -60,7 +60,7 @@ def format_request(
     messages: Sequence[Mapping[str, object]],
     tools: Sequence[ToolSchema],
     options: GenerateOptions,
-    settings: Settings,
+    settings: OllamaSettings,
     *,
     stream: bool,
 ) -> dict[str, object]:

@@ -14,7 +14,7 @@ from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpCh
 from agentscope_rx.models.openai.endpoint import RESPONSES, endpoint_of
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.responses.parser import LAST_EVENT, ResponseParser
-from agentscope_rx.models.openai.responses.request import Settings, Summary, check_options, format_request
+from agentscope_rx.models.openai.responses.request import ResponsesSettings, Summary, check_options, format_request
 from agentscope_rx.models.openai.responses.request import reasons as reasons_by_name
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
@@ -56,7 +56,7 @@ class OpenAIResponsesModel(HttpChatModel):
         self.endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name, path=RESPONSES)
         self.provider = "openai" if found.name == "generic" else found.name
         check_one_of("summary", summary, get_args(Summary))
-        self._settings = Settings(reasons_by_name(model_name) if reasons is None else reasons, summary, store)
+        self._settings = ResponsesSettings(reasons_by_name(model_name) if reasons is None else reasons, summary, store)
         if native_output:
             self.output_modes = WITH_NATIVE_OUTPUT
 

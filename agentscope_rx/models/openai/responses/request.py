@@ -47,7 +47,7 @@ _REASONS = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9]|gpt-oss|codex|computer-use)(?!.
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ResponsesSettings:
     """What a model asks for in every request. `reasons`: whether it is one that thinks, and takes fields about it."""
 
     reasons: bool
@@ -67,7 +67,7 @@ def format_request(
     options: GenerateOptions,
     *,
     stream: bool,
-    settings: Settings,
+    settings: ResponsesSettings,
 ) -> dict[str, object]:
     """The body of one request."""
     check_options(options)
@@ -111,7 +111,7 @@ def format_tool(tool: ToolSchema) -> dict[str, object]:
     }
 
 
-def _reasoning(options: GenerateOptions, settings: Settings) -> dict[str, object] | None:
+def _reasoning(options: GenerateOptions, settings: ResponsesSettings) -> dict[str, object] | None:
     wanted = {"effort": options.reasoning_effort, "summary": settings.summary if settings.reasons else None}
     return {name: value for name, value in wanted.items() if value is not None} or None
 
