@@ -30,7 +30,7 @@ from agentscope_rx.errors import (
     SavedStateError,
     SessionError,
 )
-from agentscope_rx.models.openai.profiles import PROFILES
+from agentscope_rx.models.providers import PROVIDERS
 
 ANSWERED, FAILED, UNUSABLE, WAITING, TIMED_OUT, INTERRUPTED, UNREAD = 0, 1, 2, 3, 124, 130, 141
 PROGRAM = "agentscope-rx"
@@ -55,14 +55,7 @@ _HINTS: tuple[tuple[type[ModelError], str], ...] = (
 )
 
 
-_KEYS = {
-    "anthropic": "ANTHROPIC_API_KEY",
-    "dashscope": "DASHSCOPE_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-    "ollama": "OLLAMA_API_KEY",
-    "openai-responses": "OPENAI_API_KEY",
-    **{name: profile.key for name, profile in PROFILES.items() if profile.key},
-}
+_KEYS = {name: row.key for name, row in PROVIDERS.items() if row.key}
 """The environment variable that each provider's key is taken from."""
 
 

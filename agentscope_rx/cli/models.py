@@ -21,7 +21,8 @@ from agentscope_rx.cli.discover import best, find
 from agentscope_rx.cli.exit_codes import note
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models import ChatModel, ExecutionConfig
-from agentscope_rx.models.registry import LOCAL_MODEL, REGISTRY
+from agentscope_rx.models.providers import LOCAL_MODEL
+from agentscope_rx.models.registry import REGISTRY
 from agentscope_rx.models.retryable import is_retryable
 
 AUTO = "auto"

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from agentscope_rx.models.providers import models_of
+
 K, M = 1024, 1024 * 1024
 
 
@@ -96,13 +98,11 @@ _TABLE: Final[dict[tuple[str, str], Capabilities]] = {
 }
 
 _SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
-_SAME = {"openai-responses": "openai", "azure": "openai", "qwen": "dashscope"}
-"""Providers of the same models."""
 
 
 def capabilities_of(provider: str, model: str) -> Capabilities | None:
     """What is known of this model, or of the one that this name with a date is a snapshot of; None if nothing is."""
-    provider = _SAME.get(provider, provider)
+    provider = models_of(provider)
     return _TABLE.get((provider, model)) or _TABLE.get((provider, _SNAPSHOT.sub("", model)))
 
 

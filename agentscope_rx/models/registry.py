@@ -1,24 +1,21 @@
 """`get_model("openai:gpt-5-mini")`: a model by its provider's name and its own; `ModelRegistry` keeps the providers.
 
-| before the colon                                | makes                                                          |
-|-------------------------------------------------|----------------------------------------------------------------|
-| openai, openai-responses                        | `OpenAIChatModel`, `OpenAIResponsesModel`                      |
-| dashscope, anthropic, gemini, ollama            | `DashScopeChatModel`, `AnthropicChatModel`, ...                |
-| azure, deepseek, glm, groq, llama.cpp, mistral, | `OpenAIChatModel(profile=...)`: the server's address, its key, |
-| moonshot, openrouter, qwen, vllm, xai           | its ways                                                       |
-| local                                           | `LocalChatModel`                                               |
-| what you register                               | what your function makes                                       |
-| an entry point of an installed package, in the  | what the function that it names makes                          |
-| group `agentscope_rx.models`                    |                                                                |
+| before the colon                    | makes                                                                |
+|-------------------------------------|----------------------------------------------------------------------|
+| a name in `models.providers`        | the model of its row; with a profile, `OpenAIChatModel(profile=...)` |
+| a registered name                   | the result of the registered function                                |
+| an entry point of a package, in the | the result of the function that it names                             |
+| group `agentscope_rx.models`        |                                                                      |
 
-A name without a provider is refused: one name is offered by many. A model is made anew each time, by the environment of
-that moment; nothing is imported, and no key looked for, before.
+A name without a provider is refused, because many providers offer the same names. Each call makes a new model with the
+environment of that moment; nothing is imported, and no key is looked up, before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Protocol, cast
@@ -26,17 +23,10 @@ from typing import Protocol, cast
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.capabilities import providers_of
 from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.providers import PROVIDERS, Provider
 
 GROUP = "agentscope_rx.models"
 """The group of entry points in which installed packages name providers."""
-
-LOCAL_MODEL = "smollm2"
-
-PROFILES = (
-    *("azure", "deepseek", "glm", "groq", "llama.cpp", "minimax", "mistral"),
-    *("moonshot", "ollama-compatible", "openrouter", "qwen", "vllm", "volcengine", "xai"),
-)
-"""The servers of OpenAI's protocol that go by a name of their own (see `models.openai.profiles`)."""
 
 
 class ModelFactory(Protocol):
@@ -45,49 +35,21 @@ class ModelFactory(Protocol):
     def __call__(self, name: str, /, **options: object) -> ChatModel: ...
 
 
-def _imported(path: str) -> ModelFactory:
-    """What the path names, when it is called."""
-
-    def make(name: str, /, **options: object) -> ChatModel:
-        module, _, attribute = path.partition(":")
-        return cast("ModelFactory", getattr(import_module(module), attribute))(name, **options)
-
-    return make
-
-
-def _profiled(profile: str) -> ModelFactory:
-    make = _imported("agentscope_rx.models.openai.model:OpenAIChatModel")
-
-    def profiled(name: str, /, **options: object) -> ChatModel:
-        return make(name, **{"profile": profile, **options})
-
-    return profiled
-
-
-def _local(name: str, /, **options: object) -> ChatModel:
-    if name != LOCAL_MODEL:
-        raise ConfigurationError(f"There is one embedded model, local:{LOCAL_MODEL}, and no {name!r}.")
-    # imported when wanted: it needs packages that only an extra brings
-    local = import_module("agentscope_rx.models.local")
-    return cast("Callable[..., ChatModel]", local.LocalChatModel)(**options)
-
-
-_BUILT_IN: Mapping[str, ModelFactory] = {
-    "openai": _imported("agentscope_rx.models.openai.model:OpenAIChatModel"),
-    "openai-responses": _imported("agentscope_rx.models.openai.responses.model:OpenAIResponsesModel"),
-    "dashscope": _imported("agentscope_rx.models.dashscope.model:DashScopeChatModel"),
-    "anthropic": _imported("agentscope_rx.models.anthropic.model:AnthropicChatModel"),
-    "gemini": _imported("agentscope_rx.models.gemini.model:GeminiChatModel"),
-    "ollama": _imported("agentscope_rx.models.ollama.model:OllamaChatModel"),
-    "local": _local,
-    **{profile: _profiled(profile) for profile in PROFILES},
-}
+def _make(row: Provider, name: str, /, **options: object) -> ChatModel:
+    """The model of a row of the table; its module is imported now."""
+    module, _, attribute = row.path.partition(":")
+    if row.only is None:
+        make = cast("ModelFactory", getattr(import_module(module), attribute))
+        return make(name, **({"profile": row.profile, **options} if row.profile else options))
+    if name != row.only:
+        raise ConfigurationError(f"There is one embedded model, {row.name}:{row.only}, and no {name!r}.")
+    return cast("Callable[..., ChatModel]", getattr(import_module(module), attribute))(**options)
 
 
 class ModelRegistry:
-    """The providers by name: the built-in ones, those registered here, those of installed packages; in this order.
+    """The providers by name, looked up in this order: the built-in table, registered here, in installed packages.
 
-    `packages=False` leaves the installed ones out.
+    `packages=False` leaves the installed packages out.
     """
 
     def __init__(self, *, packages: bool = True) -> None:
@@ -97,24 +59,24 @@ class ModelRegistry:
     @property
     def providers(self) -> tuple[str, ...]:
         """The names of all providers."""
-        return tuple(sorted({*_BUILT_IN, *self._registered, *self._installed()}))
+        return tuple(sorted({*PROVIDERS, *self._registered, *self._installed()}))
 
     def register_provider(self, name: str, factory: ModelFactory) -> None:
-        """From now on `name:model` is `factory(model, **options)`; `ConfigurationError` if the name is taken."""
+        """Make `name:model` by `factory(model, **options)` from now on; `ConfigurationError` if the name is taken."""
         if not isinstance(name, str) or not name.strip() or ":" in name or name != name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"A provider's name is a word without a colon, not {name!r:.60}.")
         if not callable(factory):  # pyright: ignore[reportUnnecessaryComparison]
             raise ConfigurationError(f"Provider {name!r} needs a function that makes a model, not {factory!r:.60}.")
-        if name in _BUILT_IN or name in self._registered:
+        if name in PROVIDERS or name in self._registered:
             raise ConfigurationError(f"There is a provider {name!r} already.")
         self._registered[name] = factory
 
     def model(self, spec: str, /, **options: object) -> ChatModel:
-        """The model that `provider:name` says, made with these options; `ConfigurationError` if there is none."""
+        """The model named by `provider:name`, made with these options; `ConfigurationError` if there is none."""
         provider, name = self.split(spec)
         made = self._factory(provider)(name, **options)
         if not isinstance(made, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"Provider {provider!r} has made no ChatModel of {name!r}, but {made!r:.60}.")
+            raise ConfigurationError(f"Provider {provider!r} made no ChatModel of {name!r}, but {made!r:.60}.")
         return made
 
     def split(self, spec: str) -> tuple[str, str]:
@@ -131,8 +93,9 @@ class ModelRegistry:
         return provider, name
 
     def _factory(self, provider: str) -> ModelFactory:
-        found = _BUILT_IN.get(provider) or self._registered.get(provider)
-        return found or cast("ModelFactory", self._installed()[provider]())
+        if provider in PROVIDERS:
+            return partial(_make, PROVIDERS[provider])
+        return self._registered.get(provider) or cast("ModelFactory", self._installed()[provider]())
 
     def _installed(self) -> Mapping[str, Callable[[], object]]:
         if not self._packages:
@@ -144,8 +107,8 @@ class ModelRegistry:
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         return (
             f"There is no model provider {provider!r} (in {spec!r}).{hint} Known are {', '.join(self.providers)}. "
-            "For another server that speaks OpenAI's protocol say openai:NAME with base_url=...; "
-            "register_provider() adds one of your own."
+            "For another server that speaks OpenAI's protocol use openai:NAME with base_url=...; "
+            "register_provider() adds your own."
         )
 
 
@@ -158,7 +121,7 @@ def _bare(name: str, providers: tuple[str, ...]) -> str:
 
 
 REGISTRY = ModelRegistry()
-"""The one that `model`, agents and the command line ask."""
+"""The registry of `get_model`, agents and the command line."""
 
 
 def get_model(spec: str, /, **options: object) -> ChatModel:
@@ -167,5 +130,5 @@ def get_model(spec: str, /, **options: object) -> ChatModel:
 
 
 def register_provider(name: str, factory: ModelFactory) -> None:
-    """From now on `get_model("name:...")` is `factory("...", **options)`, in this process."""
+    """Make `get_model("name:...")` call `factory("...", **options)` from now on, in this process."""
     REGISTRY.register_provider(name, factory)

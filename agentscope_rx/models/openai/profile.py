@@ -30,6 +30,8 @@ class Profile:
 
     | field                | says                                                                                      |
     |----------------------|-------------------------------------------------------------------------------------------|
+    | aliases              | other names of it                                                                         |
+    | models_of            | the provider whose models it serves, if that has rows of its own in `models.capabilities` |
     | base_url, hosts      | where it is; the domains by which it is known                                             |
     | key, needs_key, auth | the environment variable with its key, whether it must have one, which header carries it  |
     | token_limit, seed    | the names of these fields; None for one that it has not                                   |
@@ -53,6 +55,8 @@ class Profile:
 
     name: str
     title: str
+    aliases: tuple[str, ...] = ()
+    models_of: str | None = None
     base_url: str | None = None
     hosts: tuple[str, ...] = ()
     key: str | None = None

@@ -25,6 +25,7 @@ OPENAI = Profile(
 AZURE = OPENAI.but(
     name="azure",
     title="Azure OpenAI",
+    models_of="openai",
     base_url=None,
     hosts=("openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"),
     key="AZURE_OPENAI_API_KEY",
@@ -58,6 +59,7 @@ DEEPSEEK = Profile(
 GLM = Profile(
     name="glm",
     title="GLM (Zhipu, Z.ai)",
+    aliases=("zhipu", "zai"),
     base_url="https://open.bigmodel.cn/api/paas/v4",
     hosts=("bigmodel.cn", "z.ai"),
     key="ZHIPUAI_API_KEY",
@@ -73,6 +75,8 @@ GLM = Profile(
 QWEN = Profile(
     name="qwen",
     title="Qwen (compatible mode)",
+    models_of="dashscope",
+    aliases=("dashscope",),
     base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
     hosts=("dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com", "dashscope-us.aliyuncs.com", "maas.aliyuncs.com"),
     key="DASHSCOPE_API_KEY",
@@ -90,6 +94,7 @@ MOONSHOT = Profile(
     # images by address only from its own file store; thinking models demand the thinking of messages with calls
     name="moonshot",
     title="Moonshot (Kimi)",
+    aliases=("kimi",),
     base_url="https://api.moonshot.cn/v1",
     hosts=("moonshot.cn", "moonshot.ai", "kimi.com"),
     key="MOONSHOT_API_KEY",
@@ -142,6 +147,7 @@ OPENROUTER = Profile(
 XAI = Profile(
     name="xai",
     title="xAI",
+    aliases=("grok",),
     base_url="https://api.x.ai/v1",
     hosts=("x.ai",),
     key="XAI_API_KEY",
@@ -168,6 +174,7 @@ MINIMAX = Profile(
 VOLCENGINE = Profile(
     name="volcengine",
     title="Volcengine Ark (Doubao)",
+    aliases=("doubao", "ark"),
     base_url="https://ark.cn-beijing.volces.com/api/v3",
     hosts=("volces.com", "bytepluses.com"),
     key="ARK_API_KEY",
@@ -181,6 +188,7 @@ OLLAMA = Profile(
     # its compatible endpoint; `OllamaChatModel` speaks its own
     name="ollama-compatible",
     title="Ollama (compatible endpoint)",
+    aliases=("ollama",),
     base_url="http://localhost:11434/v1",
     hosts=("ollama.com",),
     key="OLLAMA_API_KEY",
@@ -210,6 +218,7 @@ LLAMA_CPP = Profile(
     # a named tool is passed over by its server, so it is the only one that is sent (see `models.openai.choice`)
     name="llama.cpp",
     title="llama.cpp",
+    aliases=("llamacpp",),
     base_url="http://localhost:8080/v1",
     key="LLAMA_API_KEY",
     needs_key=False,
@@ -229,25 +238,14 @@ KNOWN = (
 PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in KNOWN})
 """By name."""
 
-_ALSO = {
-    "zhipu": GLM,
-    "zai": GLM,
-    "dashscope": QWEN,
-    "kimi": MOONSHOT,
-    "llamacpp": LLAMA_CPP,
-    "grok": XAI,
-    "ollama": OLLAMA,
-    "doubao": VOLCENGINE,
-    "ark": VOLCENGINE,
-}
-
 
 def profile_named(name: str) -> Profile:
     """The profile of this name; `ConfigurationError` lists the known ones."""
-    found = PROFILES.get(name.lower()) or _ALSO.get(name.lower())
+    wanted = name.lower()
+    found = next((profile for profile in KNOWN if wanted == profile.name or wanted in profile.aliases), None)
     if found is None:
         raise ConfigurationError(
-            f"There is no profile {name!r}. Known: {', '.join(PROFILES)}. Make one's own from GENERIC.but(...)."
+            f"There is no profile {name!r}. Known: {', '.join(PROFILES)}. Make your own from GENERIC.but(...)."
         )
     return found
 

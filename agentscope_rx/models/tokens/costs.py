@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from agentscope_rx.models.providers import PROVIDERS, models_of
 from agentscope_rx.models.tokens.counter import Costs
 from agentscope_rx.models.tokens.image_tokens import AreaRule, CropRule, PatchRule, TileRule
 
@@ -43,5 +44,6 @@ QWEN: Final = Costs(
     picture=PatchRule(28, 1_280, extra=2),
 )
 
-COSTS_OF: Final = {"openai": OPENAI, "anthropic": ANTHROPIC, "gemini": GEMINI, "dashscope": QWEN}
+_KNOWN: Final = {"openai": OPENAI, "anthropic": ANTHROPIC, "gemini": GEMINI, "dashscope": QWEN}
+COSTS_OF: Final = {name: _KNOWN[models_of(name)] for name in PROVIDERS if models_of(name) in _KNOWN}
 """By `ChatModel.provider`."""

@@ -1,0 +1,112 @@
+"""The table of providers: one row for each name that stands before the colon of `get_model("openai:gpt-5-mini")`.
+
+A new provider that speaks OpenAI's protocol needs one row in `models.openai.profiles`, and nothing else. One with a
+protocol of its own needs:
+
+1. a folder in `models/`: `endpoint` (address and key), `formatter` (turns to messages), `request` (options and tools to
+   the body), `parser` (events to increments) and `model`, which ties them together;
+2. a row here, from which the registry, the command line, capabilities and token costs know it;
+3. the name of its class in `models/__init__`, and a line in docs/models.md.
+
+What is known of its models goes to `models.capabilities`, the price of pictures to `models.tokens.costs`.
+tests/models/test_providers.py names what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from agentscope_rx.models.openai.profiles import GENERIC, KNOWN, OPENAI
+
+LOCAL_MODEL = "smollm2"
+"""The name of the embedded model."""
+
+_OPENAI_MODEL = "agentscope_rx.models.openai.model:OpenAIChatModel"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """A provider by its name.
+
+    | field     | meaning                                                                  |
+    |-----------|--------------------------------------------------------------------------|
+    | path      | `module:class` of the model; the module is imported when a model is made |
+    | title     | the name that people know                                                |
+    | key       | the environment variable with the API key; None if it has none           |
+    | profile   | the profile of a server of OpenAI's protocol                             |
+    | models_of | the provider whose models these are, for capabilities and token costs    |
+    | only      | the one model of a provider that has no others                           |
+    """
+
+    name: str
+    path: str
+    title: str
+    key: str | None = None
+    profile: str | None = None
+    models_of: str | None = None
+    only: str | None = None
+
+
+_OWN = (
+    Provider(name="openai", path=_OPENAI_MODEL, title=OPENAI.title, key=OPENAI.key),
+    Provider(
+        name="openai-responses",
+        path="agentscope_rx.models.openai.responses.model:OpenAIResponsesModel",
+        title="OpenAI (Responses)",
+        key=OPENAI.key,
+        models_of="openai",
+    ),
+    Provider(
+        name="dashscope",
+        path="agentscope_rx.models.dashscope.model:DashScopeChatModel",
+        title="DashScope",
+        key="DASHSCOPE_API_KEY",
+    ),
+    Provider(
+        name="anthropic",
+        path="agentscope_rx.models.anthropic.model:AnthropicChatModel",
+        title="Anthropic",
+        key="ANTHROPIC_API_KEY",
+    ),
+    Provider(
+        name="gemini",
+        path="agentscope_rx.models.gemini.model:GeminiChatModel",
+        title="Gemini",
+        key="GEMINI_API_KEY",
+    ),
+    Provider(
+        name="ollama",
+        path="agentscope_rx.models.ollama.model:OllamaChatModel",
+        title="Ollama",
+        key="OLLAMA_API_KEY",
+    ),
+    Provider(
+        name="local",
+        path="agentscope_rx.models.local:LocalChatModel",
+        title="the embedded model",
+        only=LOCAL_MODEL,
+    ),
+)
+_COMPATIBLE = tuple(
+    Provider(
+        name=profile.name,
+        path=_OPENAI_MODEL,
+        title=profile.title,
+        key=profile.key,
+        profile=profile.name,
+        models_of=profile.models_of,
+    )
+    for profile in KNOWN
+    if profile not in (OPENAI, GENERIC)
+)
+
+PROVIDERS: Mapping[str, Provider] = MappingProxyType({row.name: row for row in (*_OWN, *_COMPATIBLE)})
+"""By name."""
+
+
+def models_of(provider: str) -> str:
+    """The provider whose models this one has: its own name, unless its row names another."""
+    row = PROVIDERS.get(provider)
+    return row.models_of or provider if row is not None else provider
