@@ -25,11 +25,10 @@ from agentscope_rx.messages import (
     URLSource,
     VideoBlock,
 )
-from agentscope_rx.models.openai.choice import format_tool
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import GENERIC, OPENAI
-from agentscope_rx.models.openai.request import format_request
+from agentscope_rx.models.openai.request import format_request, format_tool
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.wire.json_codec import NO_RESULT, encode_json
 from agentscope_rx.models.wire.media import has_files, read_files

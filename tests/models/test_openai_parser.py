@@ -36,9 +36,9 @@ from agentscope_rx.messages import (
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.openai.parser import ChunkParser
-from agentscope_rx.models.openai.reader import AnswerReader
 from agentscope_rx.models.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.models.transport.sse import ServerEvent, read_events
+from agentscope_rx.models.wire.answers import DONE
 
 
 def text(value: str) -> TextBlock:
@@ -68,7 +68,7 @@ def parse(chunks: Iterable[object], *, done: bool = True) -> list[ChatResponse]:
     parser = ChunkParser(lambda: 0.0)
     increments = [increment for chunk in chunks for increment in parser.feed(chunk)]
     if done:
-        parser.done()
+        parser.read(ServerEvent(DONE))
     return increments + list(parser.end())
 
 
@@ -417,7 +417,7 @@ def test_an_answer_that_was_withheld_is_an_error() -> None:
 def test_an_answer_that_was_withheld_without_a_message_tells_its_usage() -> None:
     parser = ChunkParser(lambda: 0.0)
     choice = {"index": 0, "finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True}}}
-    (told,) = parser.feed_whole({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
+    (told,) = parser.read_whole({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 2}})
     assert told.finish_reason is FinishReason.CONTENT_FILTER
     assert told.usage is not None
     assert told.usage.input_tokens == 7
@@ -427,7 +427,7 @@ def test_an_answer_that_was_withheld_without_a_message_tells_its_usage() -> None
 
 @pytest.mark.parametrize("data", ['{"code":500,"message":"it broke"}', '{"error":{"message":"it broke"}}', "it broke"])
 def test_an_error_line_is_the_provider_s_error(data: str) -> None:
-    reader = AnswerReader(lambda: 0.0)
+    reader = ChunkParser(lambda: 0.0)
     (event,) = asyncio.run(read([f"error: {data}\n\n".encode()]))
     with pytest.raises((ModelHTTPError, ProtocolError), match="it broke"):
         reader.read(event)
@@ -491,7 +491,7 @@ async def read(pieces: list[bytes], kind: str = "text/event-stream") -> list[Ser
 
 
 def increments_of(pieces: list[bytes]) -> list[ChatResponse]:
-    reader = AnswerReader(lambda: 0.0)
+    reader = ChunkParser(lambda: 0.0)
     events = asyncio.run(read(pieces))
     return [increment for event in events for increment in reader.read(event)] + list(reader.end())
 
@@ -566,7 +566,7 @@ def test_events_of_a_body(body: bytes, events: list[tuple[object, ...]], bytewis
 
 
 def test_half_an_event_after_the_end_is_let_go() -> None:
-    reader = AnswerReader(lambda: 0.0)
+    reader = ChunkParser(lambda: 0.0)
     reader.read(ServerEvent(json.dumps(delta("stop", content="a"))))
     assert reader.read(ServerEvent('{"choices": [', cut=True)) == ()
     assert list(reader.end()) == []
@@ -606,7 +606,7 @@ def test_sound_in_one_piece_has_the_format_that_was_asked_for() -> None:
     audio = {"id": "audio_1", "data": "AAEC", "transcript": "Hi."}
     choice = {"index": 0, "message": {"content": None, "audio": audio}, "finish_reason": "stop"}
     gather = ResponseAccumulator()
-    for increment in parser.feed_whole({"choices": [choice]}):
+    for increment in parser.read_whole({"choices": [choice]}):
         gather.feed(increment)
     assert gather.blocks() == (text("Hi."), AudioBlock(Base64Source("audio/mpeg", "AAEC")))
 

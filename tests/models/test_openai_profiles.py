@@ -35,9 +35,8 @@ from agentscope_rx.models import (
     ToolSchema,
 )
 from agentscope_rx.models.http_model import HttpChatModel
-from agentscope_rx.models.openai.compat import ANSWERED, id_of_nine
 from agentscope_rx.models.openai.endpoint import endpoint_of
-from agentscope_rx.models.openai.formatter import format_messages
+from agentscope_rx.models.openai.formatter import ANSWERED, format_messages, id_of_nine
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES, profile_named, profile_of
 from agentscope_rx.models.openai.request import format_request
@@ -231,7 +230,7 @@ def test_a_choice_that_would_lose_its_meaning_is_refused() -> None:
 def test_one_call_at_a_time_is_asked_where_it_can_be() -> None:
     assert body("groq", GenerateOptions(parallel_tool_calls=False), F)["parallel_tool_calls"] is False
     assert "parallel_tool_calls" not in body("deepseek", GenerateOptions(parallel_tool_calls=True), F)
-    with pytest.raises(UnsupportedOptionError, match="one tool at a time"):
+    with pytest.raises(UnsupportedOptionError, match="one tool call at a time"):
         body("deepseek", GenerateOptions(parallel_tool_calls=False), F)
 
 

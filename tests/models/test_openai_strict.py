@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentscope_rx.models.openai.strict import format_shape, strict_schema
+from agentscope_rx.models.openai.strict import strict_schema, wire_response_format
 
 OPEN = [
     {"type": "object", "additionalProperties": {"type": "integer"}},
@@ -57,7 +57,7 @@ def test_every_field_is_required_and_what_was_optional_may_be_null():
 def test_what_strict_mode_has_no_form_for_goes_as_it_is(schema: dict[str, object]):
     assert strict_schema(schema) is None
     asked = {"type": "json_schema", "json_schema": {"name": "x", "strict": None, "schema": schema}}
-    assert format_shape(asked)["json_schema"] == {"name": "x", "strict": False, "schema": schema}
+    assert wire_response_format(asked)["json_schema"] == {"name": "x", "strict": False, "schema": schema}
 
 
 def test_only_an_open_question_is_decided():
@@ -67,7 +67,7 @@ def test_only_an_open_question_is_decided():
         {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
         {"type": "json_schema", "json_schema": {"name": "x", "strict": True, "schema": {"type": "object"}}},
     ):
-        assert format_shape(asked) == asked
+        assert wire_response_format(asked) == asked
 
 
 def test_a_recursive_union():

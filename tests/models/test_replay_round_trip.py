@@ -24,8 +24,8 @@ from agentscope_rx.models.gemini.parser import ContentParser
 from agentscope_rx.models.ollama import formatter as ollama
 from agentscope_rx.models.ollama.parser import OllamaParser
 from agentscope_rx.models.openai import formatter as openai
+from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.openai.profiles import GENERIC
-from agentscope_rx.models.openai.reader import AnswerReader
 from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.ndjson import read_lines
 from agentscope_rx.models.transport.sse import read_events
@@ -182,7 +182,7 @@ def _dashscope(recording: dict[str, Any]) -> Callable[[Callable[[], float]], Any
 
 
 APIS = {
-    "openai": Api(lambda _: AnswerReader, lambda m: _chat(openai.format_messages([m], GENERIC)), _came),
+    "openai": Api(lambda _: ChunkParser, lambda m: _chat(openai.format_messages([m], GENERIC)), _came),
     "dashscope": Api(_dashscope, lambda m: _chat(dashscope.format_turns(turns_of([m]), "text")), _came),
     "ollama": Api(lambda _: OllamaParser, lambda m: _chat(ollama.format_turns(turns_of([m]))), _came, lines=True),
     "anthropic": Api(lambda _: MessageParser, _anthropic_sent, _anthropic_came),

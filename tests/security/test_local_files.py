@@ -123,7 +123,7 @@ ANSWERS: dict[str, Callable[[str], Any]] = {
     "openai, a delta": lambda url: ChunkParser(lambda: 0.0).feed(
         {"choices": [{"delta": {"images": [{"image_url": {"url": url}}]}}]}
     ),
-    "openai, whole": lambda url: ChunkParser(lambda: 0.0).feed_whole(
+    "openai, whole": lambda url: ChunkParser(lambda: 0.0).read_whole(
         {"choices": [{"message": {"images": [{"image_url": {"url": url}}]}, "finish_reason": "stop"}]}
     ),
     "dashscope, an image": lambda url: dashscope({"image": url}),

@@ -33,7 +33,7 @@ from agentscope_rx.errors import ContentFilterError, McpError
 from agentscope_rx.events.base import event_from_dict, event_from_json
 from agentscope_rx.messages.frozen import encodable, freeze
 from agentscope_rx.models import ToolUseDelta
-from agentscope_rx.models.openai.reader import AnswerReader
+from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.transport.status import answered_error, http_error
 from agentscope_rx.testing import ScriptedModel
 from tests.models import wired
@@ -202,7 +202,7 @@ def test_names_in_an_answer_are_replaced_so_that_the_run_goes_on():
 def test_addresses_in_an_answer_are_replaced():
     images = [{"image_url": {"url": f"https://example.org/{HALF}"}}]
     chunk = {"choices": [{"delta": {"images": images}, "finish_reason": "stop"}]}
-    (image,) = wired.blocks(wired.streamed(AnswerReader, [chunk, "[DONE]"]))
+    (image,) = wired.blocks(wired.streamed(ChunkParser, [chunk, "[DONE]"]))
     assert image == ImageBlock(URLSource(f"https://example.org/{WHOLE}"))
 
 

@@ -25,7 +25,7 @@ from agentscope_rx.models.http_model import AnswerParser
 from agentscope_rx.models.ollama import formatter as ollama
 from agentscope_rx.models.ollama.parser import OllamaParser
 from agentscope_rx.models.openai import formatter as openai
-from agentscope_rx.models.openai.reader import AnswerReader
+from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.openai.responses.items import input_of
 from agentscope_rx.models.openai.responses.parser import ResponseParser
 from agentscope_rx.models.response import ChatResponse
@@ -116,7 +116,7 @@ async def _events(chunks: Sequence[bytes], lines: bool) -> list[ServerEvent]:
 
 
 WIRES = {
-    "openai": Wire(AnswerReader, CHUNKS, openai.format_messages, last="[DONE]"),
+    "openai": Wire(ChunkParser, CHUNKS, openai.format_messages, last="[DONE]"),
     "responses": Wire(ResponseParser, EVENTS, lambda messages: list(input_of(messages))),
     "anthropic": Wire(MessageParser, CLAUDE, anthropic.format_messages),
     "gemini": Wire(ContentParser, GEMINI, gemini.format_messages),

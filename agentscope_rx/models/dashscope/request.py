@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.messages.frozen import EMPTY
-from agentscope_rx.models.openai.strict import format_shape
+from agentscope_rx.models.openai.strict import wire_response_format
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 
 _AS_THEY_ARE = (
@@ -67,7 +67,7 @@ def format_parameters(
     if options.stop is not None:
         made["stop"] = list(options.stop)
     if options.response_format is not None:
-        made["response_format"] = format_shape(options.response_format)
+        made["response_format"] = wire_response_format(options.response_format)
     thinks = True if options.thinking_budget is not None else None
     made["enable_thinking"] = thinks if settings.enable_thinking is None else settings.enable_thinking
     made["enable_search"] = settings.enable_search

@@ -1,6 +1,6 @@
 """`OpenAIChatModel`: OpenAI, and every server that speaks Chat Completions, as a `ChatModel`.
 
-messages, tools, options -- format_request --> Transport -- AnswerReader --> increments
+messages, tools, options -- format_request --> Transport -- ChunkParser --> increments
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from agentscope_rx.errors import ModelError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.openai.endpoint import endpoint_of
+from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.openai.profile import Profile
-from agentscope_rx.models.openai.reader import DONE, AnswerReader
 from agentscope_rx.models.openai.refused_call import refused_call
 from agentscope_rx.models.openai.request import format_request, special_fields
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Transport
+from agentscope_rx.models.wire.answers import DONE
 
 
 class OpenAIChatModel(HttpChatModel):
@@ -63,7 +64,7 @@ class OpenAIChatModel(HttpChatModel):
         wanted = self.wants_stream(options)
         body = format_request(self.model_name, messages, tools, options, stream=wanted, profile=self.profile)
         request = self.post(body, options)
-        parser = partial(AnswerReader, audio=_audio_format(body)) if "audio" in body else AnswerReader
+        parser = partial(ChunkParser, audio=_audio_format(body)) if "audio" in body else ChunkParser
         return Exchange(request, parser, streams=bool(body.get("stream")), until=DONE)
 
     def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:

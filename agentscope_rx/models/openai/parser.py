@@ -1,16 +1,11 @@
-"""`ChunkParser`: the chunks of one Chat Completions answer -> increments. Pure; one parser for one answer.
+"""`ChunkParser`: the chunks of one Chat Completions answer -> increments. Pure: an `AnswerParser`.
 
-    feed(chunk) ...             increments of choice 0, in the order of the wire
-    feed_whole(completion)      the same for an answer in one piece
-    done()                      [DONE] came
-    end()                       the last increments, or an error if the answer is not whole
+An answer is whole when a finish reason or `[DONE]` came, when it came in one piece, or when its closing usage came: a
+usage without content, after content without usage. Anything less is a `ModelConnectionError`, because a server that
+disappears must not look like a model that has finished.
 
-An answer is whole when a finish reason or `[DONE]` came, when it came in one piece, or when the closing account of its
-tokens came: a usage without content after content without usage. Anything less is `ModelConnectionError`: a server
-that goes away must not look like a model that has finished.
-
-A whole completion (`message` instead of `delta`) is a chunk like any other. Unknown fields are passed over; known ones
-of a wrong type are a `ProtocolError`.
+A whole completion (`message` instead of `delta`) is a chunk like any other. Unknown fields are ignored; known fields of
+a wrong type are a `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -19,14 +14,16 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
-from agentscope_rx.errors import ContentFilterError, ModelConnectionError, OverloadedError, ServerError
+from agentscope_rx.errors import OverloadedError, ServerError
 from agentscope_rx.messages import ChatUsage, ImageBlock, TextBlock
 from agentscope_rx.messages.frozen import EMPTY, freeze
 from agentscope_rx.models.openai.fast_path import plain_text
 from agentscope_rx.models.openai.reasoning import Reasoning
 from agentscope_rx.models.openai.tool_call_deltas import ToolCallDeltas
 from agentscope_rx.models.response import AudioDelta, ChatResponse, ChunkBlock, FinishReason
+from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.answers import CUT, DONE, broken_off, error_of_event, event_value, text_blocks, withheld
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
     Pieces,
@@ -59,30 +56,30 @@ _REASONS = {
     "refusal": FinishReason.CONTENT_FILTER,
 }
 _FAILURES = {
-    # reasons that mean "the server failed in the middle"
+    # the server failed in the middle of the answer
     "error": ServerError,
     "network_error": ServerError,
     "insufficient_system_resource": OverloadedError,
 }
 
 
-_SOUNDS = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "opus": "audio/opus", "aac": "audio/aac"}
-"""Media types of the formats; anything else is bare samples."""
+_AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg", "flac": "audio/flac", "opus": "audio/opus", "aac": "audio/aac"}
+"""Media types by format; any other format is raw samples."""
 _REFUSED = freeze({"refusal": True})
 
 
 class ChunkParser:
     """Reads the chunks of one answer. `clock` gives seconds; the usage's time counts from the making of the parser.
 
-    `audio` is the format of the sound that was asked for.
+    `audio` is the audio format that the request asks for.
     """
 
     __slots__ = (
-        "_account",
         "_at_rest",
         "_audio",
         "_calls",
         "_clock",
+        "_closing_usage",
         "_content",
         "_finish",
         "_id",
@@ -94,7 +91,7 @@ class ChunkParser:
 
     def __init__(self, clock: Callable[[], float], audio: str | None = None) -> None:
         self._clock = clock
-        self._audio = _SOUNDS.get(audio or "", "audio/pcm")
+        self._audio = _AUDIO_TYPES.get(audio or "", "audio/pcm")
         self._started = clock()
         self._text = Pieces()
         self._reasoning = Reasoning()
@@ -102,16 +99,28 @@ class ChunkParser:
         self._finish: FinishReason | None = None
         self._id: str | None = None
         self._content = False
-        self._account = _Account()
+        self._closing_usage = _ClosingUsage()
         self._whole = False
-        # whether a piece of text would change nothing but the text: content has begun, nothing is held back
+        # True once content has begun and nothing is held back: a chunk of text alone changes no other state
         self._at_rest = False
+
+    def read(self, event: ServerEvent) -> tuple[ChatResponse, ...]:
+        """The increments of one server-sent event: none or one."""
+        if event.data.strip() == DONE:
+            self._whole = True
+            return ()
+        chunk = event_value(event)
+        if chunk is CUT:
+            return ()
+        if event.event == "error":
+            raise error_of_event(chunk)
+        return self.read_whole(chunk) if event.whole else self.feed(chunk)
 
     def feed(self, chunk: object) -> tuple[ChatResponse, ...]:
         """The increments of one chunk: none or one."""
         text = plain_text(chunk) if self._at_rest else None
         if text is not None:
-            self._account.last = False
+            self._closing_usage.is_last = False
             return (ChatResponse((TextBlock(text),), id=self._id),)
         increments = self._feed(chunk)
         self._at_rest = self._content and self._id is not None and self._text.at_rest and self._reasoning.at_rest
@@ -131,15 +140,15 @@ class ChunkParser:
         if finish is not None:
             content = (*content, *self._reasoning.close())
         usage = self._usage(fields, choice)
-        self._account.note(usage is not None, bool(content) or finish is not None)
+        self._closing_usage.note(usage is not None, bool(content) or finish is not None)
         self._content = self._content or bool(content)
         self._id = self._id or text_in(fields, "id") or None
         if not (content or usage or finish):
-            # an id alone is no increment: an attempt that has said nothing yet may be made again
+            # an id alone is no increment: an attempt without content may be repeated
             return ()
         return (ChatResponse(content, usage, finish, reason or None, self._id, about),)
 
-    def feed_whole(self, answer: object) -> tuple[ChatResponse, ...]:
+    def read_whole(self, answer: object) -> tuple[ChatResponse, ...]:
         """The increments of an answer that came in one piece."""
         increments = self._feed(answer)
         # Azure's filter leaves the message out
@@ -148,18 +157,14 @@ class ChunkParser:
             raise malformed("it has no choice with a message", answer)
         return increments
 
-    def done(self) -> None:
-        """The server says that the stream is complete."""
-        self._whole = True
-
     def end(self) -> tuple[ChatResponse, ...]:
-        """What was held back, once the stream has ended; an error if the answer is not whole or not allowed."""
-        if not (self._finish or self._whole or self._account.closed(self._content)):
-            raise ModelConnectionError("The stream ended before the answer was whole.")
+        """The text held back until the end; an error if the answer is not whole, or was withheld."""
+        if not (self._finish or self._whole or self._closing_usage.came(self._content)):
+            raise broken_off()
         self._calls.end()
-        content = (*self._reasoning.close(), *_text_block(self._text.rest()))
+        content = (*self._reasoning.close(), *text_blocks(self._text.rest()))
         if self._finish is FinishReason.CONTENT_FILTER and not (self._content or content):
-            raise ContentFilterError("The provider's content filter withheld the whole answer.")
+            raise withheld()
         return (ChatResponse(content),) if content else ()
 
     def _choice(self, choice: JsonObject) -> tuple[tuple[ChunkBlock, ...], Mapping[str, object]]:
@@ -173,21 +178,21 @@ class ChunkParser:
         rest: list[ChunkBlock] = []
         refusal = self._text.take(text_in(delta, "refusal") or "")
         for text in (*self._contents(delta.get("content"), blocks), refusal):
-            rest += _text_block(text)
+            rest += text_blocks(text)
         for image in objects_in(delta, "images"):
             url = name_in(object_in(image, "image_url") or {}, "url")
             if not url:
                 raise malformed("an image must have an image_url with a url", image)
             rest.append(ImageBlock(address(url, image)))
-        rest += self._sound(object_in(delta, "audio") or {})
+        rest += self._audio_blocks(object_in(delta, "audio") or {})
         rest += self._calls.feed(delta)
         if rest:
             blocks += self._reasoning.close()
         return (*blocks, *rest), _REFUSED if refusal else EMPTY
 
-    def _sound(self, audio: JsonObject) -> Iterator[ChunkBlock]:
-        """What is heard, and the same in words."""
-        yield from _text_block(self._text.take(text_in(audio, "transcript") or ""))
+    def _audio_blocks(self, audio: JsonObject) -> Iterator[ChunkBlock]:
+        """Audio, and its transcript."""
+        yield from text_blocks(self._text.take(text_in(audio, "transcript") or ""))
         data = text_in(audio, "data")
         if data:
             try:
@@ -216,9 +221,9 @@ class ChunkParser:
     def _finished(self, reason: str, choice: JsonObject | None) -> FinishReason:
         failure = _FAILURES.get(reason)
         if failure is not None:
-            told = object_in(choice or {}, "error") or {}
+            given = object_in(choice or {}, "error") or {}
             status = 503 if failure is OverloadedError else 500
-            detail = text_in(told, "message") or "the provider failed while it was answering"
+            detail = text_in(given, "message") or "the provider failed while it was answering"
             raise failure(f"The answer was broken off ({reason}): {detail}", status=status, code=reason)
         self._finish = _REASONS.get(reason, FinishReason.OTHER)
         return self._finish
@@ -242,26 +247,26 @@ class ChunkParser:
         )
 
 
-class _Account:
-    """Whether the last chunk was the closing account: usage alone, after content that came without usage."""
+class _ClosingUsage:
+    """Finds the closing usage: usage alone in the last chunk, after content that came without usage."""
 
-    __slots__ = ("_running", "last")
+    __slots__ = ("_running", "is_last")
 
     def __init__(self) -> None:
-        self.last = False
+        self.is_last = False
         self._running = False
 
     def note(self, usage: bool, content: bool) -> None:
-        self.last = usage and not content
-        # some servers send a running account with every chunk: there it closes nothing
+        self.is_last = usage and not content
+        # some servers send the usage so far with every chunk: there it closes nothing
         self._running = self._running or (usage and content)
 
-    def closed(self, content: bool) -> bool:
-        return self.last and content and not self._running
+    def came(self, content: bool) -> bool:
+        return self.is_last and content and not self._running
 
 
 def _first_choice(chunk: JsonObject) -> JsonObject | None:
-    """Choice 0: of several that were asked for, the others are passed over."""
+    """Choice 0; the other choices of a request for several are ignored."""
     for choice in objects_in(chunk, "choices"):
         if integer(choice, "index") == 0:
             error = answered_error({"error": choice.get("error")}) if choice.get("error") else None
@@ -269,10 +274,6 @@ def _first_choice(chunk: JsonObject) -> JsonObject | None:
                 raise error
             return choice
     return None
-
-
-def _text_block(text: str) -> tuple[TextBlock, ...]:
-    return (TextBlock(text),) if text else ()
 
 
 def _thinking_text(thinking: object) -> str:

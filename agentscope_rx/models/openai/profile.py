@@ -21,7 +21,7 @@ ThinkingSwitch = Literal["type", "enable", "reasoning", "template"]
 
 Quirk = Literal["user_required", "no_user_after_tool", "ids_of_nine", "media_in_results", "video_frames"]
 """`media_in_results`: tool messages hold images. `video_frames`: a video may be a list of images. The others: see
-`models.openai.compat`."""
+`models.openai.formatter`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Profile:
     | names                | whether messages may have a `name`; else it is said in words             |
     | reasoning            | earlier thinking goes back: "never", "calls" (with messages that have calls), "always"    |
     | reasoning_field      | the field of a message that it reads earlier thinking from                                |
-    | thinking             | the switch that `thinking_budget` turns (see `models.openai.thinking`); None: none        |
+    | thinking             | the switch that `thinking_budget` turns (see `models.openai.request`); None: none        |
     | top_k, parallel      | whether it takes `top_k`, `parallel_tool_calls`                                           |
     | tool_choice          | the modes that it takes                                                                   |
     | native_output        | whether `response_format` of type json_schema holds answers to the schema, tools or not   |

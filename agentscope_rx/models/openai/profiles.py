@@ -215,7 +215,7 @@ VLLM = Profile(
     extras=True,
 )
 LLAMA_CPP = Profile(
-    # a named tool is passed over by its server, so it is the only one that is sent (see `models.openai.choice`)
+    # a named tool is passed over by its server, so it is the only one that is sent (see `models.openai.request`)
     name="llama.cpp",
     title="llama.cpp",
     aliases=("llamacpp",),

@@ -1,4 +1,4 @@
-"""JSON schemas as OpenAI's strict mode takes them, or not at all. Pure.
+"""JSON schemas in the subset that OpenAI's strict mode takes. Pure.
 
 | in the schema                                    | in strict mode                                                 |
 |--------------------------------------------------|----------------------------------------------------------------|
@@ -6,8 +6,8 @@
 | an optional field                                | required, but may be null: "not given"                         |
 | `oneOf`, `default`, `discriminator`              | `anyOf`, left out, left out                                    |
 | `$ref` with a description beside it              | `$ref` in an `anyOf`                                           |
-| lengths, uniqueItems, unknown formats            | said in the description: the answer is checked here anyway     |
-| free keys, anything goes, tuples, allOf, not, if | none: strict mode has no such thing, the schema goes as it is  |
+| lengths, uniqueItems, unknown formats            | in the description: the answer is checked here anyway          |
+| free keys, anything goes, tuples, allOf, not, if | no strict form: the schema is sent unchanged                   |
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-_SAID = frozenset(("minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties"))
+_DESCRIBED = frozenset(("minLength", "maxLength", "uniqueItems", "minProperties", "maxProperties"))
 _DROPPED = frozenset(("default", "discriminator", "title", "examples", "$schema", "$id", "$comment"))
 _KEPT = frozenset(
     (
@@ -28,10 +28,10 @@ _FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostnam
 
 
 class _NotStrict(Exception):
-    """Strict mode has no form for this."""
+    """The schema has no form in strict mode."""
 
 
-def format_shape(response_format: Mapping[str, object]) -> Mapping[str, object]:
+def wire_response_format(response_format: Mapping[str, object]) -> Mapping[str, object]:
     """The `response_format` on the wire: where `strict` is None, strict if the schema can be made so."""
     shape = response_format.get("json_schema")
     if not isinstance(shape, Mapping):
@@ -46,7 +46,7 @@ def format_shape(response_format: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def strict_schema(schema: Mapping[str, object]) -> dict[str, object] | None:
-    """The schema in the form of strict mode; None if it has none. What fits it fits the original, nulls left out."""
+    """The schema in strict form; None if it has none. What fits it fits the original, nulls left out."""
     if schema.get("type") != "object":
         return None
     try:
@@ -60,7 +60,7 @@ def _strict(given: object) -> dict[str, object]:
         raise _NotStrict
     schema = cast("Mapping[str, object]", given)
     made: dict[str, object] = {}
-    said: list[str] = []
+    described: list[str] = []
     for key, value in schema.items():
         if key in ("$defs", "definitions"):
             parts = cast("Mapping[str, object]", value)
@@ -71,15 +71,15 @@ def _strict(given: object) -> dict[str, object]:
             made[key] = _strict(value)
         elif key == "$ref" or key in _KEPT or (key == "format" and value in _FORMATS):
             made[key] = value
-        elif key in _SAID or key == "format":
-            said.append(f"{key}: {json.dumps(value)}")
+        elif key in _DESCRIBED or key == "format":
+            described.append(f"{key}: {json.dumps(value)}")
         elif key not in _DROPPED and key not in ("properties", "required", "additionalProperties"):
             raise _NotStrict
     if not {"type", "$ref", "anyOf", "enum", "const"} & set(made):
         raise _NotStrict
     _fields(schema, made)
-    if said:
-        made["description"] = "; ".join(filter(None, [cast("str", made.get("description", "")), *said]))
+    if described:
+        made["description"] = "; ".join(filter(None, [cast("str", made.get("description", "")), *described]))
     if "$ref" in made and len(made) > 1:
         made["anyOf"] = [{"$ref": made.pop("$ref")}]
     return made
@@ -87,7 +87,7 @@ def _strict(given: object) -> dict[str, object]:
 
 def _fields(schema: Mapping[str, object], made: dict[str, object]) -> None:
     kind = schema.get("type")
-    kinds = cast("Sequence[str]", kinds_of) if isinstance(kinds_of := kind, (list, tuple)) else (kind,)
+    kinds = _as_sequence(kind) or (kind,)
     if "array" in kinds and "items" not in made:
         raise _NotStrict
     if "object" not in kinds:
@@ -106,13 +106,13 @@ def _fields(schema: Mapping[str, object], made: dict[str, object]) -> None:
 def _nullable(schema: dict[str, object]) -> dict[str, object]:
     null = {"type": "null"}
     branches = cast("list[object]", schema.get("anyOf", []))
-    if null in branches or schema.get("type") == "null" or "null" in _several(schema.get("type")):
+    if null in branches or schema.get("type") == "null" or "null" in _as_sequence(schema.get("type")):
         return schema
     if branches:
         return {**schema, "anyOf": [*branches, null]}
-    said = {"description": schema["description"]} if "description" in schema else {}
-    return {"anyOf": [{key: value for key, value in schema.items() if key != "description"}, null], **said}
+    description = {"description": schema["description"]} if "description" in schema else {}
+    return {"anyOf": [{key: value for key, value in schema.items() if key != "description"}, null], **description}
 
 
-def _several(kind: object) -> Sequence[object]:
+def _as_sequence(kind: object) -> Sequence[object]:
     return cast("Sequence[object]", kind) if isinstance(kind, (list, tuple)) else ()

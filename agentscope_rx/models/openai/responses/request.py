@@ -25,7 +25,7 @@ from typing import Literal, cast
 from agentscope_rx.errors import InvalidInputError, UnsupportedOptionError
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.openai.responses.items import input_of
-from agentscope_rx.models.openai.strict import format_shape
+from agentscope_rx.models.openai.strict import wire_response_format
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.wire.chat_turns import NOTHING
 
@@ -120,7 +120,7 @@ def _text(response_format: Mapping[str, object] | None) -> dict[str, object] | N
     """`text.format`: a JSON schema has its fields one floor higher than in Chat Completions."""
     if response_format is None:
         return None
-    shape = format_shape(response_format)
+    shape = wire_response_format(response_format)
     inner = shape.get("json_schema")
     if isinstance(inner, Mapping):
         return {"format": {"type": "json_schema", **cast("Mapping[str, object]", inner)}}
