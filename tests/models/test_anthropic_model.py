@@ -51,8 +51,8 @@ from agentscope_rx.models import (
 )
 from agentscope_rx.models.anthropic.endpoint import endpoint_of
 from agentscope_rx.models.anthropic.formatter import format_messages
+from agentscope_rx.models.anthropic.output_schema import output_schema
 from agentscope_rx.models.anthropic.request import AnthropicSettings, format_request, version_for
-from agentscope_rx.models.anthropic.shape import output_schema
 from tests.models.test_anthropic_parser import ANSWER, call, started, stopped, text, thinking
 
 Serve = Callable[..., Any]

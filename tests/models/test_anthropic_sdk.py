@@ -480,6 +480,6 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_of_outputs_are_those_of_the_sdk(name: str) -> None:
-    from agentscope_rx.models.anthropic.shape import output_schema
+    from agentscope_rx.models.anthropic.output_schema import output_schema
 
     assert output_schema(SCHEMAS[name]) == transform_schema(SCHEMAS[name])

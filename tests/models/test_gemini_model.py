@@ -158,7 +158,7 @@ def test_a_token_that_cannot_be_had(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"parallel_tool_calls": False}, "one call at a time"),
+        ({"parallel_tool_calls": False}, "no parallel_tool_calls"),
         ({"reasoning_effort": "huge"}, "minimal, low"),
         ({"reasoning_effort": "low", "thinking_budget": 5}, "not both"),
         ({"thinking_budget": -2}, "-1"),

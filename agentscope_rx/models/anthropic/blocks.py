@@ -1,4 +1,4 @@
-"""`OpenBlock`: a content block of the wire that is being written: its beginning, its pieces, its end."""
+"""`OpenBlock`: a content block while it arrives: its start, its deltas, its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 
 from agentscope_rx.messages import TextBlock, ThinkingBlock
 from agentscope_rx.models.anthropic.formatter import CALL_FIELDS
-from agentscope_rx.models.anthropic.thinking import OWN, VENDOR, redacted
+from agentscope_rx.models.anthropic.parts import OWN, VENDOR, redacted
 from agentscope_rx.models.response import ChunkBlock, ToolUseDelta
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
@@ -25,30 +25,30 @@ from agentscope_rx.models.wire.json_codec import (
 
 
 class OpenBlock(ABC):
-    """A block so far. `kept`: it is nothing that we show, and goes back as it came."""
+    """A block so far. `kept`: it is not shown, and goes back as it came."""
 
     __slots__ = ()
     kept = False
 
     @abstractmethod
     def start(self) -> Iterator[ChunkBlock]:
-        """What there is at its beginning."""
+        """The content of its start."""
 
     @abstractmethod
     def delta(self, delta: JsonObject) -> Iterator[ChunkBlock]:
-        """What a piece of it says."""
+        """The content of one delta."""
 
     def stop(self) -> Iterator[ChunkBlock]:
-        """What was held back."""
+        """The content held back until its end."""
         yield from ()
 
     def whole(self) -> JsonObject:
-        """The block of the wire, once it is whole."""
+        """The whole block as the wire has it."""
         return {}
 
 
 def open_block(index: int, block: JsonObject) -> OpenBlock:
-    """The block that begins like this."""
+    """The block that starts like this."""
     match text_in(block, "type"):
         case "text":
             return _Text(block)
@@ -139,7 +139,7 @@ class _Call(OpenBlock):
         extra = {name: value for name in CALL_FIELDS if (value := self._block.get(name)) is not None}
         direct = extra.get("caller")
         if isinstance(direct, dict) and direct.get("type") == "direct":  # pyright: ignore[reportUnknownMemberType]
-            # what every call is that says nothing
+            # the default
             del extra["caller"]
         metadata = {"vendor": VENDOR, **cast("JsonObject", writable(extra))} if extra else {}
         yield ToolUseDelta(self._index, name_in(self._block, "id"), name, metadata=metadata)
@@ -154,7 +154,7 @@ class _Call(OpenBlock):
         piece = self._pieces.rest()
         given = self._block.get("input")
         if self._empty and not piece and given not in (None, "", {}):
-            # all of it was there at the beginning: an answer in one piece, or a server that does not cut it up
+            # an answer in one piece, or a server that sends the arguments whole
             piece = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
         if piece:
             yield ToolUseDelta(self._index, arguments=piece)

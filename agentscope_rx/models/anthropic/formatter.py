@@ -20,8 +20,7 @@ from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, TextBlock, ThinkingBlock, ToolUseBlock
-from agentscope_rx.models.anthropic.parts import WirePart, media_parts, text_part
-from agentscope_rx.models.anthropic.thinking import VENDOR, wire_thinking
+from agentscope_rx.models.anthropic.parts import VENDOR, WirePart, media_parts, text_part, wire_thinking
 from agentscope_rx.models.wire.chat_turns import (
     CACHE,
     NOTHING,

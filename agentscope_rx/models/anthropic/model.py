@@ -35,13 +35,13 @@ class AnthropicChatModel(HttpChatModel):
     """A model behind Anthropic's Messages. One object works in any number of event loops, and for any number of calls.
 
     `api_key` (or `auth_token`, a bearer) and `base_url` come from ANTHROPIC_API_KEY (ANTHROPIC_AUTH_TOKEN) and
-    ANTHROPIC_BASE_URL when not given. `max_tokens` is the bound of an answer where the options name none: the API
-    demands one. `thinking` is the wire's own, such as {"type": "adaptive", "display": "summarized"}; a
-    `thinking_budget` wins. `cache` marks tools, system and the end of the conversation for the prompt cache ("auto":
-    five minutes); a message's metadata {"cache_control": True} marks its own end. `server_tools` run at Anthropic's,
-    such as {"type": "web_search_20250305", "name": "web_search"}. `version` is the API's: unless given, the newest that
-    has what is asked for. `native_output` says whether `response_format` holds answers to a JSON schema; unless given,
-    that is so for all but old models of Anthropic's own.
+    ANTHROPIC_BASE_URL when not given. `max_tokens` limits an answer where the options do not: the API demands a limit.
+    `thinking` is sent as it is, such as {"type": "adaptive", "display": "summarized"}; a `thinking_budget` wins.
+    `cache` marks tools, system and the end of the conversation for the prompt cache ("auto": five minutes); a message's
+    metadata {"cache_control": True} marks its own end. `server_tools` run at Anthropic, such as {"type":
+    "web_search_20250305", "name": "web_search"}. `version` is the API's; if not given, the newest that has all options
+    of the request. With `native_output` a `response_format` holds answers to a JSON schema; if not given, that is the
+    case for Anthropic's own models but the old ones.
     """
 
     provider = "anthropic"

@@ -2,17 +2,17 @@
 
 | event                 | gives                                                                        |
 |-----------------------|------------------------------------------------------------------------------|
-| `message_start`       | the id, and what was read: they come with the first increment                |
-| `content_block_start` | a call's id and name; what else there is of the block already                |
+| `message_start`       | the id and the input tokens, with the first increment                        |
+| `content_block_start` | a call's id and name; content that the block has already                     |
 | `content_block_delta` | a piece of text, thinking or arguments; a signature; a citation, as metadata |
-| `content_block_stop`  | what was held back                                                           |
-| `message_delta`       | why it stopped, and the whole usage                                          |
+| `content_block_stop`  | content that was held back                                                   |
+| `message_delta`       | the stop reason, and the whole usage                                         |
 | `message_stop`        | nothing: the answer is whole                                                 |
 | `error`               | the error, as if it had come with its status                                 |
 | `ping`, others        | nothing                                                                      |
 
-An answer in one piece is read block by block in the same way. Blocks that are no text, thinking or call (those of tools
-that run at the server) are kept whole beside them, see `anthropic.thinking`. An answer is whole when a stop reason or
+An answer in one piece is read block by block in the same way. Other blocks than text, thinking and calls (those of
+tools that run at the server) are kept whole, see `anthropic.parts`. An answer is whole when a stop reason or
 `message_stop` came; anything less is a `ModelConnectionError`.
 """
 
@@ -21,19 +21,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError
 from agentscope_rx.messages import ChatUsage
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.anthropic.blocks import OpenBlock, open_block
-from agentscope_rx.models.anthropic.thinking import kept
+from agentscope_rx.models.anthropic.parts import kept_parts
 from agentscope_rx.models.growing_blocks import MAX_BLOCKS
 from agentscope_rx.models.http_model import Clock
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.answers import CUT, broken_off, event_value, withheld
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
-    decode_json,
     integer,
     malformed,
     object_in,
@@ -61,6 +60,7 @@ class MessageParser:
     """Reads one answer. `clock` gives seconds; the usage's time counts from the making of the parser."""
 
     __slots__ = (
+        "_begun",
         "_clock",
         "_content",
         "_counts",
@@ -70,7 +70,6 @@ class MessageParser:
         "_number",
         "_numbers",
         "_open",
-        "_said",
         "_started",
         "_whole",
         "_why",
@@ -83,24 +82,20 @@ class MessageParser:
         self._counts: dict[str, int] = {}
         self._open: dict[int, OpenBlock] = {}
         self._kept: list[JsonObject] = []
-        # of blocks as we give them: those that are kept are put together, and have a number of their own
+        # numbers of our blocks: consecutive kept blocks become one, which has a number of its own
         self._number = 0
         self._numbers: dict[int, int] = {}
         self._finish: FinishReason | None = None
         self._content = False
-        self._said = False
+        self._begun = False
         self._whole = False
         self._why = ""
 
     def read(self, event: ServerEvent) -> Increments:
         """The increments of one server-sent event: none or one."""
-        try:
-            value = decode_json(event.data)
-        except ProtocolError:
-            if event.cut:
-                # half an event at the end: whether the answer is whole without it, the stop reason says
-                return ()
-            raise
+        value = event_value(event)
+        if value is CUT:
+            return ()
         if event.whole:
             return self.read_whole(value)
         if not isinstance(value, Mapping):
@@ -143,13 +138,13 @@ class MessageParser:
         return tuple(increments)
 
     def end(self) -> Increments:
-        """What was held back, once the stream has ended; an error if the answer is not whole or not allowed."""
+        """The content held back until the end; an error if the answer is not whole, or was withheld."""
         if not (self._finish or self._whole):
-            raise ModelConnectionError("The stream ended before the answer was whole.")
+            raise broken_off()
         closed = [increment for index in list(self._open) for increment in self._stop(index)]
         rest = self._rest()
         if self._finish is FinishReason.CONTENT_FILTER and not self._content:
-            raise ContentFilterError(f"The provider's content filter withheld the whole answer: {self._why}")
+            raise withheld(self._why)
         return (*closed, *rest)
 
     def _begin(self, message: JsonObject) -> None:
@@ -189,11 +184,11 @@ class MessageParser:
         return tuple(opened.stop())
 
     def _rest(self) -> Increments:
-        """The blocks that are kept whole, once another one follows or nothing does."""
+        """The kept blocks, once another block or the end follows."""
         if not self._kept:
             return ()
         blocks, self._kept = self._kept, []
-        return self._increment((kept(blocks),), block=self._next_number())
+        return self._increment((kept_parts(blocks),), block=self._next_number())
 
     def _next_number(self) -> int:
         self._number += 1
@@ -215,7 +210,7 @@ class MessageParser:
         return (*rest, ChatResponse((), self._usage(), self._finish, reason, self._id, about))
 
     def _count(self, usage: JsonObject) -> None:
-        # the totals so far: what a later event does not name stays
+        # totals so far: a count that a later event does not have stays
         self._counts |= {name: integer(usage, name) for name in _COUNTS if usage.get(name) is not None}
         details = object_in(usage, "output_tokens_details")
         if details is not None:
@@ -225,7 +220,7 @@ class MessageParser:
         counts = self._counts
         cached = counts.get("cache_read_input_tokens", 0)
         return ChatUsage(
-            # the wire counts apart what the cache has read and written
+            # the wire counts tokens read from and written to the cache apart
             input_tokens=counts.get("input_tokens", 0) + counts.get("cache_creation_input_tokens", 0) + cached,
             output_tokens=counts.get("output_tokens", 0),
             cached_tokens=cached,
@@ -239,10 +234,10 @@ class MessageParser:
         if not (content or about):
             return ()
         self._content = self._content or bool(content)
-        if self._said:
+        if self._begun:
             return (ChatResponse(content, metadata=about, id=self._id, block=block),)
-        # an answer that is cut short has cost what was read, too
-        self._said = True
+        # an answer that is cut short has cost its input tokens, too
+        self._begun = True
         usage = self._usage() if self._counts else None
         return (ChatResponse(content, usage, id=self._id, metadata=about, block=block),)
 

@@ -1,4 +1,4 @@
-"""The body of a request: what `GenerateOptions` and tools become. Pure.
+"""The body of a request: `GenerateOptions` and tools in the fields of Messages. Pure.
 
 | option                            | on the wire                                                              |
 |-----------------------------------|--------------------------------------------------------------------------|
@@ -7,16 +7,17 @@
 | temperature, top_p, top_k         | as they are, in API version 2023-06-01; later ones have none of them     |
 | thinking_budget                   | `thinking` of type enabled; 0 disables it                                |
 | reasoning_effort                  | `output_config.effort`, with adaptive thinking; "none" disables thinking |
-| response_format                   | `output_config.format`, the schema as `shape` makes it                   |
-| tool_choice                       | auto, none, any (required), tool (one tool)                              |
+| response_format                   | `output_config.format`, the schema as in `output_schema`                 |
+| tool_choice                       | auto, none, any (required), tool (a named one)                           |
 | parallel_tool_calls=False         | `disable_parallel_tool_use`                                              |
 | seed, penalties                   | `UnsupportedOptionError`: the API has none                               |
 | additional_body_params            | last, over everything; a value of None takes a field out                 |
 
-The API does not think when a tool call is forced, nor with a budget in the middle of calls that were begun without
-thinking: then `thinking` is left out. With thinking it takes no temperature but 1, no top_k and no top_p below 0.95,
-and a budget of at least 1024, below `max_tokens` unless thinking is interleaved; anything else is a
-`ConfigurationError`. A conversation with calls needs tools: without, those called are declared, and not to be called.
+The API refuses thinking where a tool call is forced, and a budget where the calls that are being answered were made
+without thinking: there `thinking` is left out. With thinking it takes no temperature but 1, no top_k, no top_p below
+0.95, and a budget of at least 1024 that is below `max_tokens` unless thinking is interleaved; anything else is a
+`ConfigurationError`. It demands tools if the conversation has calls: without tools, those that were called are
+declared, with a choice of none.
 """
 
 from __future__ import annotations
@@ -28,20 +29,22 @@ from typing import Literal, cast
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, UnsupportedOptionError
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.anthropic.formatter import THOUGHTS, WireConversation, format_messages, last_markable
-from agentscope_rx.models.anthropic.shape import format_shape, output_schema
+from agentscope_rx.models.anthropic.output_schema import output_format, output_schema
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.wire.chat_turns import CACHE
+from agentscope_rx.models.wire.request_body import check_supported, output_limit, parameters_of, without_none
 
 Cache = Literal["auto", "1h"]
 
 MAX_TOKENS = 16_384
-"""What every current model can write, and less than what outlasts a connection when it comes in one piece."""
+"""Every current model can write as many, and a connection outlasts them even if they come in one piece."""
 
 SAMPLED_VERSION = "2023-06-01"
 """The last API version with temperature, top_p and top_k; the one that compatible servers know."""
 VERSION = "2026-10-21"
 
 _SAMPLING = ("temperature", "top_p", "top_k")
+_MISSING: Mapping[str, str] = dict.fromkeys(("seed", "frequency_penalty", "presence_penalty"), "Leave it out.")
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MIN_BUDGET = 1024
 _MIN_TOP_P = 0.95
@@ -74,7 +77,7 @@ def format_request(
     check_options(options, settings)
     conversation = format_messages(messages)
     thinking = _thinking(model, options, settings)
-    if (thinking or {}).get("type") == "enabled" and _amid_calls(conversation):
+    if (thinking or {}).get("type") == "enabled" and _answers_calls_without_thinking(conversation):
         thinking = None
     body: dict[str, object] = {
         "model": model,
@@ -91,20 +94,18 @@ def format_request(
     body["thinking"] = thinking
     _cache(body, conversation, settings)
     body |= options.additional_body_params
-    return {name: value for name, value in body.items() if value is not None}
+    return without_none(body)
 
 
 def version_for(options: GenerateOptions, settings: AnthropicSettings) -> str:
-    """The API version of a request: the newest that has all it asks for; the old one with others than Anthropic."""
+    """The API version of a request: the newest that has all its options; the oldest for other servers."""
     sampled = any(getattr(options, name) is not None for name in _SAMPLING)
     return settings.version or (VERSION if settings.official and not sampled else SAMPLED_VERSION)
 
 
 def check_options(options: GenerateOptions, settings: AnthropicSettings) -> None:
-    """`UnsupportedOptionError` for what there is no field for, `ConfigurationError` for what cannot be."""
-    for name in ("seed", "frequency_penalty", "presence_penalty"):
-        if getattr(options, name) is not None:
-            raise UnsupportedOptionError(f"Anthropic has no {name}; leave it out.", option=name)
+    """`UnsupportedOptionError` for an option without a field, `ConfigurationError` for a value that is not taken."""
+    check_supported(options, "Anthropic", _MISSING)
     given = [name for name in _SAMPLING if getattr(options, name) is not None]
     if given and settings.version is not None and settings.version > SAMPLED_VERSION:
         raise UnsupportedOptionError(
@@ -123,7 +124,7 @@ def check_options(options: GenerateOptions, settings: AnthropicSettings) -> None
 
 def format_tool(tool: ToolSchema) -> dict[str, object]:
     """A tool on the wire."""
-    schema = tool.parameters or {"type": "object", "properties": {}}
+    schema = parameters_of(tool)
     wire: dict[str, object] = {"name": tool.name, "description": tool.description, "input_schema": schema}
     if tool.strict is not None:
         wire["strict"] = tool.strict
@@ -142,7 +143,7 @@ def _thinking(model: str, options: GenerateOptions, settings: AnthropicSettings)
     elif settings.thinking is not None:
         thinking = settings.thinking
     elif effort is not None and not model.startswith("claude-opus-4-5"):
-        # the one model that knows effort and no adaptive thinking
+        # the one model with effort and without adaptive thinking
         thinking = {"type": "disabled"} if effort == "none" else {"type": "adaptive"}
     else:
         return None
@@ -151,12 +152,12 @@ def _thinking(model: str, options: GenerateOptions, settings: AnthropicSettings)
     return thinking
 
 
-def _amid_calls(conversation: WireConversation) -> bool:
-    """Whether results are told of calls that were begun without thinking: by another model, or when forced."""
+def _answers_calls_without_thinking(conversation: WireConversation) -> bool:
+    """True if the last turn answers calls that were made without thinking: by another model, or when forced."""
     if len(conversation.turns) < 2:
         return False
-    asked, answered = conversation.turns[-2:]
-    return answered.content[0]["type"] == "tool_result" and asked.content[0]["type"] not in THOUGHTS
+    calls, results = conversation.turns[-2:]
+    return results.content[0]["type"] == "tool_result" and calls.content[0]["type"] not in THOUGHTS
 
 
 def _check_sampling(options: GenerateOptions) -> None:
@@ -169,25 +170,25 @@ def _check_sampling(options: GenerateOptions) -> None:
 
 
 def _max_tokens(options: GenerateOptions, settings: AnthropicSettings, thinking: Mapping[str, object] | None) -> int:
-    asked = options.max_tokens if options.max_completion_tokens is None else options.max_completion_tokens
+    limit = output_limit(options)
     budget = (thinking or {}).get("budget_tokens")
     if not isinstance(budget, int):
-        return settings.max_tokens if asked is None else asked
-    if asked is None:
+        return settings.max_tokens if limit is None else limit
+    if limit is None:
         return budget + settings.max_tokens
-    if asked <= budget and not any(beta.startswith("interleaved-thinking") for beta in settings.betas):
+    if limit <= budget and not any(beta.startswith("interleaved-thinking") for beta in settings.betas):
         raise ConfigurationError(
-            f"max_tokens={asked} must be more than the thinking budget of {budget}, which counts towards it."
+            f"max_tokens={limit} must be more than the thinking budget of {budget}, which counts towards it."
         )
-    return asked
+    return limit
 
 
 def _output(options: GenerateOptions) -> dict[str, object]:
     config: dict[str, object] = {}
     if options.reasoning_effort not in (None, "none"):
         config["effort"] = options.reasoning_effort
-    if options.response_format is not None and (shape := format_shape(options.response_format)) is not None:
-        config["format"] = shape
+    if options.response_format is not None and (form := output_format(options.response_format)) is not None:
+        config["format"] = form
     return {"output_config": config} if config else {}
 
 
@@ -225,7 +226,7 @@ def _choice(choice: ToolChoice, names: Sequence[str]) -> dict[str, object]:
 
 
 def _cache(body: dict[str, object], conversation: WireConversation, settings: AnthropicSettings) -> None:
-    """Put the automatic marks on the end of the conversation, of the system and of the tools: what comes again."""
+    """Mark the ends of the conversation, the system and the tools automatically: the next request begins the same."""
     contents = [conversation.system, *(turn.content for turn in conversation.turns)]
     marks = sum(CACHE in part for content in contents for part in content)
     if marks > _MAX_MARKS:

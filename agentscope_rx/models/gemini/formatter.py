@@ -27,8 +27,18 @@ from agentscope_rx.messages import (
     ThinkingBlock,
     ToolUseBlock,
 )
-from agentscope_rx.models.gemini.parts import WirePart, fits_in_response, media_parts, response_parts
-from agentscope_rx.models.gemini.thinking import SIGNATURE, VENDOR, is_own, spans_of, wire_text, wire_thinking
+from agentscope_rx.models.gemini.parts import (
+    SIGNATURE,
+    VENDOR,
+    WirePart,
+    fits_in_response,
+    is_own,
+    media_parts,
+    response_parts,
+    spans_of,
+    wire_text,
+    wire_thinking,
+)
 from agentscope_rx.models.wire.chat_turns import NOTHING, Turn, TurnRules, split_system, turns_of
 from agentscope_rx.models.wire.media import MediaBlock
 

@@ -26,11 +26,11 @@ class GeminiChatModel(HttpChatModel):
     """A model behind generateContent. One object works in any number of event loops, and for any number of calls.
 
     `api_key` comes from GEMINI_API_KEY or GOOGLE_API_KEY when not given. With `project` (and `location`, else
-    GOOGLE_CLOUD_LOCATION or "global") it is Vertex AI's, signed with `token`: a bearer, or a function that gives one,
-    which is asked before each attempt, on a worker thread. `include_thoughts` shows what the model thinks; unless
-    given, it does where the options ask for thinking. `safety_settings` and `server_tools` are the wire's own, such as
-    {"category": ..., "threshold": ...} and {"googleSearch": {}}. `native_output` says whether `response_format` holds
-    answers to a JSON schema, tools or not; unless given, that is so from Gemini 3 on.
+    GOOGLE_CLOUD_LOCATION or "global") requests go to Vertex AI, signed with `token`: a bearer, or a function that
+    returns one and is called before each attempt, on a worker thread. `include_thoughts` shows the model's thinking; if
+    not given, it is shown where the options ask for thinking. `safety_settings` and `server_tools` are sent as they
+    are, such as {"category": ..., "threshold": ...} and {"googleSearch": {}}. With `native_output` a `response_format`
+    holds answers to a JSON schema, with and without tools; if not given, that is the case from Gemini 3 on.
     """
 
     provider = "gemini"
@@ -60,7 +60,7 @@ class GeminiChatModel(HttpChatModel):
         self.endpoint = endpoint_of(model_name, base_url, api_key, project, location)
         if project is not None and not (token or self.endpoint.api_key) and base_url is None:
             raise ConfigurationError(
-                "Vertex AI needs a token: pass token=..., best a function that gives a fresh one, as google-auth does."
+                "Vertex AI needs a token: pass token=..., best a function that returns a fresh one (google-auth)."
             )
         self._token = token
         self._settings = GeminiSettings(
@@ -74,9 +74,9 @@ class GeminiChatModel(HttpChatModel):
     def do_stream(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> Flow[ChatResponse]:
-        """One attempt: the token, if there is to be one, and one POST.
+        """One attempt: the token, if one is given, and one POST.
 
-        Signals: as `HttpChatModel.do_stream`; what the function for the token raises.
+        Signals: as `HttpChatModel.do_stream`; the exception of the function for the token.
         Cancels: the wait for the token; the request or the reading of its answer.
         """
         token = self._token

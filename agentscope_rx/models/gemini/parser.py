@@ -5,12 +5,13 @@
 | `text`                                        | a piece of text; its signature once the text is over           |
 | `text` that is a `thought`                    | a piece of thinking                                            |
 | `functionCall`                                | a whole call, with its signature; an id of ours if it has none |
-| `inlineData`, `fileData`                      | an image, sound or video                                       |
-| code and tools that ran at the server, others | nothing: kept to be sent back, see `gemini.thinking`           |
+| `inlineData`, `fileData`                      | an image, audio or video                                       |
+| code and tools that ran at the server, others | nothing: kept to be sent back, see `gemini.parts`              |
 
 Streamed responses and the one of a whole answer have the same form; a server that ignores `alt=sse` sends a list of
-them. Candidate 0 counts. An answer is whole when its finish reason came; anything less is a `ModelConnectionError`. One
-that was withheld is a `ContentFilterError`, one without content for a reason of the model's an `EmptyResponseError`.
+them. Only candidate 0 is read. An answer is whole when its finish reason came; anything less is a
+`ModelConnectionError`. One that was withheld is a `ContentFilterError`, and one that the model ended without content an
+`EmptyResponseError`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 from uuid import uuid4
 
-from agentscope_rx.errors import ContentFilterError, EmptyResponseError, ModelConnectionError, ProtocolError
+from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.messages import (
     AudioBlock,
     Base64Source,
@@ -33,7 +34,7 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.gemini.formatter import NO_ID
-from agentscope_rx.models.gemini.thinking import (
+from agentscope_rx.models.gemini.parts import (
     SIGNATURE,
     VENDOR,
     Span,
@@ -46,11 +47,11 @@ from agentscope_rx.models.http_model import Clock
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, FinishReason, Numbered, ToolUseDelta, in_blocks
 from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.answers import CUT, broken_off, event_value, withheld
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
     Pieces,
     address,
-    decode_json,
     integer,
     malformed,
     name_in,
@@ -104,15 +105,9 @@ class ContentParser:
         self._id: str | None = None
 
     def read(self, event: ServerEvent) -> Increments:
-        """The increments of one server-sent event: none or one; of a list that came instead, one for each."""
-        try:
-            value = decode_json(event.data)
-        except ProtocolError:
-            if event.cut:
-                # half an event at the end: whether the answer is whole without it, the finish reason says
-                return ()
-            raise
-        return self.read_whole(value)
+        """The increments of one server-sent event: none or one; one for each item of a list."""
+        value = event_value(event)
+        return () if value is CUT else self.read_whole(value)
 
     def read_whole(self, answer: object) -> Increments:
         """The increments of a response, or of a list of them."""
@@ -120,13 +115,13 @@ class ContentParser:
         return tuple(increment for response in responses for increment in self._response(response))
 
     def end(self) -> Increments:
-        """What was held back, once the stream has ended; an error if the answer is not whole or not allowed."""
+        """The content held back until the end; an error if the answer is not whole, or was withheld."""
         if self._finish is None:
-            raise ModelConnectionError("The stream ended before the answer was whole.")
+            raise broken_off()
         content = [*self._numbered(self._text.close()), *self._numbered(self._rest())]
         if not (self._content or content):
             if self._finish is FinishReason.CONTENT_FILTER:
-                raise ContentFilterError(f"The provider's content filter withheld the whole answer: {self._why}")
+                raise withheld(self._why)
             if self._finish is FinishReason.OTHER:
                 raise EmptyResponseError(finish_reason=self._why)
         return tuple(self._increments(content))
@@ -151,7 +146,7 @@ class ContentParser:
         usage = self._usage(object_in(fields, "usageMetadata"))
         about = {name: candidate[name] for name in _ABOUT if candidate.get(name)}
         if self._finish is FinishReason.OTHER and not self._content:
-            # nothing has been said: the attempt may be made again
+            # no increment without content: the attempt may be repeated
             return
         yield from self._increments(content)
         if usage or raw is not None or about:
@@ -167,7 +162,7 @@ class ContentParser:
             yield self._blocks.number(piece), piece
 
     def _reason(self, fields: JsonObject, candidate: JsonObject) -> str | None:
-        """The finish reason, or why the prompt was not let through, if it came."""
+        """The finish reason, or the reason that the prompt was blocked, if it came."""
         raw = text_in(candidate, "finishReason") or None
         if raw in (None, "FINISH_REASON_UNSPECIFIED"):
             feedback = object_in(fields, "promptFeedback") or {}
@@ -206,7 +201,7 @@ class ContentParser:
             yield from self._rest()
             yield self._call(call, signature)
         elif media is not None:
-            # what the model draws while it thinks is not its answer
+            # an image that belongs to the model's thinking is not its answer
             if part.get("thought") is not True and (block := _media(media)) is not None:
                 yield from self._rest()
                 yield block
@@ -216,7 +211,7 @@ class ContentParser:
             self._kept.append(json.dumps(writable(part), ensure_ascii=False))
 
     def _rest(self) -> Iterator[ChunkBlock]:
-        """The parts that are kept, once another one follows or nothing does."""
+        """The kept parts, once another part or the end follows."""
         if self._kept:
             parts, self._kept = self._kept, []
             yield kept_parts(parts)
@@ -224,7 +219,7 @@ class ContentParser:
     def _call(self, call: JsonObject, signature: str | None) -> ToolUseDelta:
         name = name_in(call, "name")
         if call.get("partialArgs") is not None or call.get("willContinue"):
-            raise malformed("arguments of calls come whole; leave streamFunctionCallArguments out", call)
+            raise malformed("arguments of calls must come whole; leave streamFunctionCallArguments out", call)
         if not name:
             raise malformed("a function call has no name", call)
         args = object_in(call, "args") or {}
@@ -254,7 +249,7 @@ class ContentParser:
 
 
 class _Blocks:
-    """Numbers the blocks that pieces belong to: parts have no numbers, they follow each other."""
+    """Numbers the blocks of an answer: the wire's parts have no numbers, only an order."""
 
     __slots__ = ("_ended", "_kind", "_number")
 
@@ -264,21 +259,21 @@ class _Blocks:
         self._ended = False
 
     def number(self, piece: ChunkBlock) -> int:
-        """The number of the block that this is the next piece of."""
+        """The number of the block that the next piece belongs to."""
         if self._ended or type(piece) is not self._kind:
             self._number += 1
         self._kind = type(piece)
-        # a signature ends its thought, and parts that are kept are a block of their own
+        # a signature ends its thought, and kept parts are a block of their own
         self._ended = isinstance(piece, ThinkingBlock) and bool(piece.signature or piece.metadata)
         return self._number
 
     def end(self) -> None:
-        """What follows is another block."""
+        """Begin another block with the next piece."""
         self._ended = True
 
 
 class _Text:
-    """A run of text parts, and the signatures of those that had one."""
+    """A run of text parts, and the signatures that some of them had."""
 
     __slots__ = ("_blocks", "_length", "_pieces", "_spans")
 
@@ -308,7 +303,7 @@ class _Text:
 
 
 def _first(response: JsonObject) -> JsonObject:
-    """Candidate 0: of several that were asked for, the others are passed over."""
+    """Candidate 0; the other candidates of a request for several are ignored."""
     for candidate in objects_in(response, "candidates"):
         if integer(candidate, "index") == 0:
             return candidate

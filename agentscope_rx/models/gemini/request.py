@@ -1,18 +1,18 @@
-"""The body of a request: what `GenerateOptions` and tools become. Pure.
+"""The body of a request: `GenerateOptions` and tools in the fields of generateContent. Pure.
 
 | option                            | on the wire                                                                   |
 |-----------------------------------|-------------------------------------------------------------------------------|
-| temperature, top_p, top_k, seed   | as they are, in `generationConfig`                                            |
+| temperature, top_p, top_k, seed   | the same, in `generationConfig`                                               |
 | stop, penalties                   | `stopSequences`, `presencePenalty`, `frequencyPenalty`                        |
 | max_tokens, max_completion_tokens | `maxOutputTokens`                                                             |
-| thinking_budget                   | `thinkingBudget` (Gemini 2.5): 0 is none, -1 as the model sees fit            |
+| thinking_budget                   | `thinkingBudget` (Gemini 2.5): 0 is none, -1 lets the model decide            |
 | reasoning_effort                  | `thinkingLevel` (Gemini 3): minimal to xhigh; "none" is a budget of 0         |
 | response_format                   | `responseMimeType`, and `responseJsonSchema` with a schema                    |
 | tool_choice                       | AUTO, NONE, ANY (required), ANY of one name; VALIDATED if a tool is strict    |
-| parallel_tool_calls=False         | `UnsupportedOptionError`: Gemini cannot be told                               |
+| parallel_tool_calls=False         | `UnsupportedOptionError`: Gemini has no field for it                          |
 | additional_body_params            | over everything; `generationConfig`, `toolConfig` by field; None takes it out |
 
-A tool's parameters go out as the JSON schema that they are (`parametersJsonSchema`).
+A tool's parameters are sent unchanged, as `parametersJsonSchema`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.gemini.formatter import format_messages, is_old
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.models.wire.request_body import json_schema_of, output_limit, parameters_of, without_none
 
-_AS_THEY_ARE = {
+_SAMPLING = {
     "temperature": "temperature",
     "top_p": "topP",
     "top_k": "topK",
@@ -35,7 +36,7 @@ _AS_THEY_ARE = {
     "frequency_penalty": "frequencyPenalty",
 }
 _LEVELS = ("minimal", "low", "medium", "high", "xhigh")
-_UNITED = ("generationConfig", "toolConfig")
+_MERGED = ("generationConfig", "toolConfig")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +64,20 @@ def format_request(
         body["safetySettings"] = list(settings.safety_settings)
     body |= _tools(tools, options, settings)
     for name, value in options.additional_body_params.items():
-        if name in _UNITED and name in body and isinstance(value, Mapping):
+        if name in _MERGED and name in body and isinstance(value, Mapping):
             own = cast("Mapping[str, object]", body[name])
-            united = {**own, **cast("Mapping[str, object]", value)}
-            body[name] = {field: each for field, each in united.items() if each is not None}
+            merged = {**own, **cast("Mapping[str, object]", value)}
+            body[name] = without_none(merged)
         else:
             body[name] = value
-    return {name: value for name, value in body.items() if value is not None}
+    return without_none(body)
 
 
 def check_options(options: GenerateOptions) -> None:
-    """`UnsupportedOptionError` for what there is no field for, `ConfigurationError` for what cannot be."""
+    """`UnsupportedOptionError` for an option without a field, `ConfigurationError` for a value that is not taken."""
     if options.parallel_tool_calls is False:
         raise UnsupportedOptionError(
-            "Gemini cannot be told to make one call at a time; leave parallel_tool_calls out.",
+            "Gemini has no parallel_tool_calls: a model may always make several calls at once. Leave it out.",
             option="parallel_tool_calls",
         )
     effort = options.reasoning_effort
@@ -85,26 +86,26 @@ def check_options(options: GenerateOptions) -> None:
     if effort is not None and options.thinking_budget is not None:
         raise ConfigurationError("Give thinking_budget (Gemini 2.5) or reasoning_effort (Gemini 3), not both.")
     if options.thinking_budget is not None and options.thinking_budget < -1:
-        raise ConfigurationError(f"thinking_budget counts tokens; -1 leaves it open. Not {options.thinking_budget}.")
+        raise ConfigurationError(
+            f"thinking_budget must be a number of tokens, or -1 to let the model decide, not {options.thinking_budget}."
+        )
 
 
 def format_tool(tool: ToolSchema) -> dict[str, object]:
     """A tool on the wire."""
-    schema = tool.parameters or {"type": "object", "properties": {}}
-    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
+    return {"name": tool.name, "description": tool.description, "parametersJsonSchema": parameters_of(tool)}
 
 
 def _config(options: GenerateOptions, settings: GeminiSettings) -> dict[str, object]:
     config: dict[str, object] = {
-        wire: value for name, wire in _AS_THEY_ARE.items() if (value := getattr(options, name)) is not None
+        wire: value for name, wire in _SAMPLING.items() if (value := getattr(options, name)) is not None
     }
-    limit = options.max_tokens if options.max_completion_tokens is None else options.max_completion_tokens
-    if limit is not None:
+    if (limit := output_limit(options)) is not None:
         config["maxOutputTokens"] = limit
     if options.stop:
         config["stopSequences"] = list(options.stop)
     if options.response_format is not None:
-        config |= _shape(options.response_format)
+        config |= _output_format(options.response_format)
     thinking = _thinking(options, settings)
     if thinking:
         config["thinkingConfig"] = thinking
@@ -120,22 +121,21 @@ def _thinking(options: GenerateOptions, settings: GeminiSettings) -> dict[str, o
         config["thinkingLevel"] = options.reasoning_effort.upper()
     include = settings.include_thoughts
     if include is None and config and budget != 0:
-        # who asks for thoughts wants to see them
+        # options that ask for thinking ask to see it
         include = True
     if include is not None:
         config["includeThoughts"] = include
     return config
 
 
-def _shape(response_format: Mapping[str, object]) -> dict[str, object]:
+def _output_format(response_format: Mapping[str, object]) -> dict[str, object]:
     kind = response_format.get("type")
     if kind == "text":
         return {}
     if kind == "json_object":
         return {"responseMimeType": "application/json"}
-    shape = response_format.get("json_schema")
-    schema = cast("Mapping[str, object]", shape).get("schema") if isinstance(shape, Mapping) else None
-    if kind != "json_schema" or not isinstance(schema, Mapping):
+    schema = json_schema_of(response_format)
+    if schema is None:
         raise ConfigurationError(
             f"A response_format is of type json_schema with a schema, json_object or text, not {kind!r}."
         )

@@ -1,12 +1,12 @@
-"""JSON schemas as Anthropic's structured output takes them. Pure.
+"""JSON schemas in the subset that Anthropic's structured output takes. Pure.
 
 | in the schema                                      | on the wire                                           |
 |----------------------------------------------------|-------------------------------------------------------|
 | an object                                          | `additionalProperties: false`                         |
 | `oneOf`                                            | `anyOf`                                               |
-| `$ref`                                             | alone: what stands beside it is left out              |
-| bounds, lengths, patterns, defaults, other formats | said in the description: the answer is checked anyway |
-| no type, free keys                                 | none: `InvalidInputError`; ask for it in tool mode    |
+| `$ref`                                             | alone: its siblings are left out                      |
+| bounds, lengths, patterns, defaults, other formats | in the description: the answer is checked here anyway |
+| no type, free keys                                 | `ConfigurationError`: ask for it in tool mode         |
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.wire.request_body import json_schema_of
 
 _FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"),
@@ -23,23 +24,21 @@ _FORMATS = frozenset(
 _UNIONS = ("anyOf", "oneOf", "allOf")
 
 
-def format_shape(response_format: Mapping[str, object]) -> dict[str, object] | None:
+def output_format(response_format: Mapping[str, object]) -> dict[str, object] | None:
     """The `output_config.format` for a `response_format`; None for plain text; `ConfigurationError` for others."""
-    kind = response_format.get("type")
-    if kind == "text":
+    if response_format.get("type") == "text":
         return None
-    shape = response_format.get("json_schema")
-    schema = cast("Mapping[str, object]", shape).get("schema") if isinstance(shape, Mapping) else None
-    if kind != "json_schema" or not isinstance(schema, Mapping):
+    schema = json_schema_of(response_format)
+    if schema is None:
         raise ConfigurationError(
-            f"Anthropic takes a response_format of type json_schema with a schema, or text, not {kind!r}. "
-            "For JSON of any shape ask in words."
+            "Anthropic takes a response_format of type json_schema with a schema, or text, not "
+            f"{response_format.get('type')!r}. For JSON of any shape ask in the prompt."
         )
-    return {"type": "json_schema", "schema": output_schema(cast("Mapping[str, object]", schema))}
+    return {"type": "json_schema", "schema": output_schema(schema)}
 
 
 def output_schema(schema: Mapping[str, object]) -> dict[str, object]:
-    """The schema in the subset that constrains an answer; what fits the original fits it."""
+    """The schema in the subset; a value that fits the original fits it."""
     left = dict(schema)
     made: dict[str, object] = {}
     definitions = left.pop("$defs", None) or left.pop("definitions", None)
@@ -63,8 +62,8 @@ def output_schema(schema: Mapping[str, object]) -> dict[str, object]:
         made["type"] = kind
     elif not {"enum", "const"} & set(made):
         raise ConfigurationError(
-            f"This schema says nothing of the type: {json.dumps(schema, default=str)[:200]}. Anthropic's structured "
-            "output needs one everywhere; give it, or ask in tool mode."
+            f"This schema has no type: {json.dumps(schema, default=str)[:200]}. Anthropic's structured output needs "
+            "one everywhere; add it, or ask in tool mode."
         )
     for name in ("description", "title"):
         if left.get(name) is not None:
@@ -72,13 +71,13 @@ def output_schema(schema: Mapping[str, object]) -> dict[str, object]:
         left.pop(name, None)
     _contents(kind, left, made)
     if left:
-        said = "{" + ", ".join(f"{name}: {value}" for name, value in left.items()) + "}"
-        made["description"] = "\n\n".join(filter(None, [cast("str", made.get("description", "")), said]))
+        rest = "{" + ", ".join(f"{name}: {value}" for name, value in left.items()) + "}"
+        made["description"] = "\n\n".join(filter(None, [cast("str", made.get("description", "")), rest]))
     return made
 
 
 def _contents(kind: object, left: dict[str, object], made: dict[str, object]) -> None:
-    """What the type says of what is in it, out of what is left."""
+    """Move the keywords that belong to this type from `left` to `made`."""
     if kind == "object":
         properties = left.pop("properties", None)
         if left.pop("additionalProperties", None) not in (None, False) and not properties:
