@@ -15,7 +15,8 @@ from agentscope_rx.errors import SessionError
 from agentscope_rx.events import Event
 from agentscope_rx.events.base import event_from_dict, event_from_json
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, encodable, freeze, thaw
-from agentscope_rx.service.protocols.sse_format import Frame
+from agentscope_rx.service.protocols.sse_format import frame
+from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.session.entry import EntryKind, StoredEntry, decode
 from agentscope_rx.testing import ScriptedModel
 from tests.events.values import events
@@ -70,7 +71,7 @@ def test_a_damaged_event_is_one_or_an_error_of_ours(event: Event, seed: int):
 
 @given(events)
 def test_an_event_is_one_frame(event: Event):
-    data = Frame.of(event).data
+    data = frame(LoggedEvent.of(event))
     head, *lines = data.decode().split("\n")
     assert head == f"id: {event.seq}"
     assert lines[0] == f"event: {event.type}"

@@ -279,7 +279,7 @@ class TestRuns:
                 for _ in range(4):
                     run = runs.add(agent(ScriptedModel("x")).stream("hi"), on_disconnect="continue")
                     reader = run.follow()
-                    assert [frame async for frame in reader]
+                    assert [each async for each in reader]
                     await run.leave(reader)
                     await run.idle()
                     assert run.id is not None
@@ -300,7 +300,7 @@ class TestRuns:
                 assert caught.value.limit == 1 and caught.value.retryable
                 await first.leave(reader)
                 reader = second.follow()
-                assert [frame async for frame in reader]
+                assert [each async for each in reader]
                 await second.leave(reader)
 
         run_virtual(main())
@@ -319,18 +319,19 @@ class TestRuns:
                     await run.leave(reader)
                 else:
                     seen: list[int] = []
-                    async for frame in reader:
-                        seen.append(frame.seq)
+                    async for each in reader:
+                        seen.append(each.seq)
                         await asyncio.sleep(1)
                         assert run._log is not None
                         # (one model chunk is in the making when the limit is reached; the reply is one event)
                         assert (
-                            sum(len(each.data) for each in run._log.values if each.type == "reasoning_chunk") < 130_000
+                            sum(len(each.json) for each in run._log.values if each.event.type == "reasoning_chunk")
+                            < 130_000
                         )
                     assert seen == list(range(len(seen))) and len(seen) > 50
                 await run.idle()
                 assert run._log is not None
-                kept = [len(frame.data) for frame in run._log.values]
+                kept = [len(each.json) for each in run._log.values]
                 assert sum(kept) <= 100_000 or len(kept) == 1 or followed
 
         run_virtual(main())

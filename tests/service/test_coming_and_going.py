@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from agentscope_rx import ReActAgent
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.service import EventsGoneError, LiveRun, Runs, RunStoppedError, ServiceStoppingError
-from agentscope_rx.service.protocols.sse_format import Frame
+from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole
 
@@ -50,7 +50,7 @@ def talker(*, hangs: bool, fails: bool) -> ReActAgent:
 class Client:
     """Somebody who reads, leaves and comes back with the number of the last event that it has."""
 
-    def __init__(self, run: LiveRun, said: dict[int, Frame]) -> None:
+    def __init__(self, run: LiveRun, said: dict[int, LoggedEvent]) -> None:
         self.run, self.said = run, said
         self.last: int | None = None
 
@@ -73,18 +73,18 @@ class Client:
         return gone.first - 1
 
     async def _read(self, reader: Any, visit: Visit) -> None:
-        last: Frame | None = None
+        last: LoggedEvent | None = None
         for _ in range(visit.events):
             try:
-                frame = await anext(reader)
+                logged = await anext(reader)
             except StopAsyncIteration:
-                assert last is None or last.type in ("post_call", "error"), "the end of a run that says no end"
+                assert last is None or last.event.type in ("post_call", "error"), "the end of a run that says no end"
                 return
             except RunStoppedError:
                 return
-            assert self.last is None or frame.seq == self.last + 1, f"{frame.seq} after {self.last}"
-            assert self.said.setdefault(frame.seq, frame) == frame
-            self.last, last = frame.seq, frame
+            assert self.last is None or logged.seq == self.last + 1, f"{logged.seq} after {self.last}"
+            assert self.said.setdefault(logged.seq, logged) == logged
+            self.last, last = logged.seq, logged
             await asyncio.sleep(visit.pause / 8)
 
 
@@ -100,7 +100,7 @@ def test_whoever_comes_and_goes(
         run = runs.add(
             friday.stream("hi"), on_disconnect="continue" if stays else "stop", capacity=capacity, agent=friday
         )
-        said: dict[int, Frame] = {}
+        said: dict[int, LoggedEvent] = {}
         first = asyncio.gather(*(come(Client(run, said), visits) for visits in clients))
         await asyncio.wait([first], timeout=at / 8 + 0.01)
         if way == "stop":

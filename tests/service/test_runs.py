@@ -22,10 +22,11 @@ from agentscope_rx.service import (
     ServiceStoppingError,
     UnknownRunError,
 )
-from agentscope_rx.service.protocols.sse_format import Frame
+from agentscope_rx.service.protocols.sse_format import frame
+from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole
-from tests.service.test_frame import decoded
+from tests.service.test_sse_format import decoded
 
 
 def weatherman(**options):
@@ -34,13 +35,14 @@ def weatherman(**options):
     return agent(ScriptedModel(*script), **options)
 
 
-def event(frame: Frame):
-    (heard,) = decoded(frame.data)
-    return event_from_json(heard.data)
+def event(logged: LoggedEvent):
+    """The event as a client reads it."""
+    (sent,) = decoded(frame(logged))
+    return event_from_json(sent.data)
 
 
-async def rest(reader) -> list[Frame]:
-    return [frame async for frame in reader]
+async def rest(reader) -> list[LoggedEvent]:
+    return [each async for each in reader]
 
 
 async def whole_run() -> int:
@@ -73,14 +75,14 @@ def test_a_run_that_stops_with_its_last_client():
         async with Runs() as runs:
             run = runs.add(friday.stream("hi"), on_disconnect="stop")
             first, second = run.follow(), run.follow()
-            frame = await anext(first)
-            assert runs.find(frame.source.run_id) is run
+            first_event = await anext(first)
+            assert runs.find(first_event.event.run_id) is run
             await run.leave(first)
             assert friday.running and not run.ended.fired
             await run.leave(second)
             assert run.ended.fired and run.gone.fired and not friday.running
             with pytest.raises(UnknownRunError):
-                runs.find(frame.source.run_id)
+                runs.find(first_event.event.run_id)
             assert runs.statistics() == (0, 0, 0)
         assert_whole(friday)
 
@@ -94,7 +96,7 @@ def test_a_run_that_goes_on_without_clients_and_is_forgotten_in_time():
         async with Runs(keep_seconds=60) as runs:
             run = runs.add(friday.stream("hi"), on_disconnect="continue")
             reader = run.follow()
-            id = (await anext(reader)).source.run_id
+            id = (await anext(reader)).event.run_id
             await run.leave(reader)
             assert friday.running and runs.statistics() == (1, 0, 0)
             await asyncio.sleep(3.5)
@@ -117,19 +119,19 @@ def test_two_cuts_anywhere_lose_and_repeat_nothing(one: int, two: int, pause: bo
     async def main():
         async with Runs() as runs:
             run = runs.add(weatherman().stream("hi"), on_disconnect="continue")
-            frames: list[Frame] = []
+            events: list[LoggedEvent] = []
             for cut in sorted([one, two]):
-                reader = run.follow(frames[-1].seq if frames else None)
-                while len(frames) < cut:
-                    frames.append(await anext(reader))
+                reader = run.follow(events[-1].seq if events else None)
+                while len(events) < cut:
+                    events.append(await anext(reader))
                 await run.leave(reader)
                 await asyncio.sleep(0.7 if pause else 0)
-            reader = run.follow(frames[-1].seq if frames else None)
-            frames += await rest(reader)
+            reader = run.follow(events[-1].seq if events else None)
+            events += await rest(reader)
             await run.leave(reader)
-            assert [frame.seq for frame in frames] == list(range(EVENTS))
-            assert len({frame.source.run_id for frame in frames}) == 1
-            assert frames[-1].type == "post_call"
+            assert [each.seq for each in events] == list(range(EVENTS))
+            assert len({each.event.run_id for each in events}) == 1
+            assert events[-1].event.type == "post_call"
 
     run_virtual(main())
 
@@ -153,11 +155,11 @@ def test_what_the_log_no_longer_has_is_said():
                     run.follow(after)
                 assert (gone.value.run_id, gone.value.after, gone.value.first) == (run.id, after, oldest)
             reader = run.follow(oldest - 1)
-            assert [frame.seq for frame in await rest(reader)] == [oldest, oldest + 1, oldest + 2, oldest + 3]
+            assert [each.seq for each in await rest(reader)] == [oldest, oldest + 1, oldest + 2, oldest + 3]
             await run.leave(reader)
             with pytest.raises(InvalidInputError, match=f"no event {EVENTS}; its last one is {EVENTS - 1}"):
                 run.follow(EVENTS)
-            assert run.told(EVENTS - 1) and not run.told(EVENTS - 2) and not run.told(None)
+            assert run.ended_at(EVENTS - 1) and not run.ended_at(EVENTS - 2) and not run.ended_at(None)
             assert await rest(run.follow(EVENTS - 1)) == []
 
     run_virtual(main())
@@ -189,13 +191,13 @@ def test_a_stopped_run_says_so_to_those_who_follow():
         async with Runs() as runs:
             run = runs.add(friday.stream("hi"), on_disconnect="continue")
             reader = run.follow()
-            id = (await anext(reader)).source.run_id
+            id = (await anext(reader)).event.run_id
             await runs.stop(id)
             assert not friday.running and run.gone.fired
-            frames = await rest(reader)
-            last = event(frames[-1])
+            events = await rest(reader)
+            last = event(events[-1])
             assert isinstance(last, ErrorEvent) and last.error_type == "RunStoppedError"
-            assert [frame.seq for frame in frames] == list(range(1, len(frames) + 1))
+            assert [each.seq for each in events] == list(range(1, len(events) + 1))
             with pytest.raises(UnknownRunError):
                 await runs.stop(id)
             await run.stop()
@@ -208,7 +210,7 @@ def test_a_run_stopped_before_its_first_event_is_an_error():
     async def main():
         async with Runs() as runs:
             run = runs.add(never())
-            with pytest.raises(InvalidInputError, match="no event 0 to go on from"):
+            with pytest.raises(InvalidInputError, match="no event 0 to resume after"):
                 LiveRun(never()).follow(0)
             reader = run.follow()
             await asyncio.sleep(1)
@@ -261,8 +263,8 @@ def test_a_client_that_stalls_is_no_obstacle_to_the_end(stop: str):
             await asyncio.sleep(1)
             assert run.gone.fired and not friday.running
             if stop != "leave":
-                frames = await rest(reader)
-                assert len(frames) >= 64 and frames[-1].type == ("post_call" if stop == "interrupt" else "error")
+                events = await rest(reader)
+                assert len(events) >= 64 and events[-1].event.type == ("post_call" if stop == "interrupt" else "error")
                 await run.leave(reader)
         assert_whole(friday)
 
@@ -313,7 +315,7 @@ def test_closing_stops_what_is_under_way_waits_for_it_and_begins_nothing_more():
             assert runs.statistics().live == 2
         assert runs.statistics() == (0, 0, 1) or runs.statistics() == (0, 0, 0)
         assert not any(each.running for each in agents)
-        assert (await rest(reader))[-1].type == "error"
+        assert (await rest(reader))[-1].event.type == "error"
         await followed.leave(reader)
         await left
         with pytest.raises(ServiceStoppingError):
@@ -345,7 +347,7 @@ def test_a_cleanup_under_way_is_waited_for_at_the_close():
         runs = Runs()
         run = runs.add(friday.stream("hi"))
         reader = run.follow()
-        while (await anext(reader)).type != "reasoning_chunk":
+        while (await anext(reader)).event.type != "reasoning_chunk":
             pass
         leaving = asyncio.ensure_future(run.leave(reader))
         await asyncio.sleep(1)
@@ -395,9 +397,9 @@ def test_a_run_is_known_by_the_outermost_agents_events():
             id = run.id
             assert runs.find(id) is run and boss.runs[0].id == id
             await run.stop()
-            frames = await rest(reader)
-            assert any(frame.source.run_id != id for frame in frames)
-            last = event(frames[-1])
+            events = await rest(reader)
+            assert any(each.event.run_id != id for each in events)
+            last = event(events[-1])
             assert isinstance(last, ErrorEvent) and (last.run_id, last.depth) == (id, 0)
         assert_whole(boss)
 

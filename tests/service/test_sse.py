@@ -17,7 +17,7 @@ from agentscope_rx.reactive import concat, defer, empty, throw, timer
 from agentscope_rx.service import LiveRun, Runs, SSEResponse, last_event_id, sse_response
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.agent.parts import agent, assert_whole
-from tests.service.test_frame import decoded
+from tests.service.test_sse_format import decoded
 
 
 class Client:

@@ -27,8 +27,8 @@ from agentscope_rx.events import Event
 from agentscope_rx.reactive import from_callable
 from agentscope_rx.reactive.replay_log import LogReader, LogStatistics
 from agentscope_rx.service.failure import error_response
-from agentscope_rx.service.protocols.sse_format import Frame
-from agentscope_rx.service.protocols.stream import body, there_is_more
+from agentscope_rx.service.protocols.sse_format import body, wait_for_event
+from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.service.runs.live_run import LiveRun
 
 HEARTBEAT_SECONDS = 15.0
@@ -109,7 +109,7 @@ class SSEResponse(Response):
             await self._begin(send)
             await send({"type": "http.response.body", "body": b""})
             return
-        if self.run.told(self._after):
+        if self.run.ended_at(self._after):
             await Response(status_code=204)(scope, receive, send)
             return
         try:
@@ -124,10 +124,10 @@ class SSEResponse(Response):
         finally:
             await self.run.leave(reader)
 
-    async def _write(self, reader: LogReader[Frame], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _write(self, reader: LogReader[LoggedEvent], scope: Scope, receive: Receive, send: Send) -> None:
         try:
             until = None if self._heartbeat is None else asyncio.get_running_loop().time() + self._heartbeat
-            await there_is_more(reader, until)
+            await wait_for_event(reader, until)
         except Exception as error:
             await error_response(error)(scope, receive, send)
             return

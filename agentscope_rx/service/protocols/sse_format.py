@@ -1,24 +1,29 @@
-"""A run's events in the wire format of server-sent events (WHATWG HTML, section 9.2).
+"""A run's events in the wire format of server-sent events (WHATWG HTML, section 9.2), and the bytes of a response.
 
     id: 7
     event: reasoning_chunk
     data: {"type":"reasoning_chunk","run_id":"...","seq":7,...}
     <blank line>
 
-Encoded once, however many clients read it, and holding on to nothing of the run.
+Events are sent as they come; heartbeats are sent between them, by the loop's clock:
+
+    events      --a--b-----------c--|
+    heartbeats  ------!------!------!        every `heartbeat` seconds, also while events come
+    bytes       --a--b!------!---c--|
+
+A heartbeat that falls due while the client does not read is sent when it reads again; those due after it are skipped.
+It reads nothing from the log, so it is no demand for the run's next event.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
-import time
-from typing import NamedTuple
+from collections.abc import AsyncGenerator
 
-from reactivex import Observable
-
-from agentscope_rx.events import ErrorEvent, Event, EventSource
-from agentscope_rx.events.base import stamp
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, just, throw
+from agentscope_rx.events import ErrorEvent
+from agentscope_rx.reactive.replay_log import LogReader
+from agentscope_rx.service.runs.event_log import LoggedEvent
 
 HEARTBEAT = b":\n"
 """A comment: clients skip it, proxies see that the connection lives. Without a blank line: some clients dispatch an
@@ -27,71 +32,59 @@ empty event at each of those."""
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
 
 
-class Frame(NamedTuple):
-    """One event as it goes over the wire."""
-
-    seq: int
-    type: str
-    source: EventSource
-    data: bytes
-
-    @classmethod
-    def of(cls, event: Event) -> Frame:
-        """The event, encoded; `InvalidInputError` if it says what JSON has no form for."""
-        return cls(event.seq, event.type, event.source, encoded(event.type, event.to_json(), id=event.seq))
+def frame(logged: LoggedEvent) -> bytes:
+    """The bytes of a logged event. They are made for each client from the JSON that all share: a copy, no encoding."""
+    event = logged.event
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), logged.json)
 
 
-def encoded(event: str, data: str, *, id: int | None = None) -> bytes:
-    """The bytes of one server-sent event; without an id, the client's last one stays."""
-    # half a surrogate pair has no UTF-8; as an escape it is JSON still
+def encode_frame(event: str, data: str) -> bytes:
+    """The bytes of a server-sent event with this text as data. It has no id, so the client keeps its last one."""
+    # half of a surrogate pair has no UTF-8 form; its escape is valid JSON
     lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(data))
-    head = "" if id is None else f"id: {id}\n"
-    return f"{head}event: {event}\n{lines}\n".encode(errors="backslashreplace")
+    return f"event: {event}\n{lines}\n".encode(errors="backslashreplace")
 
 
 def retry_hint(seconds: float) -> bytes:
-    """What tells a client how long to wait before it connects again; a line of the event that follows."""
+    """The time that a client should wait before it connects again; a line of the event that follows."""
     return f"retry: {round(seconds * 1000)}\n".encode()
 
 
-def frames(events: Observable[Event]) -> Flow[Frame]:
-    """Each event as a frame; a run that fails after its first event ends with a frame of type `error`.
+async def body(
+    reader: LogReader[LoggedEvent], *, heartbeat: float | None = None, retry: float | None = None
+) -> AsyncGenerator[bytes]:
+    """Yields whole events and comments; ends after the run's last event. Reads the next event only on demand.
 
-    Signals: frames, and completion; an error only if there was no event before it.
-    Cancels: the run.
+    An error that the log ends with becomes an `error` event without an id, because a client cannot resume after it.
     """
+    loop = asyncio.get_running_loop()
+    if retry is not None:
+        yield retry_hint(retry)
+    beat = None if heartbeat is None else loop.time() + heartbeat
+    while True:
+        if beat is not None and heartbeat is not None and loop.time() >= beat:
+            yield HEARTBEAT
+            beat = loop.time() + heartbeat
+        try:
+            if not await wait_for_event(reader, beat):
+                return
+        except Exception as error:
+            yield encode_frame(ErrorEvent.type, ErrorEvent.of(error).to_json())
+            return
+        if reader.waiting:
+            yield frame(reader.take())
 
-    def begin() -> Flow[Frame]:
-        encoder = _Encoder()
-        return flow(events).pipe(concat_map(encoder.encode), catch(encoder.failed))
 
-    return defer(begin)
-
-
-def last_frame(error: Exception, before: Frame) -> Frame:
-    """The frame of an error that the run itself did not tell, following `before`."""
-    return Frame.of(stamp(ErrorEvent.of(error), before.source, before.seq + 1, time.time()))
-
-
-class _Encoder:
-    __slots__ = ("_last", "_source", "_told")
-
-    def __init__(self) -> None:
-        self._last: Frame | None = None
-        self._source: EventSource | None = None
-        self._told = False
-
-    def encode(self, event: Event) -> Frame:
-        self._last = Frame.of(event)
-        if event.depth == 0:
-            self._source = event.source
-            self._told = type(event) is ErrorEvent
-        return self._last
-
-    def failed(self, error: Exception) -> Flow[Frame]:
-        if self._last is None:
-            return throw(error)
-        if self._told:
-            return empty()
-        # (the last event may have been a sub-agent's)
-        return just(last_frame(error, self._last._replace(source=self._source or self._last.source)))
+async def wait_for_event(reader: LogReader[LoggedEvent], until: float | None) -> bool:
+    """True when there is an event, or when the loop's clock reaches `until`; False at the end of the log."""
+    if reader.waiting:
+        return True
+    limit = asyncio.timeout_at(until)
+    try:
+        async with limit:
+            return await reader.wait()
+    except TimeoutError:
+        # the run may have failed with a TimeoutError of its own
+        if not limit.expired():
+            raise
+        return True
