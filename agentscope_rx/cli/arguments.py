@@ -7,9 +7,10 @@ import math
 from textwrap import fill
 
 from agentscope_rx import __version__
-from agentscope_rx.cli.completion import SHELLS
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM
 from agentscope_rx.models.registry import REGISTRY
+
+SHELLS = ("bash", "zsh", "fish")
 
 DESCRIPTION = "A ReAct agent on the command line: it reasons, calls tools and answers, and shows how."
 EPILOG = f"""\

@@ -12,11 +12,10 @@ from contextlib import closing
 
 from agentscope_rx.cli.arguments import parser
 from agentscope_rx.cli.chat import chat
-from agentscope_rx.cli.completion import script
 from agentscope_rx.cli.exit_codes import ANSWERED, UNREAD, report
 from agentscope_rx.cli.question import question_of
 from agentscope_rx.cli.session import ChatSession
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors import InvalidInputError, MissingExtraError
 from agentscope_rx.models import ChatModel
 
 NO_QUESTION = 'There is no question. Give one, as in: agentscope-rx ask "What is in README.md?"'
@@ -60,8 +59,7 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
         case "setup-local":
             return _set_up_local()
         case _:
-            print(script(flags.shell, parser()), end="")
-            return ANSWERED
+            return _print_completion(flags.shell)
 
 
 def _ask(session: ChatSession, question: str | None) -> None:
@@ -80,6 +78,15 @@ def _set_up_local() -> int:
     from agentscope_rx.models.local import install_weights
 
     install_weights(lambda line: print(line, flush=True))
+    return ANSWERED
+
+
+def _print_completion(shell: str) -> int:
+    try:
+        import shtab
+    except ImportError:
+        raise MissingExtraError("shtab", "cli") from None
+    print(shtab.complete(parser(), shell=shell))
     return ANSWERED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -164,6 +165,21 @@ def test_completion_knows_every_command_and_flag(shell: str, capsys: Captured) -
     script = capsys.readouterr().out
     for word in ("ask", "chat", "setup-local", "base-url", "max-iters", "zsh"):
         assert word in script
+
+
+def test_bash_completes_flags_with_the_script(capsys: Captured, tmp_path: Path) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.bash"
+    script.write_text(capsys.readouterr().out)
+    typed = 'COMP_WORDS=(agentscope-rx ask --ba); COMP_CWORD=2; _shtab_agentscope_rx; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(["bash", "-c", f'source "{script}"; {typed}'], capture_output=True, text=True, timeout=30)
+    assert (done.stdout.split(), done.stderr) == (["--base-url"], "")
+
+
+def test_completion_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 2
+    assert "agentscope-rx[cli]" in capsys.readouterr().err
 
 
 # --- tools of the user's ----------------------------------------------------------------------------------------------
