@@ -9,7 +9,7 @@ from typing import Protocol, TextIO
 from reactivex import Observable
 
 from agentscope_rx.console import Console
-from agentscope_rx.console.output import encodable
+from agentscope_rx.errors.text import encodable_in
 from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
 from agentscope_rx.reactive import Flow, catch, concat_map, throw
 
@@ -58,7 +58,7 @@ class JsonLines:
         if event.depth == 0:
             self._source = event.source
         line = event.to_json()
-        if encodable(line, self._file) != line:
+        if encodable_in(line, self._file) != line:
             # JSON has escapes of its own for what the file's encoding does not have
             line = json.dumps(event.to_dict(), separators=(",", ":"))
         self._file.write(f"{line}\n")
@@ -80,7 +80,7 @@ class Reply:
             if not isinstance(event, PostCallEvent) or event.depth:
                 return event
             if event.message.text or not event.message.pending_calls:
-                self._file.write(encodable(f"{event.message.text}\n", self._file))
+                self._file.write(encodable_in(f"{event.message.text}\n", self._file))
                 self._file.flush()
             return event
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.session import JsonSession
-from agentscope_rx.session.naming import file_name
+from agentscope_rx.session.manifest import file_name
 
 ROOT = "~/.agentscope_rx/conversations"
 

@@ -27,8 +27,9 @@ from rich.segment import Segment
 from rich.spinner import Spinner
 from rich.text import Text
 
-from agentscope_rx.console.output import STYLES, encodable
+from agentscope_rx.console.output import STYLES
 from agentscope_rx.console.transcript import Piece, Style
+from agentscope_rx.errors.text import encodable_in
 
 REFRESHES = 10
 """How often in a second what is drawn again is drawn again."""
@@ -46,7 +47,7 @@ class LiveOutput:
         self._line = Piece(Style.NOTE, "")
         self._blocks = 0
         self._last = 0.0
-        self._spinner = Spinner("dots" if encodable("\u280b", file) == "\u280b" else "line", style="dim")
+        self._spinner = Spinner("dots" if encodable_in("\u280b", file) == "\u280b" else "line", style="dim")
         self._live: Live | None = None
 
     def begin(self) -> None:
@@ -71,7 +72,7 @@ class LiveOutput:
         """Show what has come."""
         self.begin()
         for piece in pieces:
-            text = encodable(piece.text, self._file)
+            text = encodable_in(piece.text, self._file)
             if piece.style is Style.TEXT:
                 self._say(text)
             else:

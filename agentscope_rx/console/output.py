@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from agentscope_rx.console.transcript import Piece, Style
+from agentscope_rx.errors.text import encodable_in
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -54,7 +55,7 @@ class PlainOutput:
 
     def write(self, pieces: Sequence[Piece]) -> None:
         """Write and flush: what has come is to be seen."""
-        self._file.write(encodable("".join(piece.text for piece in pieces), self._file))
+        self._file.write(encodable_in("".join(piece.text for piece in pieces), self._file))
         self._file.flush()
 
     def begin(self) -> None:
@@ -74,7 +75,7 @@ class RichOutput:
     def write(self, pieces: Sequence[Piece]) -> None:
         """Write and flush: what has come is to be seen."""
         for piece in pieces:
-            self._rich.out(encodable(piece.text, self._file), style=STYLES[piece.style], highlight=False, end="")
+            self._rich.out(encodable_in(piece.text, self._file), style=STYLES[piece.style], highlight=False, end="")
         self._file.flush()
 
     def begin(self) -> None:
@@ -96,16 +97,6 @@ STYLES = {
     Style.ERROR: "bold red",
     Style.SUMMARY: "dim",
 }
-
-
-def encodable(text: str, file: TextIO) -> str:
-    """The text with what the file's encoding does not have as escapes."""
-    encoding: str | None = getattr(file, "encoding", None)
-    try:
-        text.encode(encoding or "utf-8")
-    except UnicodeEncodeError:
-        return text.encode(encoding or "utf-8", "backslashreplace").decode(encoding or "utf-8")
-    return text
 
 
 def _is_colorful(file: TextIO) -> bool:

@@ -1,4 +1,4 @@
-"""Saved state that could not be written or read."""
+"""Errors of saved state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from agentscope_rx.errors.base import AgentScopeError
 
 
 class SessionError(AgentScopeError):
-    """Saved state could not be written or read; `key` is the session's, None if it is about all of them."""
+    """Saved state could not be written or read; `key` names the session, None if the error concerns all of them."""
 
     def __init__(self, message: str, *, key: str | None) -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class SessionError(AgentScopeError):
 
 
 class SessionValueError(SessionError, ValueError):
-    """JSON has no form for what is at `path` in entry `name`; nothing was written, the old state is in place."""
+    """JSON has no form for the value at `path` in entry `name`; nothing was written, the old state stays."""
 
     def __init__(self, key: str, name: str, path: str, reason: str) -> None:
         super().__init__(
@@ -27,7 +27,7 @@ class SessionValueError(SessionError, ValueError):
 
 
 class SavedStateError(SessionError):
-    """What the session holds cannot be taken over by the agent; nothing was changed."""
+    """The agent cannot load the saved state; nothing was changed."""
 
     def __init__(self, key: str, what: str) -> None:
         super().__init__(f"Session {key!r} cannot be loaded: {what}", key=key)
@@ -57,7 +57,7 @@ def _version(version: str | None) -> str:
 
 
 class SessionDamagedError(SessionError):
-    """`file` is not what was written; nothing was changed. The message says how to go on."""
+    """The content of `file` has changed since it was written; nothing was changed. The message gives the remedy."""
 
     def __init__(self, key: str | None, file: str, what: str, advice: str) -> None:
         super().__init__(f"{file} is damaged: {what}. Nothing was changed. {advice}", key=key)
@@ -78,21 +78,21 @@ class SessionFormatError(SessionError):
 
 
 class SessionLockedError(SessionError):
-    """Another process was writing to the session for as long as was waited; `file` is the lock."""
+    """Another process held the lock of the session until the timeout; `file` is the lock."""
 
     retryable = True
 
     def __init__(self, key: str, file: str) -> None:
         super().__init__(
             f"Session {key!r} is being written to by another process, which holds {file}. "
-            "Try again, or look for a process that hangs.",
+            "Try again, or end a process that hangs.",
             key=key,
         )
         self.file = file
 
 
 class SessionStorageError(SessionError):
-    """The file system refused; the cause is its own error, `file` where it happened. The old state is in place."""
+    """The file system refused access to `file`; `__cause__` is its error. The old state stays."""
 
     def __init__(self, key: str | None, file: str, reason: str) -> None:
         what = "Sessions" if key is None else f"Session {key!r}"

@@ -1,4 +1,4 @@
-"""Sessions: the port to saved state, one that lives in this process and one in files."""
+"""Sessions: the port to saved state, a store in this process and one in files."""
 
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession

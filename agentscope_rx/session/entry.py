@@ -1,26 +1,27 @@
-"""What every store shares: which keys and values are allowed, and their JSON text.
+"""What all stores share: the rules for keys and values, and the JSON of an entry.
 
-A value becomes one line of JSON, a list one line for each item, so that a list can be appended to. The same value
-always gives the same bytes.
+A value is one line of JSON. A list is one line for each item, so that a file can be appended to. Equal values give
+equal bytes. If JSON has no form for a value, the error names the place in it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError, SavedStateError, SessionValueError
+from agentscope_rx.errors.text import encode_json
 from agentscope_rx.session.session import Saved, Unchanging
-from agentscope_rx.session.unwritable import MAX_DEPTH, Unwritable, find_unwritable, too_deep
 
-_readable = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-_escaped = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class EntryKind(StrEnum):
-    """What an entry is."""
+    """A single value or a list."""
 
     VALUE = "value"
     LIST = "list"
@@ -28,24 +29,24 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """One entry as text: `lines` of JSON in UTF-8, each with its newline; a value is one line."""
+    """An entry as lines of JSON in UTF-8, each with its newline; a value is one line."""
 
     kind: EntryKind
     lines: tuple[bytes, ...]
 
 
 def check_key(key: str) -> str:
-    """The key, if it is one."""
+    """The key; `InvalidInputError` if it is not a text or blank."""
     return _checked(key, "session key")
 
 
 def check_name(name: str) -> str:
-    """The name of an entry, if it is one."""
+    """The name of an entry; `InvalidInputError` if it is not a text or blank."""
     return _checked(name, "entry name")
 
 
 def check_names(names: Sequence[str] | None) -> list[str] | None:
-    """The names of entries, None for all."""
+    """The names of entries, None for all; `InvalidInputError` for a single text."""
     if isinstance(names, str):
         raise InvalidInputError(f"A list of entry names was expected, not the single text {names!r:.60}.")
     return None if names is None else [check_name(name) for name in names]
@@ -54,7 +55,7 @@ def check_names(names: Sequence[str] | None) -> list[str] | None:
 def encode(
     key: str, values: Mapping[str, object], lists: Mapping[str, Sequence[object]] | None = None
 ) -> dict[str, StoredEntry]:
-    """The entries of one save as text; nothing of them is the caller's any more."""
+    """The entries of one save as JSON: a copy that later changes of the values do not reach."""
     check_key(key)
     entries = {
         check_name(name): StoredEntry(EntryKind.VALUE, (_line(key, name, value),)) for name, value in values.items()
@@ -69,7 +70,7 @@ def encode(
 
 
 def decode(key: str, entries: Mapping[str, StoredEntry], version: str | None = None) -> Saved:
-    """The values that the entries of a session stand for, made anew; `SavedStateError` for what was not saved here."""
+    """New values from the entries of a session; `SavedStateError` for a line that no session has written."""
     saved = Saved(version=version)
     for name, entry in entries.items():
         items = [_value(key, name, line) for line in entry.lines]
@@ -78,7 +79,7 @@ def decode(key: str, entries: Mapping[str, StoredEntry], version: str | None = N
         elif len(items) == 1:
             saved.values[name] = items[0]
         else:
-            raise SavedStateError(key, f"entry {name!r} holds {len(items)} values in the place of one.")
+            raise SavedStateError(key, f"entry {name!r} holds {len(items)} values instead of one.")
     return saved
 
 
@@ -86,10 +87,10 @@ def _value(key: str, name: str, line: bytes) -> object:
     try:
         value: object = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise SavedStateError(key, f"entry {name!r} is not JSON that a session has written ({error}).") from error
-    # the digest of a file shows damage, not who has written it
+        raise SavedStateError(key, f"entry {name!r} is not valid JSON ({error}).") from error
+    # a right digest shows that the file is undamaged, not that a session wrote it
     if line.count(b"[") + line.count(b"{") > MAX_DEPTH and (deep := too_deep(value)):
-        raise SavedStateError(key, f"entry {name!r} is none that a session has written: {deep.reason}.")
+        raise SavedStateError(key, f"entry {name!r} was not written by a session: {deep.reason}.")
     return value
 
 
@@ -102,7 +103,7 @@ def _checked(text: str, what: str) -> str:
 
 
 def _check_items(key: str, name: str, items: object) -> None:
-    # a generator would be empty the second time that the flow is subscribed to
+    # not a generator: it would be empty at the second subscription
     if isinstance(items, (str, bytes, bytearray)) or not isinstance(items, Sequence):
         raise InvalidInputError(
             f"Entry {name!r} of session {key!r} takes a list of items, not {type(items).__name__}. "
@@ -120,12 +121,12 @@ def _item(key: str, name: str, item: object, index: int) -> bytes:
 
 def _line(key: str, name: str, value: object, index: int | None = None) -> bytes:
     try:
-        text = _readable.encode(value)
-        line = _utf8(text, value)
+        text = _ENCODER.encode(value)
+        line = encode_json(f"{text}\n")
     except (TypeError, ValueError, RecursionError) as error:
         found = find_unwritable(value) or Unwritable("", str(error))
         raise _unwritable(key, name, index, found) from error
-    # what is nested deeper than a reader may go must not be written
+    # deeper than a reader allows: refused here, so that every saved entry can be loaded
     if text.count("[") + text.count("{") > MAX_DEPTH and (deep := too_deep(value)):
         raise _unwritable(key, name, index, deep)
     return line
@@ -136,9 +137,74 @@ def _unwritable(key: str, name: str, index: int | None, found: Unwritable) -> Se
     return SessionValueError(key, name, f"${item}{found.path}", found.reason)
 
 
-def _utf8(text: str, value: object) -> bytes:
-    try:
-        return f"{text}\n".encode()
-    except UnicodeEncodeError:
-        # half of a surrogate pair: only an escape can say it
-        return f"{_escaped.encode(value)}\n".encode()
+MAX_DEPTH = 200
+"""How deep values may be nested: less than the recursion limit of every JSON reader."""
+
+
+class Unwritable(NamedTuple):
+    """A place in a value, such as `.peers[3]`, and the fault there."""
+
+    path: str
+    reason: str
+
+
+def find_unwritable(value: object) -> Unwritable | None:
+    """The first place in the value that JSON has no form for, None if there is none."""
+    for path, found, level in _walk(value):
+        if level > MAX_DEPTH:
+            return _deep(path)
+        if reason := _reason(found):
+            return Unwritable(path, reason)
+    return None
+
+
+def too_deep(value: object) -> Unwritable | None:
+    """The first place in the value that is nested deeper than `MAX_DEPTH`."""
+    return next((_deep(path) for path, _, level in _walk(value) if level > MAX_DEPTH), None)
+
+
+def _deep(path: str) -> Unwritable:
+    shown = path if len(path) <= 100 else f"{path[:100]}..."
+    return Unwritable(shown, f"it is nested more than {MAX_DEPTH} levels deep, or contains itself")
+
+
+def _walk(value: object) -> Iterator[tuple[str, object, int]]:
+    """Each part of the value with its path and level, in order, down to one level deeper than allowed."""
+    waiting: list[tuple[str, object, int]] = [("", value, 0)]
+    while waiting:
+        path, found, level = waiting.pop()
+        yield path, found, level
+        if level > MAX_DEPTH:
+            continue
+        if isinstance(found, dict):
+            items = cast("dict[object, object]", found).items()
+            waiting += reversed([(f"{path}{_step(key)}", each, level + 1) for key, each in items])
+        elif isinstance(found, (list, tuple)):
+            each_item = enumerate(cast("list[object]", found))
+            waiting += reversed([(f"{path}[{index}]", each, level + 1) for index, each in each_item])
+
+
+def _step(key: object) -> str:
+    if isinstance(key, str) and key.isidentifier():
+        return f".{key}"
+    return f"[{key!r:.60}]"
+
+
+def _reason(value: object) -> str | None:
+    if isinstance(value, dict):
+        for key in cast("dict[object, object]", value):
+            if not (key is None or isinstance(key, (str, int, float))):
+                return f"its key {key!r:.60} is no text"
+            if isinstance(key, float) and not math.isfinite(key):
+                return f"JSON has no number {key!r}, which is one of its keys"
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"JSON has no number {value!r}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            int.__repr__(value)
+        except ValueError as error:
+            return str(error)
+    if value is None or isinstance(value, (str, int, float, list, tuple)):
+        return None
+    return f"JSON has no form for {type(value).__name__}"

@@ -1,14 +1,14 @@
-"""One session's folder: read without a lock, changed under one, never in between.
+"""The folder of one session: readers take no lock, writers take one, and a change happens in one step.
 
-| a change                                              | what a reader finds, or whoever comes after a crash |
-|-------------------------------------------------------|-----------------------------------------------------|
-| 1 writes new files, appends to lists behind what counts | the manifest as it was, and all that it names     |
-| 2 syncs them, and the folder                          | the same                                            |
-| 3 replaces the manifest                               | the new one, and all that it names                  |
-| 4 removes what is no longer named                     | the same; what is left is removed by the next change |
+| step of a change                                       | a reader meanwhile, or after a crash, finds        |
+|--------------------------------------------------------|----------------------------------------------------|
+| 1 write new files, append to lists                     | the old manifest and all files that it names       |
+| 2 sync them and the folder                             | the same                                           |
+| 3 replace the manifest                                 | the new manifest and all files that it names       |
+| 4 remove files that it does not name                   | the same; the next change removes what is left     |
 
-A reader that finds a file gone or changed has an old manifest in hand: it reads the manifest again. If that is still
-the same one, the file is damaged.
+A reader that finds a file missing or changed has read an old manifest, so it reads the manifest again. If that has not
+changed, the file is damaged.
 """
 
 from __future__ import annotations
@@ -20,9 +20,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentscope_rx.errors import SessionDamagedError, SessionFormatError
-from agentscope_rx.session.durable import append_to, remove_files, replace_file, sync_folder, write_file
+from agentscope_rx.session.durable import (
+    LOCK,
+    HeldError,
+    append_to,
+    remove_files,
+    replace_file,
+    sync_folder,
+    write_file,
+)
 from agentscope_rx.session.entry import StoredEntry
-from agentscope_rx.session.lock import LOCK, HeldError
 from agentscope_rx.session.manifest import (
     FORMAT,
     MANIFEST,
@@ -31,13 +38,15 @@ from agentscope_rx.session.manifest import (
     NewerFormatError,
     Stored,
     UnreadableError,
+    file_name,
+    is_shortened,
+    text_of,
 )
-from agentscope_rx.session.naming import file_name, is_shortened, text_of
 from agentscope_rx.session.session import ANY_VERSION, Expected, check_expected
 
 _MANIFEST_READS = 3
 _READS = 20
-"""How often a reader begins anew because of changes before it lets the writers be for a while."""
+"""How often a reader starts again because of changes, before it waits as for a lock."""
 
 
 class Folder:
@@ -47,10 +56,10 @@ class Folder:
         self.key = key
         self.path = root / file_name(key)
 
-    # -- reading
+    # --- reading
 
     def entries(self, names: Collection[str] | None) -> tuple[dict[str, StoredEntry], str | None]:
-        """The entries of these names, or all, as one manifest names them, and its version."""
+        """The entries of these names, or all, from one manifest, and its version."""
         failed: Manifest | None = None
         for _ in range(_READS):
             manifest = self._manifest()
@@ -66,42 +75,42 @@ class Folder:
         raise HeldError
 
     def version(self) -> str | None:
-        """The version of what is stored; None if the session has no entry."""
+        """The version of the session; None if it has no entry."""
         manifest = self._manifest()
         return None if manifest is None else manifest.version
 
-    def is_there(self) -> bool:
-        """Whether the session has an entry."""
+    def exists(self) -> bool:
+        """True if the session has an entry."""
         return self.version() is not None
 
     def checked(self, expected: Expected) -> str | None:
-        """The version of what is stored; `SessionConflictError` if it is not the expected one."""
+        """The version of the session; `SessionConflictError` if it is not the expected one."""
         version = self.version()
         check_expected(self.key, expected, version)
         return version
 
-    # -- changing, with the folder's lock in hand
+    # --- changing, with the lock of the folder held
 
     def write(self, entries: Mapping[str, StoredEntry], expected: Expected = ANY_VERSION) -> str | None:
-        """Replace these entries, if the version is the expected one; what is there already is not written again.
+        """Replace these entries and return the new version; what is stored already is not written again.
 
-        Gives the new version.
+        `SessionConflictError` if the version is not the expected one.
         """
         found = self._manifest()
         check_expected(self.key, expected, None if found is None else found.version)
         manifest = found or self._begin()
         stored = {name: self._store(manifest, name, entry) for name, entry in entries.items()}
         if any(each.file not in manifest.files for each in stored.values()):
-            # their names are durable before anything speaks of them
+            # the names must be durable before a manifest lists them
             sync_folder(self.path)
         manifest = self._commit(manifest, {**manifest.entries, **stored})
-        # the change has happened; what cannot be removed now is removed after the next one
+        # the change is committed; a file that cannot be removed now is removed by the next change
         with suppress(OSError):
             self._sweep(manifest)
         return manifest.version
 
     def remove(self, name: str) -> bool:
-        """Remove one entry; the last one takes the session along."""
+        """Remove one entry, and the session with its last one; True if there was one."""
         manifest = self._manifest()
         if manifest is None:
             return False
@@ -112,9 +121,9 @@ class Folder:
         return name in manifest.entries
 
     def delete(self) -> bool:
-        """Remove the session, damaged or not. What is not a session's stays in the folder."""
+        """Remove the session, also if it is damaged. Other files in the folder stay."""
         try:
-            was = self.is_there()
+            was = self.exists()
         except (SessionDamagedError, SessionFormatError):
             was = True
         if was:
@@ -123,7 +132,7 @@ class Folder:
         return was
 
     def _begin(self) -> Manifest:
-        """The first manifest comes before the first entry: entries without one are damage."""
+        """Write the first manifest. It must come before the first entry: entries without one count as damage."""
         manifest = Manifest(self.key, 0, {})
         replace_file(self.path / MANIFEST, manifest.to_bytes())
         return manifest
@@ -136,20 +145,20 @@ class Folder:
         return manifest
 
     def _sweep(self, manifest: Manifest) -> None:
-        """Remove what the manifest does not name: what it replaced, and the rest of changes that did not happen."""
+        """Remove files that the manifest does not name: replaced ones, and those of changes that were not committed."""
         remove_files(self.path / file for file in self._own_files() if file not in manifest.files)
 
     def _clear(self) -> None:
-        """Remove the files of a session that is no more, the lock last: whoever has it may still be at work."""
+        """Remove the files of a deleted session, the lock last, because its holder may still be at work."""
         remove_files(self.path / file for file in (*self._own_files(), f"{MANIFEST}.tmp", MANIFEST))
-        # a folder that holds anything else stays, and so does a lock that a system does not let go of
+        # a folder with other files stays, and so does a lock file that the system refuses to remove
         with suppress(OSError):
             remove_files([self.path / LOCK])
             self.path.rmdir()
             sync_folder(self.path.parent)
 
     def _store(self, manifest: Manifest, name: str, entry: StoredEntry) -> Stored:
-        """Make an entry's text durable: by appending, if what counts of its file is what the text begins with."""
+        """Make an entry durable: by appending, if it begins with the stored content of its file."""
         data = b"".join(entry.lines)
         old = manifest.entries.get(name)
         if old is not None and old.kind is entry.kind and self._has(old):
@@ -170,10 +179,10 @@ class Folder:
         except FileNotFoundError:
             return False
 
-    # -- files
+    # --- files
 
     def _manifest(self) -> Manifest | None:
-        # begun anew if there are entries all the same: a session may be deleted and made again meanwhile
+        # read again if there are entries without a manifest: the session may be deleted and made again meanwhile
         files: list[str] = []
         for _ in range(_MANIFEST_READS):
             try:
@@ -184,7 +193,7 @@ class Folder:
                     return None
             else:
                 return self._read(data)
-        raise self._damaged(MANIFEST, f"it is missing, while {files[0]} is there")
+        raise self._damaged(MANIFEST, f"it is missing, while {files[0]} exists")
 
     def _read(self, data: bytes) -> Manifest:
         try:
@@ -194,7 +203,7 @@ class Folder:
         except UnreadableError as error:
             raise self._damaged(MANIFEST, str(error)) from None
         if manifest.key != self.key:
-            raise self._damaged(MANIFEST, f"it is the one of session {manifest.key!r}")
+            raise self._damaged(MANIFEST, f"it belongs to session {manifest.key!r}")
         return manifest
 
     def _entry(self, name: str, stored: Stored) -> StoredEntry:
@@ -206,7 +215,7 @@ class Folder:
         if len(data) < stored.size:
             raise self._damaged(stored.file, f"it ends after {len(data)} of {stored.size} bytes", name)
         if hashlib.sha256(data).hexdigest() != stored.sha256:
-            raise self._damaged(stored.file, "its content is not what was written", name)
+            raise self._damaged(stored.file, "its content has changed since it was written", name)
         return StoredEntry(stored.kind, tuple(data.splitlines(keepends=True)))
 
     def _own_files(self) -> list[str]:
@@ -217,12 +226,12 @@ class Folder:
 
     def _damaged(self, file: str, what: str, name: str | None = None) -> SessionDamagedError:
         give_up = f"delete({self.key!r})" if name is None else f"remove({self.key!r}, {name!r})"
-        advice = f"Put back a copy of the file, or give up what it held with {give_up}."
+        advice = f"Put back a copy of the file, or remove what it held with {give_up}."
         return SessionDamagedError(self.key, str(self.path / file), what, advice)
 
 
 def stored_keys(root: Path) -> list[str]:
-    """The keys of the sessions below a root; other folders are none of ours."""
+    """The keys of the sessions below a root; other folders are ignored."""
     try:
         with os.scandir(root) as found:
             names = [each.name for each in found if each.is_dir()]
@@ -236,19 +245,19 @@ def _stored_key(root: Path, name: str) -> str | None:
     if key is None:
         return _long_key(root / name) if is_shortened(name) else None
     try:
-        return key if Folder(root, key).is_there() else None
+        return key if Folder(root, key).exists() else None
     except (SessionDamagedError, SessionFormatError):
-        # it is there, and loading it tells what is wrong with it
+        # it exists, and loading it reports the damage
         return key
 
 
 def _long_key(path: Path) -> str | None:
-    """The key of a folder whose name is too short for it: the manifest tells it."""
+    """The key of a folder whose name is a digest, from its manifest."""
     try:
         manifest = Manifest.from_bytes((path / MANIFEST).read_bytes())
     except FileNotFoundError:
         return None
     except (NewerFormatError, UnreadableError) as error:
-        advice = "It alone tells the session's key. Put back a copy of the file, or move the folder away."
+        advice = "Only this file has the key of the session. Put back a copy of the file, or move the folder away."
         raise SessionDamagedError(None, str(path / MANIFEST), str(error), advice) from None
     return manifest.key if manifest.entries and file_name(manifest.key) == path.name else None

@@ -1,4 +1,4 @@
-"""`InMemorySession`: what is saved lives as long as the object; it is kept as text, so that nothing aliases."""
+"""`InMemorySession`: state that lives as long as the object. It is kept as JSON, so that no value is shared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """The entries of one session, at a version; replaced, never changed, so that reading needs no lock."""
+    """The entries of one session at a version. It is replaced, never changed, so that reading needs no lock."""
 
     entries: Mapping[str, StoredEntry] = field(default_factory=dict[str, StoredEntry])
     version: str | None = None
@@ -27,12 +27,12 @@ _ABSENT = _State()
 
 
 class InMemorySession(Session):
-    """Keeps sessions in this process: for tests, and for state that need not outlive it."""
+    """Keeps sessions in this process: for tests, and for state that may be lost with it."""
 
     def __init__(self) -> None:
         self._lock = new_lock()
         self._sessions: dict[str, _State] = {}
-        # of all sessions together: one that is deleted and made again has no version that it had before
+        # one counter for all sessions: a session that is deleted and made again must not repeat a version
         self._versions = count(1)
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class InMemorySession(Session):
             return self._sessions.get(key, _ABSENT)
 
     def _put(self, key: str, before: _State, entries: dict[str, StoredEntry]) -> str | None:
-        """Put these entries in the place of those before, with the lock in hand; gives the version."""
+        """Replace the entries with the lock held; returns the version."""
         if entries == before.entries:
             return before.version
         if not entries:

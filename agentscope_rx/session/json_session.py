@@ -1,14 +1,14 @@
-"""`JsonSession`: sessions in files, one folder for each key; whole after a crash, safe for several processes.
+"""`JsonSession`: sessions in files, one folder for each key; consistent after a crash, safe for several processes.
 
     ~/.agentscope_rx/sessions/
-        ann/                        the key, in characters that mean nothing to a file system (`naming`)
-            manifest.json           what the session consists of (`manifest`)
+        ann/                        the key, in characters that are safe in file names (`manifest`)
+            manifest.json           the list of its files (`manifest`)
             memory.1.jsonl          a list: one item on each line, appended to while it only grows
             state.7.json            a value
-            lock                    held by whoever writes
+            lock                    held by the writer
 
-All file work is done on worker threads. Readers take no lock, and see what one save left. A writer that finds another
-one at work tries again after a moment of the loop's clock.
+All file work is done on worker threads. Readers take no lock and see the state after one save. A writer that finds the
+session locked tries again after a pause on the loop's clock.
 """
 
 from __future__ import annotations
@@ -33,31 +33,30 @@ from agentscope_rx.reactive import (
     shield,
     using,
 )
-from agentscope_rx.session.durable import make_folder
+from agentscope_rx.session.durable import LOCK, HeldError, locked, make_folder
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.folder import Folder, stored_keys
-from agentscope_rx.session.lock import LOCK, HeldError, locked
 from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
 
 T = TypeVar("T")
 
 DEFAULT_ROOT = "~/.agentscope_rx/sessions"
 LOCK_SECONDS = 30.0
-"""How long a change waits for another one to let go of the session."""
+"""How long a change waits for the lock of the session."""
 PAUSE, LONGEST_PAUSE = 0.002, 0.05
-"""Seconds between two looks whether it has; each time the former more, to at most the latter."""
+"""Seconds between two attempts: the pause grows by the first number each time, up to the second."""
 
 
 class JsonSession(Session):
-    """Keeps sessions in files below `root`, which is made, and its `~` expanded, when it is first written to."""
+    """Keeps sessions in files below `root`, which is made at the first write; a `~` in it is expanded."""
 
     def __init__(self, root: str | os.PathLike[str] | None = None, *, lock_timeout: float = LOCK_SECONDS) -> None:
         if not lock_timeout >= 0:
             raise ConfigurationError(f"lock_timeout must be 0 or more seconds, not {lock_timeout!r}.")
         self.root = Path(DEFAULT_ROOT if root is None else root)
-        self._patience = RetryPolicy(
+        self._lock_retry = RetryPolicy(
             stop=lambda state: (state.seconds_since_start or 0.0) >= lock_timeout,
-            # how long to wait is no secret
+            # jitter needs no secure random numbers
             wait=lambda state: min(LONGEST_PAUSE, PAUSE * state.attempt_number) * random.uniform(0.5, 1.0),  # noqa: S311
             retry=lambda state: isinstance(state.outcome and state.outcome.exception(), SessionLockedError),
         )
@@ -73,7 +72,7 @@ class JsonSession(Session):
 
     @property
     def _place(self) -> str:
-        """The folder, however it was named."""
+        """The absolute path of the folder."""
         return os.path.abspath(os.path.expanduser(self.root))
 
     def save_all(
@@ -93,7 +92,7 @@ class JsonSession(Session):
                 check_expected(key, expected, None)
                 return None
 
-            # (a save that expects a session makes no folder for one that has gone)
+            # a save that expects a session must not make a folder for a deleted one
             make = expected is ANY_VERSION or expected is None
             return self._change(key, lambda folder: folder.write(entries, expected), absent, make=make)
 
@@ -111,18 +110,18 @@ class JsonSession(Session):
         def remove() -> Flow[bool]:
             check_key(key)
             check_name(name)
-            return self._change(key, lambda folder: folder.remove(name), _nothing)
+            return self._change(key, lambda folder: folder.remove(name), _nothing_removed)
 
         return defer(remove)
 
     def delete(self, key: str) -> Flow[bool]:
-        return defer(lambda: self._change(check_key(key), Folder.delete, _nothing))
+        return defer(lambda: self._change(check_key(key), Folder.delete, _nothing_removed))
 
     def exists(self, key: str) -> Flow[bool]:
-        return defer(lambda: self._look(check_key(key), Folder.is_there))
+        return defer(lambda: self._look(check_key(key), Folder.exists))
 
     def keys(self) -> Flow[list[str]]:
-        """The keys of all sessions, sorted; also of damaged ones, as far as their folders' names tell."""
+        """The keys of all sessions, sorted; also of damaged ones, if the name of their folder holds the key."""
 
         def look() -> list[str]:
             with _our_errors(None, self.root):
@@ -131,29 +130,29 @@ class JsonSession(Session):
         return on_worker(look, ENGINE_WORKERS)
 
     def _look(self, key: str, work: Callable[[Folder], T]) -> Flow[T]:
-        """Read on a worker."""
+        """Read the session on a worker."""
         return self._until_free(key, on_worker(lambda: self._at(key, work), ENGINE_WORKERS))
 
     def _change(self, key: str, work: Callable[[Folder], T], absent: Callable[[], T], *, make: bool = False) -> Flow[T]:
-        """Change a session on a worker, holding its lock; what `absent` gives if there is no folder, nor to be one."""
+        """Change the session on a worker, with its lock held; calls `absent` if there is no folder and none is made."""
 
-        def change(folder: Folder, visit: _Visit) -> T | HeldError:
+        def change(folder: Folder, attempted: _Attempt) -> T | HeldError:
             if make:
                 make_folder(folder.path)
             elif not folder.path.is_dir():
                 return absent()
             with locked(folder.path):
-                # asked with the lock in hand: what was disposed of must not overwrite what was saved after that
-                return HeldError() if visit.left else work(folder)
+                # checked with the lock held: a disposed save must not overwrite a later one
+                return HeldError() if attempted.left else work(folder)
 
-        # a change that has begun runs to its end, and an error that comes too late for the subscriber is reported
+        # a change that has begun runs to its end; an error after the subscriber has left is reported as dropped
         attempt = using(
-            lambda: just(_Visit()),
-            lambda visit: shield(
-                on_worker(lambda: self._at(key, lambda folder: change(folder, visit)), ENGINE_WORKERS)
+            lambda: just(_Attempt()),
+            lambda attempted: shield(
+                on_worker(lambda: self._at(key, lambda folder: change(folder, attempted)), ENGINE_WORKERS)
             ),
-            lambda visit, ending: None,
-            on_dispose=_Visit.leave,
+            lambda attempted, ending: None,
+            on_dispose=_Attempt.leave,
         )
         return self._until_free(key, attempt)
 
@@ -163,22 +162,22 @@ class JsonSession(Session):
             with _our_errors(key, folder.path):
                 return work(folder)
         except HeldError as held:
-            # told as a value: a subscriber who has left need not hear of it
+            # a value, not an error: it must not be reported as dropped if the subscriber has left
             return held
 
     def _until_free(self, key: str, attempt: Flow[T | HeldError]) -> Flow[T]:
-        """Subscribe again while somebody else holds the session."""
+        """Subscribe again while another writer holds the lock."""
 
         def unless_held(result: T | HeldError) -> T:
             if isinstance(result, HeldError):
                 raise SessionLockedError(key, str(Folder(_expanded(self.root), key).path / LOCK))
             return result
 
-        return attempt.pipe(concat_map(unless_held), retry(self._patience))
+        return attempt.pipe(concat_map(unless_held), retry(self._lock_retry))
 
 
-class _Visit:
-    """Whether somebody still waits for a change."""
+class _Attempt:
+    """One attempt at a change; `left` is True once its subscriber has left."""
 
     __slots__ = ("left",)
 
@@ -186,18 +185,17 @@ class _Visit:
         self.left = False
 
     def leave(self) -> None:
-        """Nobody does."""
+        """Note that the subscriber has left."""
         self.left = True
 
 
-def _nothing() -> bool:
-    """There was nothing to remove."""
+def _nothing_removed() -> bool:
     return False
 
 
 @contextmanager
 def _our_errors(key: str | None, path: Path) -> Generator[None]:
-    """The file system's errors as ours."""
+    """Raise errors of the file system as `SessionStorageError`."""
     try:
         yield
     except OSError as error:

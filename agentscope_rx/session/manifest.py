@@ -1,12 +1,23 @@
-"""The manifest: the one file that says what a session consists of. Replacing it is what makes a save happen.
+"""The manifest: the file that lists the files of a session. Replacing it commits a save.
 
     {"format": 1, "sha256": "...", "session": {
         "key": "ann", "generation": 7, "entries": {
             "memory": {"kind": "list",  "file": "memory.2.jsonl", "size": 51234, "items": 310, "sha256": "..."},
             "state":  {"kind": "value", "file": "state.7.json",   "size": 187,   "items": 1,   "sha256": "..."}}}}
 
-A file counts up to `size`, and only if its digest is right; what is behind that, and files that are not named, are the
-rest of a save that did not happen.
+The first `size` bytes of a file are its content, if their digest is right. Bytes behind them and files that are not
+listed are left from saves that were not committed.
+
+Keys and names become file names; each text has another one, and none leads out of the folder:
+
+| text               | file name                        |                                                         |
+|--------------------|----------------------------------|---------------------------------------------------------|
+| `user-1`           | `user-1`                         | a-z, 0-9, `-` and `_` stand for themselves              |
+| `Ann`, `..`, `a/b` | `=41nn`, `=2e=2e`, `a=2fb`       | other characters: their bytes in UTF-8                  |
+| `con`, `-x`        | `=63on`, `=2dx`                  | device names of Windows, and options of a shell         |
+| 1,000 letters      | the first 30, `=h`, and a digest | too long: the manifest holds the text                   |
+
+They are lower case and ASCII, so a file system that ignores case or normalises Unicode keeps them apart.
 """
 
 from __future__ import annotations
@@ -19,20 +30,63 @@ from dataclasses import asdict, dataclass
 from typing import cast
 
 from agentscope_rx.session.entry import EntryKind
-from agentscope_rx.session.naming import code_of, file_name, text_of
+
+LONGEST = 100
+"""The longest code that is used whole: with a suffix it is shorter than the limit of every file system."""
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+_RESERVED = re.compile(r"con|prn|aux|nul|com[0-9]|lpt[0-9]")
+_CODE = re.compile(r"(?:[a-z0-9_-]|=[0-9a-f]{2})+")
+_DIGEST = re.compile(r"=h[0-9a-f]{64}$")
+
+
+def code_of(text: str) -> str:
+    """The text in characters for file names, of any length; `text_of` decodes it."""
+    # a lone surrogate is valid in a key, so it has a code, too
+    data = text.encode("utf-8", "surrogatepass")
+    code = "".join(chr(byte) if byte in _PLAIN else f"={byte:02x}" for byte in data)
+    if code.startswith("-") or _RESERVED.fullmatch(code):
+        return f"={data[0]:02x}{code[1:]}"
+    return code
+
+
+def text_of(code: str) -> str | None:
+    """The text of a code, None if it is not a code."""
+    if not _CODE.fullmatch(code):
+        return None
+    data = re.sub(rb"=(..)", lambda found: bytes([int(found[1], 16)]), code.encode())
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return None
+    return text if code_of(text) == code else None
+
+
+def file_name(text: str) -> str:
+    """The file name of a text, without a suffix."""
+    code = code_of(text)
+    if len(code) <= LONGEST:
+        return code
+    return f"{code[:30]}=h{hashlib.sha256(code.encode()).hexdigest()}"
+
+
+def is_shortened(name: str) -> bool:
+    """True if the text of a file name cannot be decoded from it."""
+    return _DIGEST.search(name) is not None
+
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 OWN_FILE = re.compile(r"[a-z0-9_=-]+\.[0-9]+\.jsonl?")
-"""The files that hold entries."""
+"""The names of files that hold entries."""
 
 
 class UnreadableError(Exception):
-    """What is wrong with a manifest."""
+    """A file that is not a valid manifest; the message says why."""
 
 
 class NewerFormatError(Exception):
-    """A manifest of another version: `found` is its format."""
+    """A manifest of a newer version of the library; `found` is its format."""
 
     def __init__(self, found: int) -> None:
         super().__init__(found)
@@ -41,7 +95,7 @@ class NewerFormatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where the text of an entry lies: `size` bytes of `items` lines, with this digest."""
+    """The file of an entry: `size` bytes in `items` lines, with this digest."""
 
     kind: EntryKind
     file: str
@@ -52,7 +106,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a session consists of; `generation` counts its changes."""
+    """The entries of a session; `generation` counts its changes."""
 
     key: str
     generation: int
@@ -60,27 +114,27 @@ class Manifest:
 
     @property
     def version(self) -> str | None:
-        """What a save may expect: the generation, and a digest of all that is stored; None without entries.
+        """The generation and a digest of the entries; None without entries.
 
-        A session that is deleted and made again counts its generations anew: they alone would not tell it apart.
+        The digest is needed because a session that is deleted and made again starts at generation 0.
         """
         return f"{self.generation}-{_digest(self._body())[:16]}" if self.entries else None
 
     @property
     def files(self) -> frozenset[str]:
-        """The files that count."""
+        """The files of the entries."""
         return frozenset(stored.file for stored in self.entries.values())
 
     def changed(self, entries: Mapping[str, Stored]) -> Manifest:
-        """The next manifest, of these entries."""
+        """The next manifest, with these entries."""
         return Manifest(self.key, self.generation + 1, entries)
 
     def file_for(self, name: str, kind: EntryKind) -> str:
-        """A file name that the next manifest may give to an entry."""
+        """A new file name for an entry of the next manifest."""
         return f"{file_name(name)}.{self.generation + 1}.{'jsonl' if kind is EntryKind.LIST else 'json'}"
 
     def to_bytes(self) -> bytes:
-        """The content of the manifest's file."""
+        """The content of the manifest file."""
         body = self._body()
         whole = {"format": FORMAT, "sha256": _digest(body), "session": body}
         return f"{json.dumps(whole, indent=1)}\n".encode()
@@ -94,7 +148,7 @@ class Manifest:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
-        """The manifest in a file's content; `UnreadableError` or `NewerFormatError` if there is none."""
+        """The manifest from the content of its file; `UnreadableError` or `NewerFormatError` if it is not valid."""
         try:
             whole = json.loads(data)
             found, digest = whole["format"], whole["sha256"]
@@ -115,9 +169,9 @@ def _from_body(body: dict[str, object]) -> Manifest:
         stored = {_text(name): Stored(**_fields(values)) for name, values in entries.items()}  # pyright: ignore[reportArgumentType]
         manifest = Manifest(_text(str(body["key"])), cast("int", body["generation"]), stored)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise UnreadableError("it lacks what a manifest has") from None
+        raise UnreadableError("a field of the manifest is missing or invalid") from None
     if not all(OWN_FILE.fullmatch(file) for file in manifest.files):
-        raise UnreadableError("it names files that are none of a session")
+        raise UnreadableError("it names files that a session cannot have")
     return manifest
 
 

@@ -1,16 +1,16 @@
 """The port to saved state: named entries under a key, each a JSON value or a list of them. Every method is a cold Flow.
 
     session "ann"      "state"     {"version": 1, ...}           a value, replaced as a whole
-                       "memory"    [{...}, {...}, ...]           a list, given in full; the store finds out what is new
+                       "memory"    [{...}, {...}, ...]           a list, saved in full; the store finds the new items
 
 | law                                                                                                         |
 |-------------------------------------------------------------------------------------------------------------|
-| What is read is what JSON makes of what was saved: tuples come back as lists, keys of dicts as text.          |
-| Values do not alias. They are taken at subscription; what is changed before or after changes nothing stored.  |
-| One save is one step: all of its entries are there afterwards, or none. So is one `load_all`.                 |
+| Values come back as JSON: tuples as lists, keys of dicts as text.                                             |
+| Values are copied at subscription: later changes of a saved or loaded value do not reach the store.           |
+| One save is one step: all of its entries are stored, or none. One `load_all` is one step, too.                |
 | A session exists while it has an entry. Any text that is not blank is a key, and a name.                      |
-| Two changes under way at once take place one after the other, in either order.                                |
-| A session has a version, which each change replaces; a save that expects another one changes nothing.         |
+| Concurrent changes take place one after the other, in any order.                                              |
+| A session has a version, which each change replaces; a save that expects another version changes nothing.     |
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from agentscope_rx.reactive import Flow, concat_map, just
 
 
 class AnyVersion(Enum):
-    """What a save expects that replaces whatever is there."""
+    """The expectation of a save that replaces any version."""
 
     ANY = "any"
 
 
 ANY_VERSION: Final = AnyVersion.ANY
 Expected = str | None | Literal[AnyVersion.ANY]
-"""The version that a save is based on: the one of a `Saved`, None for no session, or `ANY_VERSION`."""
+"""The version that a save expects: that of a `Saved`, None for no session, or `ANY_VERSION`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Entries of one session as they stood at one moment: the caller's own copies.
+    """Copies of the entries of one session at one moment.
 
-    `version` is that of the whole session, whichever entries were asked for; None if it does not exist. It is opaque:
-    two equal versions of one session have equal entries.
+    `version` is that of the whole session, also if only some entries were loaded; None if the session does not exist.
+    It is opaque: equal versions of one session have equal entries.
     """
 
     values: dict[str, object] = field(default_factory=dict[str, object])
@@ -50,7 +50,7 @@ class Saved:
 
 
 class Unchanging:
-    """A list item that will never change: its JSON is made once, however often the list is saved."""
+    """A list item that never changes: its JSON is made once, however often the list is saved."""
 
     __slots__ = ("line", "value")
 
@@ -61,12 +61,12 @@ class Unchanging:
 
 
 class Session(ABC):
-    """Saved state under keys. Implementations are safe for calls from several threads and keep the laws above.
+    """A store for saved state. Implementations can be called from several threads and keep the laws above.
 
-    Two session objects that reach the same state, such as two of one folder, are equal.
+    Two objects for the same state, such as two `JsonSession`s of one folder, are equal.
 
-    A store needs `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys` (`entry` has what they share); the
-    rest is made of these. Blank keys, names and what JSON has no form for are errors of the flow.
+    A store implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`, with the helpers in `entry`; the
+    other methods call these. A blank key or name, or a value without a JSON form, is an error of the flow.
     """
 
     @abstractmethod
@@ -82,47 +82,47 @@ class Session(ABC):
 
         An item of a list may be `Unchanging(value)`, which is stored as the value. With `expected` the save happens
         only if that is the session's version at that moment (None: if there is no session): compare and write are one
-        step, for all writers of the store.
+        step for all writers of the store.
 
-        Signals: the new version when they are kept, then completion (None if there is still no session: nothing was
-        given). `SessionConflictError` if the version is another one, `SessionValueError` for what JSON cannot write.
+        Signals: the new version once the entries are stored (None if no entry was given and there is no session), then
+        completion. `SessionConflictError` if the version is another one, `SessionValueError` for a value without JSON.
         Cancels: a write that has not begun; one that has begun runs to its end.
         """
 
     @abstractmethod
     def load_all(self, key: str, names: Sequence[str] | None = None) -> Flow[Saved]:
-        """The entries of these names, or all, as they stood at one moment; those that are not there are left out.
+        """The entries of these names, or all, at one moment; missing ones are left out.
 
-        Signals: one `Saved`, empty if there is nothing, then completion.
+        Signals: one `Saved`, which may be empty, then completion.
         Cancels: the read.
         """
 
     @abstractmethod
     def remove(self, key: str, name: str) -> Flow[bool]:
-        """Remove one entry, value or list; signals whether there was one. Cancels as `save_all`."""
+        """Remove one entry, value or list; emits True if there was one. Cancels as `save_all`."""
 
     @abstractmethod
     def delete(self, key: str) -> Flow[bool]:
-        """Remove the whole session; signals whether there was one. Cancels as `save_all`."""
+        """Remove the whole session; emits True if there was one. Cancels as `save_all`."""
 
     @abstractmethod
     def exists(self, key: str) -> Flow[bool]:
-        """Whether the session has an entry."""
+        """Emits True if the session has an entry."""
 
     @abstractmethod
     def keys(self) -> Flow[list[str]]:
         """The keys of all sessions, as they were given, sorted."""
 
     def save(self, key: str, name: str, value: object) -> Flow[None]:
-        """Put one value in the place of the entry. Signals None when it is kept; cancels as `save_all`."""
-        return self.save_all(key, {name: value}).pipe(concat_map(_kept))
+        """Replace the entry by one value. Emits None once it is stored; cancels as `save_all`."""
+        return self.save_all(key, {name: value}).pipe(concat_map(_no_version))
 
     def save_list(self, key: str, name: str, items: Sequence[object]) -> Flow[None]:
-        """Put the whole list in the place of the entry. Signals None when it is kept; cancels as `save_all`."""
-        return self.save_all(key, {}, {name: items}).pipe(concat_map(_kept))
+        """Replace the entry by this list. Emits None once it is stored; cancels as `save_all`."""
+        return self.save_all(key, {}, {name: items}).pipe(concat_map(_no_version))
 
     def load(self, key: str, name: str) -> Flow[object]:
-        """The value of an entry, None if it is not there; `InvalidInputError` if it is a list."""
+        """The value of an entry, None if there is none; `InvalidInputError` if it is a list."""
 
         def value(saved: Saved) -> object:
             if name in saved.lists:
@@ -132,7 +132,7 @@ class Session(ABC):
         return self.load_all(key, [name]).pipe(concat_map(value))
 
     def load_list(self, key: str, name: str) -> Flow[list[object]]:
-        """The items of an entry, [] if it is not there; `InvalidInputError` if it is a single value."""
+        """The items of an entry, [] if there is none; `InvalidInputError` if it is a single value."""
 
         def items(saved: Saved) -> list[object]:
             if name in saved.values:
@@ -142,15 +142,15 @@ class Session(ABC):
         return self.load_all(key, [name]).pipe(concat_map(items))
 
     def close(self) -> Flow[None]:
-        """Let go of what the store holds open, if anything; what is saved stays. May be called twice."""
+        """Release the resources of the store; saved state stays. Idempotent."""
         return just(None)
 
 
 def check_expected(key: str, expected: Expected, found: str | None) -> None:
-    """Raise `SessionConflictError` unless a session at the version `found` is one that the save expects."""
+    """Raise `SessionConflictError` if a save expects another version than `found`."""
     if expected is not ANY_VERSION and expected != found:
         raise SessionConflictError(key, expected, found)
 
 
-def _kept(version: str | None) -> None:
-    """A save of one entry signals no version."""
+def _no_version(version: str | None) -> None:
+    """A save of one entry emits None."""

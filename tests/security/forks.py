@@ -28,7 +28,7 @@ from agentscope_rx.models.wrappers import CircuitBreaker
 from agentscope_rx.reactive import ENGINE_WORKERS, WORKERS, WorkerPool, on_worker
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session import JsonSession
-from agentscope_rx.session.lock import locked
+from agentscope_rx.session.durable import locked
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools.files import FileTools
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx.session.lock import locked
+from agentscope_rx.session.durable import locked
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,10 +12,9 @@ import pytest
 from agentscope_rx.errors import SessionStorageError
 from agentscope_rx.reactive import Flow
 from agentscope_rx.session import JsonSession, Saved
-from agentscope_rx.session.durable import make_folder
+from agentscope_rx.session.durable import locked, make_folder
 from agentscope_rx.session.entry import encode
 from agentscope_rx.session.folder import Folder
-from agentscope_rx.session.lock import locked
 from tests.session.disk import Disk, PowerCut, fail_at, power_off_at
 
 OLD = ({"state": {"turn": 1}, "big": "x" * 300}, {"memory": ["one", "two"], "other": [1]})

@@ -20,10 +20,10 @@ from agentscope_rx.errors import (
     SessionStorageError,
 )
 from agentscope_rx.reactive import WORKERS
-from agentscope_rx.session import JsonSession, Saved, lock
+from agentscope_rx.session import JsonSession, Saved, durable
+from agentscope_rx.session.durable import locked
 from agentscope_rx.session.entry import StoredEntry, encode
 from agentscope_rx.session.folder import Folder
-from agentscope_rx.session.lock import locked
 from agentscope_rx.session.manifest import Stored
 from agentscope_rx.testing import collect_dropped, run_virtual
 from tests.session.disk import Disk
@@ -136,7 +136,7 @@ def gone(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "what"),
-    [(cut, r"ends after \d+ of \d+ bytes"), (flip, "not what was"), (empty, "ends after 0 of"), (gone, "is missing")],
+    [(cut, r"ends after \d+ of \d+ bytes"), (flip, "has changed"), (empty, "ends after 0 of"), (gone, "is missing")],
 )
 @pytest.mark.parametrize("name", ["state", "memory"])
 def test_a_damaged_entry_is_told_and_harms_no_other(
@@ -221,7 +221,7 @@ def test_a_long_key_with_a_damaged_manifest_cannot_be_listed(tmp_path: Path):
 def test_a_folder_that_was_copied_under_another_name_is_told(tmp_path: Path):
     session = saved(tmp_path)
     (tmp_path / "k").rename(tmp_path / "other")
-    with pytest.raises(SessionDamagedError, match="the one of session 'k'"):
+    with pytest.raises(SessionDamagedError, match="belongs to session 'k'"):
         session.load_all("other").run()
 
 
@@ -331,21 +331,21 @@ def test_a_lock_that_was_deleted_with_its_session_is_none(tmp_path: Path, monkey
     """Who opened it before has a file of no name; somebody else may hold the new one of that name."""
     folder = tmp_path / "k"
     folder.mkdir()
-    real = lock._lock
+    real = durable._lock
 
     def late(descriptor: int) -> None:
         (folder / "lock").unlink()
         (folder / "lock").touch()
         real(descriptor)
 
-    monkeypatch.setattr(lock, "_lock", late)
-    with pytest.raises(lock.HeldError), locked(folder):
+    monkeypatch.setattr(durable, "_lock", late)
+    with pytest.raises(durable.HeldError), locked(folder):
         pytest.fail("it was held")
-    monkeypatch.setattr(lock, "_lock", lambda descriptor: (real(descriptor), (folder / "lock").unlink()))
-    with pytest.raises(lock.HeldError), locked(folder):
+    monkeypatch.setattr(durable, "_lock", lambda descriptor: (real(descriptor), (folder / "lock").unlink()))
+    with pytest.raises(durable.HeldError), locked(folder):
         pytest.fail("it was held")
     (folder).rmdir()
-    with pytest.raises(lock.HeldError), locked(folder):
+    with pytest.raises(durable.HeldError), locked(folder):
         pytest.fail("there is no folder any more")
 
 

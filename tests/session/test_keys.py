@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
-from agentscope_rx.session.naming import LONGEST, code_of, file_name, is_shortened, text_of
+from agentscope_rx.session.manifest import LONGEST, code_of, file_name, is_shortened, text_of
 
 AWKWARD = [
     ".",

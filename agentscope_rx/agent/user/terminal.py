@@ -22,6 +22,7 @@ from agentscope_rx.agent.user.lines import Lines, Readable
 from agentscope_rx.agent.user.question import Question
 from agentscope_rx.agent.user.showing import cleaned, shown
 from agentscope_rx.errors import ConfigurationError, UserInputError
+from agentscope_rx.errors.text import encodable_in
 from agentscope_rx.reactive import Flow, defer, from_callable
 
 PROMPT = "User Input: "
@@ -107,6 +108,5 @@ def _to_stdout(text: str) -> None:
     file = sys.stdout
     if file is None:  # pyright: ignore[reportUnnecessaryComparison]
         return
-    encoding: str = getattr(file, "encoding", None) or "utf-8"
-    file.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    file.write(encodable_in(text, file))
     file.flush()

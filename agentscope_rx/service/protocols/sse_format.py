@@ -21,6 +21,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
+from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent
 from agentscope_rx.reactive.replay_log import LogReader
 from agentscope_rx.service.runs.event_log import LoggedEvent
@@ -39,10 +40,9 @@ def frame(logged: LoggedEvent) -> bytes:
 
 
 def encode_frame(event: str, data: str) -> bytes:
-    """The bytes of a server-sent event with this text as data. It has no id, so the client keeps its last one."""
-    # half of a surrogate pair has no UTF-8 form; its escape is valid JSON
+    """The bytes of a server-sent event with this JSON as data. It has no id, so the client keeps its last one."""
     lines = "".join(f"data: {line}\n" for line in _LINE_ENDS.split(data))
-    return f"event: {event}\n{lines}\n".encode(errors="backslashreplace")
+    return encode_json(f"event: {event}\n{lines}\n")
 
 
 def retry_hint(seconds: float) -> bytes:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from reactivex import Observable
 
+from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent, Event, EventSource
 from agentscope_rx.events.base import stamp
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, just, throw
@@ -35,8 +36,7 @@ class LoggedEvent(NamedTuple):
     @classmethod
     def of(cls, event: Event) -> LoggedEvent:
         """The event and its JSON; `InvalidInputError` if it holds a value that JSON cannot express."""
-        # half of a surrogate pair has no UTF-8 form; its escape is valid JSON
-        data = event.to_json().encode(errors="backslashreplace")
+        data = encode_json(event.to_json())
         source = event.source
         if source.context is not None:
             source = EventSource(source.run_id, source.agent, source.path)

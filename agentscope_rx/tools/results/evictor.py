@@ -86,7 +86,7 @@ class FolderEvictor:
 
     def _write(self, call: ToolUseBlock, suffix: str, data: bytes) -> str:
         from agentscope_rx.session.durable import write_file
-        from agentscope_rx.session.naming import file_name
+        from agentscope_rx.session.manifest import file_name
 
         digest = hashlib.sha256(data).hexdigest()[:12]
         name = f"{file_name(call.name)}-{file_name(call.id)}-{digest}{suffix}"
