@@ -1,11 +1,10 @@
-"""For tests of programs that use the library: a scripted model, a verifier of flows, virtual time, dropped errors.
+"""Tools for tests of programs that use the library: a scripted model, a verifier of flows, virtual time.
 
 For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
 """
 
-from agentscope_rx.testing.dropped import DroppedErrors, collect_dropped
-from agentscope_rx.testing.record import Heard, Record
-from agentscope_rx.testing.scripted_model import HANG, Delay, Request, ScriptedModel, ScriptExhaustedError, call
+from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
+from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call
 from agentscope_rx.testing.verifier import Verification, Verifier, verify
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual, virtual_loop
 
@@ -13,11 +12,11 @@ __all__ = [
     "HANG",
     "Delay",
     "DroppedErrors",
-    "Heard",
-    "Record",
-    "Request",
+    "RecordedSignal",
+    "Recording",
     "ScriptExhaustedError",
     "ScriptedModel",
+    "ScriptedRequest",
     "Verification",
     "Verifier",
     "VirtualLoop",

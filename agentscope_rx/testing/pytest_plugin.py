@@ -1,12 +1,12 @@
-"""pytest: tests in virtual time, and fixtures that fail a test for what it left. Switched on in a `conftest.py`:
+"""pytest: tests in virtual time, and fixtures that fail a test for leaks. Enable it in a `conftest.py`:
 
     pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]
 
 | name                   | gives                                                                                  |
 |------------------------|----------------------------------------------------------------------------------------|
 | `@pytest.mark.virtual` | an `async def` test, also a property test of hypothesis, runs in virtual time          |
-| `virtual`              | runs a coroutine or a flow so from a plain test, and returns its (last) value          |
-| `dropped_errors`       | the errors that no subscriber heard of; those that the test leaves in the list fail it |
+| `virtual`              | runs a coroutine or a flow from a plain test, and returns its (last) value             |
+| `dropped_errors`       | the errors that were dropped; those that the test leaves in the list fail it           |
 
 The mark takes `limit` and `patience`, as `run_virtual` does. Both ways of running fail a test that leaves a task, a
 timer or a worker job.
@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar, cast
 import pytest
 from reactivex import Observable
 
-from agentscope_rx.testing.dropped import DroppedErrors, collect_dropped
+from agentscope_rx.testing.record import DroppedErrors, collect_dropped
 from agentscope_rx.testing.virtual_time import DAY, run_virtual
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ _Test = Callable[..., Coroutine[object, object, object]]
 
 
 class _Property(Protocol):
-    """What hypothesis hangs on a test."""
+    """The attribute that hypothesis sets on a test."""
 
     inner_test: Callable[..., object]
 
@@ -46,13 +46,13 @@ class RunVirtual(Protocol):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known."""
+    """Register the mark."""
     config.addinivalue_line("markers", "virtual(limit, patience): run this async test on a loop in virtual time")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a marked test; others are not ours."""
+    """Run a marked test; leave others to pytest."""
     mark = pyfuncitem.get_closest_marker("virtual")
     if mark is None:
         return None
@@ -75,7 +75,7 @@ def _virtual(function: _Test, options: dict[str, float]) -> Callable[..., object
     def run(*args: object, **kwargs: object) -> object:
         return run_virtual(function(*args, **kwargs), **options)
 
-    # (`wraps` would have it pass for the coroutine function that it wraps)
+    # with `__wrapped__`, inspect would take it for a coroutine function
     del run.__wrapped__
     return run
 
@@ -88,7 +88,7 @@ def virtual() -> RunVirtual:
 
 @pytest.fixture
 def dropped_errors() -> Generator[DroppedErrors]:
-    """The errors dropped by the test; take out (`clear`, `remove`) the ones that were expected."""
+    """The errors dropped by the test; remove the expected ones (`clear`, `remove`)."""
     with collect_dropped() as errors:
         yield errors
     if errors:

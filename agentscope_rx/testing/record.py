@@ -1,6 +1,6 @@
-"""What a subscriber of a flow has heard, with the times; and how a failing test shows it.
+"""Records for tests: the signals of a flow with their times, as a failing test shows them, and dropped errors.
 
-heard so far, from the subscription on:
+received so far, from the subscription on:
      0 s  next       'a'
    2.5 s  next       'b'     <- here
 """
@@ -8,65 +8,67 @@ heard so far, from the subscription on:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Generic, Literal, NamedTuple, TypeVar
 
 from agentscope_rx.events import Event
+from agentscope_rx.reactive.kernel import dropped
 
 T = TypeVar("T")
 
 SHOWN = 20
-"""How many signals a message shows, the latest."""
+"""How many of the latest signals a message shows."""
 WIDTH = 100
 
 
-class Heard(NamedTuple):
-    """One signal: seconds after the subscription, what it was, and the value or the error."""
+class RecordedSignal(NamedTuple):
+    """A signal: seconds after the subscription, its kind, and the value or the error."""
 
     at: float
     signal: Literal["next", "error", "completed"]
     value: object = None
 
     def __str__(self) -> str:
-        told = "" if self.signal == "completed" else f" {brief(self.value)}"
-        return f"heard {self.signal}{told} at {self.at:g} s"
+        value = "" if self.signal == "completed" else f" {brief(self.value)}"
+        return f"received {self.signal}{value} at {self.at:g} s"
 
 
-class Record(Generic[T]):
-    """All that was heard of one subscription: `values`, in order, and `signals`, with their times."""
+class Recording(Generic[T]):
+    """The signals of one subscription: `values` in order, and `signals` with their times."""
 
     __slots__ = ("signals", "values")
 
     def __init__(self) -> None:
         self.values: list[T] = []
-        self.signals: list[Heard] = []
+        self.signals: list[RecordedSignal] = []
 
     @property
     def timeline(self) -> list[tuple[float, object]]:
         """(seconds, value) of each value."""
-        return [(heard.at, heard.value) for heard in self.signals if heard.signal == "next"]
+        return [(signal.at, signal.value) for signal in self.signals if signal.signal == "next"]
 
-    def told(self, here: int | None = None) -> str:
-        """The latest signals, one a line; `here` is the index of the one to point at."""
+    def as_text(self, marked: int | None = None) -> str:
+        """The latest signals, one a line; `marked` is the index of the one to point at."""
         if not self.signals:
-            return "nothing was heard"
+            return "nothing was received"
         first = max(0, len(self.signals) - SHOWN)
-        lines = ["heard so far, from the subscription on:"]
+        lines = ["received so far, from the subscription on:"]
         if first:
             lines.append(f"  ... {first} signals, then")
-        for index, heard in enumerate(self.signals[first:], first):
-            told = "" if heard.signal == "completed" else brief(heard.value)
-            mark = "     <- here" if index == here else ""
-            lines.append(f"{heard.at:8g} s  {heard.signal:<9}  {told}{mark}".rstrip())
+        for index, (at, signal, value) in enumerate(self.signals[first:], first):
+            text = "" if signal == "completed" else brief(value)
+            mark = "     <- here" if index == marked else ""
+            lines.append(f"{at:8g} s  {signal:<9}  {text}{mark}".rstrip())
         return "\n".join(lines)
 
 
 def brief(value: object) -> str:
-    """The value on part of a line; of an event, what it says and not where it was said."""
+    """The value on part of a line; of an event its own fields, without run, agent and time."""
     if isinstance(value, Event):
         try:
-            said = {k: v for k, v in value.to_dict().items() if k not in _PLACE}
-            text = f"{type(value).__name__} {json.dumps(said, ensure_ascii=False)}"
+            shown = {k: v for k, v in value.to_dict().items() if k not in _PLACE}
+            text = f"{type(value).__name__} {json.dumps(shown, ensure_ascii=False)}"
         except Exception:
             text = repr(value)
     else:
@@ -80,3 +82,28 @@ def several(values: Sequence[object]) -> str:
 
 
 _PLACE = {"type", "run_id", "agent", "path", "timestamp", "iteration", "message_id"}
+
+
+class DroppedErrors(list[BaseException]):
+    """The errors in order; `where` names for each the part that dropped it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.where: list[str] = []
+
+
+@contextmanager
+def collect_dropped() -> Generator[DroppedErrors]:
+    """Gives the errors that are dropped inside the block; no other handler receives them."""
+    errors = DroppedErrors()
+
+    def note(error: BaseException, where: str) -> None:
+        errors.append(error)
+        errors.where.append(where)
+
+    before = dropped._handler
+    dropped.on_dropped(note)
+    try:
+        yield errors
+    finally:
+        dropped.on_dropped(before)

@@ -1,4 +1,4 @@
-"""One performance of a verifier's script: a subscription, what was heard of it, and how far the steps have got."""
+"""One run of a verifier's script: the subscription, the signals it has received, and the steps so far."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ from reactivex import Observable
 
 from agentscope_rx.reactive import Demand, Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
-from agentscope_rx.testing.record import Heard, Record
+from agentscope_rx.testing.record import RecordedSignal, Recording
 
 T = TypeVar("T")
 
-JUST_THEN = 1e-9
-"""Times nearer than this are the same: sums of seconds differ in their last digits."""
+SAME_TIME = 1e-9
+"""Times that differ by less are equal, because sums of seconds are rounded."""
 
 
 class Step(NamedTuple):
-    """What a script says, and what is done for it."""
+    """A step of a script: its text for messages, and its action."""
 
     text: str
-    act: Callable[[Playing], object]
+    act: Callable[[ScriptRunner], object]
 
 
-class Playing:
-    """Listens to a flow and checks its signals, each once, in order."""
+class ScriptRunner:
+    """Subscribes to a flow and checks its signals in order, each once."""
 
     def __init__(self, source: Observable[Any], within: float, demand: int | None) -> None:
-        self.record: Record[Any] = Record()
+        self.record: Recording[Any] = Recording()
         self._source = source
         self._within = within
         self._checked = 0
         self._loop = asyncio.get_running_loop()
         self._began = self._loop.time()
         self._more: asyncio.Future[None] | None = None
-        self._asked_for = demand
+        self._requested = demand
         self._demand: Demand | None = None if demand is None else Demand(self._loop)
         self._scope = Scope.here(self._demand)
         self._subscription: Subscription[Any] = Subscription(self._scope, self._next, self._error, self._completed)
         self._open_before = set(map(id, _open_generators(self._loop)))
 
-    async def play(self, steps: Sequence[Step]) -> Record[Any]:
-        """Subscribe, take the steps, wait for the clean-up, look for what is left."""
+    async def play(self, steps: Sequence[Step]) -> Recording[Any]:
+        """Subscribe, take the steps, wait for the clean-up, and check that nothing is left."""
         self.request(0)
         self._subscription.start(self._source)
         try:
@@ -55,100 +55,100 @@ class Playing:
             self._subscription.dispose()
             idle = await self._idle()
         if not idle:
-            raise AssertionError(f"the run's work was still going on {self._within:g} s later\n{self.record.told()}")
+            raise AssertionError(f"the run's work had not ended {self._within:g} s later\n{self.record.as_text()}")
         self._check_generators()
         return self.record
 
-    async def _take(self, step: str, act: Callable[[Playing], object]) -> None:
+    async def _take(self, step: str, act: Callable[[ScriptRunner], object]) -> None:
         try:
             done = act(self)
             if isawaitable(done):
                 await done
         except _Mismatch as mismatch:
-            told = self.record.told(mismatch.here)
-            raise AssertionError(f"{step}: {mismatch}\n{told}") from mismatch.__cause__
+            shown = self.record.as_text(mismatch.index)
+            raise AssertionError(f"{step}: {mismatch}\n{shown}") from mismatch.__cause__
         except Exception as failure:
-            failure.add_note(f"in {step}\n{self.record.told()}")
+            failure.add_note(f"in {step}\n{self.record.as_text()}")
             raise
 
-    # --- what steps do --------------------------------------------------------------------------------------------
+    # --- steps -----------------------------------------------------------------------------------------------------
 
-    def fail(self, text: str, here: int | None = None) -> NoReturn:
-        """The step does not hold."""
-        raise _Mismatch(text, here)
+    def fail(self, text: str, index: int | None = None) -> NoReturn:
+        """Fail the step, at the signal of this index."""
+        raise _Mismatch(text, index)
 
     async def expect_value(self, matches: Callable[[Any], object]) -> None:
         """The next signal is a value that matches."""
-        heard = await self._heard("next")
-        if not matches(heard.value):
-            self.fail(f"{heard}", self._checked - 1)
+        signal = await self._take_signal("next")
+        if not matches(signal.value):
+            self.fail(f"{signal}", self._checked - 1)
 
     async def expect_values(self, count: int) -> None:
-        """The next signals are so many values."""
+        """The next `count` signals are values."""
         for _ in range(count):
-            await self._heard("next")
+            await self._take_signal("next")
 
     async def expect_eventually(self, matches: Callable[[Any], object]) -> None:
         """A value that matches comes before the end."""
-        while not matches((await self._heard("next")).value):
+        while not matches((await self._take_signal("next")).value):
             pass
 
-    async def expect_end(self, signal: Literal["completed", "error"], matches: Callable[[Heard], bool]) -> None:
-        """The next signal is this end."""
-        heard = await self._heard(signal)
-        if not matches(heard):
-            cause = heard.value if isinstance(heard.value, Exception) else None
-            raise _Mismatch(f"{heard}", self._checked - 1) from cause
+    async def expect_end(self, kind: Literal["completed", "error"], matches: Callable[[RecordedSignal], bool]) -> None:
+        """The next signal is this end of the flow, and it matches."""
+        signal = await self._take_signal(kind)
+        if not matches(signal):
+            cause = signal.value if isinstance(signal.value, Exception) else None
+            raise _Mismatch(f"{signal}", self._checked - 1) from cause
 
     async def expect_silence(self, seconds: float) -> None:
-        """No signal comes before the seconds have passed."""
+        """No signal comes within so many seconds."""
         until = self._loop.time() + seconds
-        if self._checked < len(self.record.signals) or await self._come(seconds):
-            heard = self.record.signals[self._checked]
-            if heard.at < until - self._began - JUST_THEN:
-                self.fail(f"{heard}", self._checked)
+        if self._checked < len(self.record.signals) or await self._wait_for_signal(seconds):
+            signal = self.record.signals[self._checked]
+            if signal.at < until - self._began - SAME_TIME:
+                self.fail(f"{signal}", self._checked)
         await asyncio.sleep(until - self._loop.time())
 
     async def wait(self, seconds: float) -> None:
-        """Time passes."""
+        """Let time pass."""
         await asyncio.sleep(seconds)
 
     async def call(self, action: Callable[[], object]) -> None:
-        """Somebody does something."""
+        """Call a function of the test; its result is awaited if possible."""
         answer = action()
         if isawaitable(answer):
             await answer
 
     def request(self, count: int) -> None:
-        """The consumer wants so many values more."""
-        if self._demand is not None and self._asked_for is not None:
-            self._asked_for += count
-            if self._asked_for > 0:
+        """Request more values."""
+        if self._demand is not None and self._requested is not None:
+            self._requested += count
+            if self._requested > 0:
                 self._demand.resume()
             else:
                 self._demand.withhold()
 
     def dispose(self) -> None:
-        """The subscriber leaves."""
+        """Dispose the subscription, which must not have ended."""
         if self.record.signals and self.record.signals[-1].signal != "next":
             self.fail("the flow had ended", len(self.record.signals) - 1)
         self._subscription.dispose()
 
-    # --- listening ------------------------------------------------------------------------------------------------
+    # --- signals --------------------------------------------------------------------------------------------------
 
-    async def _heard(self, wanted: Literal["next", "error", "completed"]) -> Heard:
-        """The next signal, of this kind."""
-        if self._checked == len(self.record.signals) and not await self._come(self._within):
+    async def _take_signal(self, wanted: Literal["next", "error", "completed"]) -> RecordedSignal:
+        """The next signal, which must be of this kind."""
+        if self._checked == len(self.record.signals) and not await self._wait_for_signal(self._within):
             self.fail(f"nothing came within {self._within:g} s")
-        heard = self.record.signals[self._checked]
+        signal = self.record.signals[self._checked]
         self._checked += 1
-        if heard.signal != wanted:
-            cause = heard.value if isinstance(heard.value, Exception) and heard.signal == "error" else None
-            raise _Mismatch(f"{heard}", self._checked - 1) from cause
-        return heard
+        if signal.signal != wanted:
+            cause = signal.value if isinstance(signal.value, Exception) and signal.signal == "error" else None
+            raise _Mismatch(f"{signal}", self._checked - 1) from cause
+        return signal
 
-    async def _come(self, seconds: float) -> bool:
-        """Whether a signal comes before the seconds have passed."""
+    async def _wait_for_signal(self, seconds: float) -> bool:
+        """True if a signal comes within so many seconds."""
         self._more = self._loop.create_future()
         try:
             async with asyncio.timeout(seconds):
@@ -162,26 +162,26 @@ class Playing:
     def _next(self, value: object) -> None:
         self.record.values.append(value)
         self.request(-1)
-        self._hear(Heard(self._now(), "next", value))
+        self._record(RecordedSignal(self._now(), "next", value))
 
     def _error(self, error: Exception) -> None:
-        self._hear(Heard(self._now(), "error", error))
+        self._record(RecordedSignal(self._now(), "error", error))
 
     def _completed(self) -> None:
-        self._hear(Heard(self._now(), "completed"))
+        self._record(RecordedSignal(self._now(), "completed"))
 
-    def _hear(self, heard: Heard) -> None:
-        self.record.signals.append(heard)
+    def _record(self, signal: RecordedSignal) -> None:
+        self.record.signals.append(signal)
         if self._more is not None and not self._more.done():
             self._more.set_result(None)
 
     def _now(self) -> float:
         return self._loop.time() - self._began
 
-    # --- what is left ---------------------------------------------------------------------------------------------
+    # --- clean-up -------------------------------------------------------------------------------------------------
 
     async def _idle(self) -> bool:
-        """Whether what is under way comes to its end."""
+        """True if the work of the run ends in time."""
         idle: asyncio.Future[None] = self._loop.create_future()
         forget = self._scope.work.when_idle(lambda: idle.done() or idle.set_result(None))
         try:
@@ -197,21 +197,21 @@ class Playing:
         held = [each for each in _open_generators(self._loop) if id(each) not in self._open_before]
         if held:
             names = ", ".join(each.__qualname__ for each in held)
-            raise AssertionError(f"left open, as a response that nobody closes: {names}\n{self.record.told()}")
+            raise AssertionError(f"left open, such as a response: {names}\n{self.record.as_text()}")
 
 
 class _Mismatch(Exception):
-    """A step does not hold; `here` is the index of the signal that says so."""
+    """A step failed; `index` is that of the signal that it failed at."""
 
-    def __init__(self, text: str, here: int | None) -> None:
+    def __init__(self, text: str, index: int | None) -> None:
         super().__init__(text)
-        self.here = here
+        self.index = index
 
 
 def _open_generators(loop: asyncio.AbstractEventLoop) -> list[AsyncGeneratorType[object, None]]:
-    """Async generators that have begun on this loop and not ended; a stream that is being read is one."""
+    """Async generators that have begun on this loop and not ended, such as streams that are being read."""
     begun = cast("Iterable[AsyncGeneratorType[object, None]]", getattr(loop, "_asyncgens", ()))
-    # (one of ours lasts as long as its loop, to close what the loop has kept)
+    # the library's own generator ends with the loop, to close what the loop still holds
     return [
         each
         for each in tuple(begun)

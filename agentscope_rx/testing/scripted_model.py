@@ -1,4 +1,4 @@
-"""`ScriptedModel`: a model that says what a script says, records what it was asked, and knows what was left unplayed.
+"""`ScriptedModel`: a model that answers from a script, records its requests, and knows the turns not yet played.
 
     model = ScriptedModel(
         call("weather", city="Paris"),              # turn 1: one tool call
@@ -14,10 +14,10 @@ A turn is one step or a list of steps, played in order by one attempt:
 | any chunk block          | a chunk with it (`ThinkingBlock`, `ToolUseDelta`, ...)      |
 | `ToolUseBlock`, `call()` | a whole tool call                                           |
 | `ChatResponse`           | that chunk (usage, finish reason, ...)                      |
-| `Delay(seconds)`         | a wait of the loop's clock                                  |
-| `HANG`                   | silence until the run is stopped                            |
-| an `asyncio.Event`       | a wait until somebody sets it                               |
-| a function               | the step or steps that it makes of the `Request`; may wait  |
+| `Delay(seconds)`         | a wait on the loop's clock                                  |
+| `HANG`                   | silence until the run is disposed                           |
+| an `asyncio.Event`       | a wait until it is set                                      |
+| a function               | the steps that it returns for the `ScriptedRequest`; may be async |
 | an exception             | the end of this attempt                                     |
 """
 
@@ -42,7 +42,7 @@ from agentscope_rx.reactive import Flow, from_async_iterable
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A wait, in seconds of the loop's clock."""
+    """A wait in seconds of the loop's clock."""
 
     seconds: float
 
@@ -58,17 +58,17 @@ HANG: Final = Hang.HANG
 
 PlainStep = str | ChunkBlock | ChatResponse | Delay | Hang | Exception | asyncio.Event
 Reply = PlainStep | Sequence[PlainStep]
-Step = PlainStep | Callable[["Request"], Reply | Awaitable[Reply]]
+Step = PlainStep | Callable[["ScriptedRequest"], Reply | Awaitable[Reply]]
 Turn = Step | Sequence[Step]
 
 
 class ScriptExhaustedError(AgentScopeError, AssertionError):
-    """The model was asked once more than its script has turns."""
+    """The model was called after the last turn of its script."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What the model was asked."""
+class ScriptedRequest:
+    """The arguments of a call of the model."""
 
     messages: Sequence[Msg]
     tools: Sequence[ToolSchema]
@@ -79,7 +79,7 @@ _ids = count(1)
 
 
 def call(name: str, id: str | None = None, /, **arguments: object) -> ToolUseBlock:
-    """A tool call, with an id of its own unless given: `call("weather", "c1", city="Paris")`."""
+    """A tool call, with a new id unless one is given: `call("weather", "c1", city="Paris")`."""
     return ToolUseBlock(f"call_{next(_ids)}" if id is None else id, name, arguments)
 
 
@@ -87,10 +87,10 @@ _ONCE = ExecutionConfig(max_attempts=1)
 
 
 class ScriptedModel(ChatModel):
-    """Plays one turn for each attempt; there is one, unless an execution config asks for more. With `repeat`, begins
-    again when it is through.
+    """Plays one turn for each attempt. There is one attempt, unless an execution config allows more.
 
-    `output_modes` is how it lets itself be asked for structured output: "tool" and "prompted" unless given.
+    With `repeat` the script begins again after its last turn. `output_modes` are the ways of asking for structured
+    output that it supports: "tool" and "prompted" unless given.
     """
 
     provider = "scripted"
@@ -108,17 +108,17 @@ class ScriptedModel(ChatModel):
             self.output_modes = frozenset(output_modes)
         self.turns = tuple(_steps(turn) for turn in turns)
         self.repeat = repeat
-        self.requests: list[Request] = []
-        self.closed: list[Request] = []
-        """The requests whose answers were closed before their end: by an interruption, a deadline, a disposal."""
+        self.requests: list[ScriptedRequest] = []
+        self.closed: list[ScriptedRequest] = []
+        """Requests whose answer was closed before its end: by an interruption, a deadline or a disposal."""
 
     @property
     def unplayed(self) -> int:
-        """How many turns of the script are left."""
+        """The number of turns not yet played."""
         return max(0, len(self.turns) - len(self.requests))
 
     def assert_complete(self) -> None:
-        """Fail if turns are left that nobody asked for."""
+        """Fail if turns are left."""
         if self.unplayed:
             left = ", ".join(repr(turn) for turn in self.turns[len(self.requests) :])
             raise AssertionError(f"{self.unplayed} of {len(self.turns)} turns were not played: {left:.300}")
@@ -131,11 +131,11 @@ class ScriptedModel(ChatModel):
         def begin() -> AsyncIterator[ChatResponse]:
             number = len(self.requests)
             if options.tool_choice is not None:
-                # as the real ones do
+                # as real models do
                 options.tool_choice.check(tools)
-            # a list may go on changing; the agent's own sequences are views that do not
+            # a list may change later; the agent's own sequences are views that do not
             asked = tuple(messages) if isinstance(messages, list) else messages
-            request = Request(asked, tuple(tools), options)
+            request = ScriptedRequest(asked, tuple(tools), options)
             self.requests.append(request)
             if self.repeat and self.turns:
                 number %= len(self.turns)
@@ -148,7 +148,7 @@ class ScriptedModel(ChatModel):
 
         return from_async_iterable(begin)
 
-    async def _played(self, steps: Sequence[Step], request: Request) -> AsyncIterator[ChatResponse]:
+    async def _played(self, steps: Sequence[Step], request: ScriptedRequest) -> AsyncIterator[ChatResponse]:
         try:
             async with aclosing(_play(steps, request)) as answer:
                 async for chunk in answer:
@@ -159,7 +159,7 @@ class ScriptedModel(ChatModel):
 
 
 def _steps(turn: Turn) -> tuple[Step, ...]:
-    # (the keys of a dict are no steps)
+    # a dict is iterable, but its keys are no steps
     several = isinstance(turn, Iterable) and not isinstance(turn, (str, dict))
     steps = tuple(cast("Iterable[Step]", turn)) if several else (cast("Step", turn),)
     known = (str, ChatResponse, Delay, Hang, Exception, asyncio.Event, *get_args(ChunkBlock))
@@ -170,7 +170,7 @@ def _steps(turn: Turn) -> tuple[Step, ...]:
     return steps
 
 
-async def _play(steps: Sequence[Step], request: Request) -> AsyncGenerator[ChatResponse]:
+async def _play(steps: Sequence[Step], request: ScriptedRequest) -> AsyncGenerator[ChatResponse]:
     for step in steps:
         if isinstance(step, str):
             yield ChatResponse((TextBlock(step),))

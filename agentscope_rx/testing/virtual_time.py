@@ -1,13 +1,13 @@
-"""An event loop whose clock jumps to the next timer when, and only when, nothing real is outstanding.
+"""An event loop whose clock jumps to the next timer if, and only if, no real work is outstanding.
 
 | outstanding                                             | a wait for the next timer                                 |
 |---------------------------------------------------------|-----------------------------------------------------------|
-| nothing                                                 | costs nothing; the clock is set to exactly its time       |
+| nothing                                                 | takes no time; the clock is set to exactly its time       |
 | jobs of worker pools, `run_in_executor`, `hold()`       | is real; the clock stands still, moves in grains of 0.1 s |
 | a socket or pipe                                        | is real; the clock follows real time                      |
 
 So backoff, deadlines and slow models are instant and exact in tests, while a thread or a server gets the time it needs.
-A worker job that nobody waits for any more (abandoned) is not outstanding. Other threads of a test say `loop.hold()`.
+An abandoned worker job is not outstanding. A test with threads of its own holds the clock with `loop.hold()`.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Ts = TypeVarTuple("Ts")
 
 DAY = 86_400.0
 GRAIN = 0.1
-"""Seconds of waiting for worker jobs after which the clock follows; shorter jobs take no time at all."""
+"""Real seconds of waiting for worker jobs after which the clock follows; shorter jobs take no virtual time."""
 SLICE = 0.02
 
 
 def run_virtual(main: Coroutine[object, object, T] | Observable[T], *, limit: float = DAY, patience: float = 20.0) -> T:
-    """Runs a coroutine or a flow to its end in virtual time and returns its (last) value; nothing may be left.
+    """Run a coroutine or a flow to its end in virtual time and return its (last) value; it must leave nothing behind.
 
-    `limit` bounds the virtual seconds, `patience` the real ones during which nothing happens at all. `AssertionError`
-    names what was pending then, and at the end the tasks, timers, worker jobs and unheard failures that are left.
+    `limit` bounds the virtual seconds, `patience` the real seconds without progress. `AssertionError` names the work
+    that was pending then, and at the end the tasks, timers, worker jobs and unhandled failures that are left.
     """
     loop = VirtualLoop(limit=limit, patience=patience)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
@@ -55,7 +55,7 @@ def run_virtual(main: Coroutine[object, object, T] | Observable[T], *, limit: fl
                 failure.add_note(_report(left))
             raise
         except Exception as failure:
-            # a test that expects this very error must not overlook what it left
+            # a test that expects this error must not hide what is left
             if left := loop.settle():
                 raise AssertionError(_report(left)) from failure
             raise
@@ -73,12 +73,12 @@ async def _last(source: Observable[T]) -> T:
 
 
 def virtual_loop() -> VirtualLoop:
-    """A loop in virtual time, for `asyncio.Runner(loop_factory=virtual_loop)` and the like."""
+    """A loop in virtual time, as in `asyncio.Runner(loop_factory=virtual_loop)`."""
     return VirtualLoop()
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A selector loop that keeps the law above; `time()` starts at 0."""
+    """A selector loop with the clock above; `time()` starts at 0."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -102,20 +102,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def run_in_executor(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """As asyncio's; the job is outstanding until its future is done."""
+        """Like asyncio's; the job is outstanding until its future is done."""
         future = super().run_in_executor(executor, func, *args)
         self._count(1)
         future.add_done_callback(lambda _: self._count(-1))
         return future
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """As asyncio's; its threads are outstanding until they have been joined, so no `timeout` runs out before."""
+        """Like asyncio's; its threads are outstanding until they are joined, so `timeout` cannot pass before."""
         with self.hold():
             await super().shutdown_default_executor()
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Something real is outstanding inside this block, such as a test's own thread; from any thread."""
+        """Count real work as outstanding inside this block, such as a thread of the test; from any thread."""
         self._count(1)
         try:
             yield
@@ -133,7 +133,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def files(self) -> int:
-        """Sockets and pipes that the loop watches, but for its own."""
+        """Sockets and pipes that the loop watches, without its own."""
         return len(self._virtual.get_map()) - self._own_files
 
     def jump(self) -> None:
@@ -144,17 +144,17 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = max(self._now, when)
 
     def advance(self, seconds: float) -> None:
-        """Move the clock by real seconds that have passed, not beyond the next timer."""
+        """Move the clock by the real seconds that have passed, at most to the next timer."""
         target = self._now + seconds
         self._now = max(self._now, min(target, self._scheduled[0].when())) if self._scheduled else target
 
     def check_patience(self, waited: float) -> None:
-        """Fail if nothing at all has happened for too long."""
+        """Fail if there was no progress for too long."""
         if waited >= self._patience:
             raise AssertionError(f"nothing happened for {waited:.1f} real s; pending:\n  {self._pending_text()}")
 
     def settle(self) -> list[str]:
-        """Run what is ready and wait for jobs, without moving the clock on to a timer; names what is left then."""
+        """Run ready callbacks and wait for jobs without moving the clock to a timer; names what is left."""
         deadline = time.monotonic() + self._patience
         self.run_until_complete(self._run_ready())
         while outstanding_jobs() and time.monotonic() < deadline:
@@ -174,22 +174,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return tasks + timers + ([f"{self.jobs} worker jobs"] if self.jobs else [])
 
     def _pending_text(self) -> str:
-        return "\n  ".join(self._pending()) or "nothing: the loop waits for a signal that nobody will send"
+        return "\n  ".join(self._pending()) or "nothing: no task, timer or job can make the loop go on"
 
     def note_failure(self, text: str) -> None:
-        """Remember an exception that only the loop's exception handler heard of."""
+        """Remember an exception that only the loop's exception handler received."""
         self._failures.append(text)
 
 
 def _note_failure(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     assert isinstance(loop, VirtualLoop)
     error = context.get("exception")
-    told = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
-    loop.note_failure(f"unheard: {context.get('message')}\n{told}")
+    trace = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else ""
+    loop.note_failure(f"unhandled: {context.get('message')}\n{trace}")
 
 
 class _VirtualSelector(selectors.BaseSelector):
-    """The system's selector, asked to wait only for what is real."""
+    """The system's selector; waits only for real work."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -198,7 +198,7 @@ class _VirtualSelector(selectors.BaseSelector):
         self._quiet = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        # counted before the poll: a job that ends in between has woken the loop before it stopped counting
+        # counted before the poll: a job that ends in between wakes the loop before it is counted out
         jobs, files = self._loop.jobs, self._loop.files
         events = self._system.select(0)
         if events or (timeout is not None and timeout <= 0):
@@ -210,7 +210,7 @@ class _VirtualSelector(selectors.BaseSelector):
         return self._wait(timeout, files > 0)
 
     def _wait(self, timeout: float | None, follow: bool) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for real, one slice: a job may end without a word to the loop."""
+        """Wait for one slice of real time, because a job may end without waking the loop."""
         left = SLICE if timeout is None else min(SLICE, max(0.0, timeout - self._held))
         began = time.monotonic()
         events = self._system.select(left)

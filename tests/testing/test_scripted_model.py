@@ -10,7 +10,7 @@ from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError
 from agentscope_rx.messages import ChatUsage, History, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
 from agentscope_rx.models import ChatResponse, ExecutionConfig, FinishReason, ToolSchema, ToolUseDelta
-from agentscope_rx.testing import HANG, Delay, Request, ScriptedModel, ScriptExhaustedError, call, run_virtual
+from agentscope_rx.testing import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call, run_virtual
 from tests.agent.parts import agent, events_of
 
 HI = (Msg.user("hi"),)
@@ -102,7 +102,7 @@ def test_requests_are_recorded_as_they_were():
     assert model.requests == []
     run_virtual(flow)
     messages.append(Msg.user("later"))
-    assert model.requests == [Request(HI, (schema,), GenerateOptions(seed=1))]
+    assert model.requests == [ScriptedRequest(HI, (schema,), GenerateOptions(seed=1))]
     run_virtual(flow)
     assert len(model.requests) == 2 and len(model.requests[1].messages) == 2
 
@@ -167,7 +167,7 @@ def test_it_drives_an_agent():
 
 
 def test_a_turn_may_be_a_function_of_the_request():
-    async def later(request: Request):
+    async def later(request: ScriptedRequest):
         await asyncio.sleep(5)
         return [f"{len(request.tools)} tools, ", "later"]
 

@@ -42,7 +42,7 @@ from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.testing import (
     HANG,
     Delay,
-    Heard,
+    RecordedSignal,
     ScriptedModel,
     Verification,
     call,
@@ -67,7 +67,7 @@ def refused(verification: Verification[Any]) -> str:
 def test_values_in_order_and_the_end() -> None:
     record = verify(just(1, 2, 3)).expect_next(1, 2).expect_next(3).expect_completed().run()
     assert record.values == [1, 2, 3]
-    assert record.signals[-1] == Heard(0.0, "completed")
+    assert record.signals[-1] == RecordedSignal(0.0, "completed")
     verify(concat(just(1), throw(ValueError("broken pipe")))).expect_next(1).expect_error(
         ValueError, match="pipe"
     ).run()
@@ -222,7 +222,7 @@ def test_demand() -> None:
         .run()
     )
     assert read == [0, 1, 2, -1]
-    with pytest.raises(ConfigurationError, match="began without a demand"):
+    with pytest.raises(ConfigurationError, match="has no demand"):
         verify(just(1)).then_request(1)
     with pytest.raises(ConfigurationError):
         verify(just(1), demand=-1)
@@ -265,8 +265,8 @@ def test_errors_that_are_meant_to_be_dropped() -> None:
     script = verify(from_callable(broken_end)).then_wait(1).then_dispose()
     assert "in the clean-up" in refused(script)
     script.expect_dropped(ValueError, match="clean-up").run()
-    assert "expect_dropped(KeyError): there was none" in refused(script.expect_dropped(KeyError))
-    assert "there was none" in refused(script.expect_dropped(ValueError).expect_dropped(ValueError))
+    assert "expect_dropped(KeyError): none was dropped" in refused(script.expect_dropped(KeyError))
+    assert "none was dropped" in refused(script.expect_dropped(ValueError).expect_dropped(ValueError))
 
 
 # --- what does not hold -----------------------------------------------------------------------------------------------
@@ -274,39 +274,42 @@ def test_errors_that_are_meant_to_be_dropped() -> None:
 FAILING: list[tuple[Callable[[], Verification[Any]], str]] = [
     (
         lambda: verify(just(1, 2)).expect_next(1, 3).expect_completed(),
-        "step 2, expect_next(3): heard next 2 at 0 s\n"
-        "heard so far, from the subscription on:\n"
+        "step 2, expect_next(3): received next 2 at 0 s\n"
+        "received so far, from the subscription on:\n"
         "       0 s  next       1\n"
         "       0 s  next       2     <- here\n"
         "       0 s  completed",
     ),
-    (lambda: verify(just(1)).expect_completed(), "step 1, expect_completed(): heard next 1 at 0 s"),
-    (lambda: verify(just(1)).expect_next(1, 2).expect_completed(), "step 2, expect_next(2): heard completed at 0 s"),
-    (lambda: verify(just(1)).expect_count(2).expect_completed(), "step 1, expect_count(2): heard completed"),
-    (lambda: verify(just(1)).expect_next_of(str).expect_completed(), "step 1, expect_next_of(str): heard next 1"),
+    (lambda: verify(just(1)).expect_completed(), "step 1, expect_completed(): received next 1 at 0 s"),
+    (lambda: verify(just(1)).expect_next(1, 2).expect_completed(), "step 2, expect_next(2): received completed at 0 s"),
+    (lambda: verify(just(1)).expect_count(2).expect_completed(), "step 1, expect_count(2): received completed"),
+    (lambda: verify(just(1)).expect_next_of(str).expect_completed(), "step 1, expect_next_of(str): received next 1"),
     (
         lambda: verify(just(1)).expect_next_of(int, real=2).expect_completed(),
-        "step 1, expect_next_of(int, real=2): heard next 1",
+        "step 1, expect_next_of(int, real=2): received next 1",
     ),
     (lambda: verify(just(1)).expect_next_of(int, colour="red").expect_completed(), "expect_next_of(int, colour='red')"),
-    (lambda: verify(just(1)).expect_eventually(str).expect_completed(), "expect_eventually(str): heard completed"),
+    (lambda: verify(just(1)).expect_eventually(str).expect_completed(), "expect_eventually(str): received completed"),
     (
         lambda: verify(just(0)).expect_next_matching(bool).expect_completed(),
-        "step 1, expect_next_matching(bool): heard next 0",
+        "step 1, expect_next_matching(bool): received next 0",
     ),
-    (lambda: verify(never()).expect_next(1).then_dispose(), "nothing came within 3600 s\nnothing was heard"),
+    (lambda: verify(never()).expect_next(1).then_dispose(), "nothing came within 3600 s\nnothing was received"),
     (lambda: verify(never(), within=5).expect_completed(), "nothing came within 5 s"),
     (
         lambda: verify(concat(just(1), timer(2))).expect_next(1).expect_no_event(for_=3).then_dispose(),
-        "step 2, expect_no_event(for_=3): heard next 0 at 2 s",
+        "step 2, expect_no_event(for_=3): received next 0 at 2 s",
     ),
-    (lambda: verify(just(1)).then_wait(5).expect_no_event(for_=3).then_dispose(), "heard next 1 at 0 s"),
+    (lambda: verify(just(1)).then_wait(5).expect_no_event(for_=3).then_dispose(), "received next 1 at 0 s"),
     (
         lambda: verify(throw(ValueError("x"))).expect_error(KeyError),
-        "expect_error(KeyError): heard error ValueError('x')",
+        "expect_error(KeyError): received error ValueError('x')",
     ),
-    (lambda: verify(throw(ValueError("x"))).expect_error(match="y"), "expect_error(Exception, match='y'): heard error"),
-    (lambda: verify(throw(ValueError("x"))).expect_completed(), "expect_completed(): heard error ValueError('x')"),
+    (
+        lambda: verify(throw(ValueError("x"))).expect_error(match="y"),
+        "expect_error(Exception, match='y'): received error",
+    ),
+    (lambda: verify(throw(ValueError("x"))).expect_completed(), "expect_completed(): received error ValueError('x')"),
     (lambda: verify(just(1)).expect_next(1).then_dispose(), "then_dispose(): the flow had ended"),
 ]
 
@@ -338,7 +341,7 @@ def test_an_exception_of_ones_own_step_goes_through_with_the_story() -> None:
 
     with pytest.raises(LookupError, match="mine") as caught:
         verify(concat(just(7), never())).expect_next(7).then(broken).then_dispose().run()
-    assert caught.value.__notes__[0].startswith("in step 2, then(broken)\nheard so far")
+    assert caught.value.__notes__[0].startswith("in step 2, then(broken)\nreceived so far")
     with pytest.raises(ZeroDivisionError):
         verify(just(0)).expect_next_matching(lambda value: 1 / value).expect_completed().run()
 
@@ -388,7 +391,7 @@ def dropped_error() -> Flow[Any]:
     [
         (left_task, "task <Task"),
         (left_timer, "timer <TimerHandle"),
-        (left_generator, "left open, as a response that nobody closes: left_generator.<locals>.response"),
+        (left_generator, "left open, such as a response: left_generator.<locals>.response"),
         (dropped_error, "dropped in a test: ValueError('nobody listens')"),
     ],
 )
@@ -398,7 +401,7 @@ def test_what_is_left_fails(source: Callable[[], Flow[Any]], text: str) -> None:
 
 def test_work_that_does_not_end_fails() -> None:
     script = verify(shield(after(10_000, 1)), within=100).then_dispose()
-    assert "the run's work was still going on 100 s later" in refused(script)
+    assert "the run's work had not ended 100 s later" in refused(script)
     verify(shield(after(10, 1)), within=100).then_dispose().run()
 
 
@@ -414,7 +417,7 @@ def test_what_is_closed_passes() -> None:
 
 def test_dropped_errors_of_a_failing_script_are_told_too() -> None:
     told = refused(verify(dropped_error()).expect_count(2).expect_completed())
-    assert "heard completed" in told and "dropped in a test" in told
+    assert "received completed" in told and "dropped in a test" in told
 
 
 def test_a_real_response_that_is_left_is_closed() -> None:
