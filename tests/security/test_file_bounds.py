@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Toolkit, ToolUseBlock
 from agentscope_rx.errors import ToolError, WorkspaceError
-from agentscope_rx.tools.files import FileTools, Workspace, files
+from agentscope_rx.tools.files import FileTools, Workspace, files, search
 from agentscope_rx.tools.files.edit import MAX_DIFF, changes, replaced
 from agentscope_rx.tools.files.encoding import Style, line_count, lines_of
 from agentscope_rx.tools.files.globs import DenyList
@@ -161,20 +161,20 @@ def test_a_listing_of_long_paths_is_bounded(tmp_path: Path) -> None:
 
 
 def test_a_tree_without_files_is_walked_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_LOOKED_AT", 20)
+    monkeypatch.setattr(search, "MAX_VISITED", 20)
     for n in range(30):
         (tmp_path / f"{n:02}" / "x").mkdir(parents=True)
     (tmp_path / "zz.txt").write_text("here")
     tools = FileTools(tmp_path)
-    assert "only the first 20 folders were looked at" in tools.glob("**/*.txt")
+    assert "only the first 20 folders were visited" in tools.glob("**/*.txt")
     *_, said = tools.grep("here")
-    assert "only the first 20 folders were looked at" in said
+    assert "only the first 20 folders were visited" in said
 
 
 def test_a_walk_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "x.txt").write_text("here")
-    monkeypatch.setattr(files, "SECONDS", 0.0)
+    monkeypatch.setattr(search, "SECONDS", 0.0)
     tools = FileTools(tmp_path)
     assert "stopped after 0 s" in tools.glob("**")
 

@@ -15,8 +15,7 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable
 from typing import Annotated, Any, cast
 
 from pydantic import Field
@@ -30,17 +29,14 @@ from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import PLAIN, decoded, image_type, line_count, lines_of, style_of
 from agentscope_rx.tools.files.globs import Glob
 from agentscope_rx.tools.files.paths import shown
-from agentscope_rx.tools.files.regex import SECONDS
-from agentscope_rx.tools.files.search import Search, looked_for
-from agentscope_rx.tools.files.workspace import FileEntry, Workspace
+from agentscope_rx.tools.files.search import Search, Walk
+from agentscope_rx.tools.files.workspace import Workspace
 
 MAX_LINES = 2_000
 MAX_TEXT = 50_000
 """How many characters of a file one answer holds."""
 MAX_LINE = 2_000
 MAX_ENTRIES = 500
-MAX_LOOKED_AT = 50_000
-"""How many files one search looks at."""
 
 WRITING = ("write_file", "edit_file", "move_file", "delete_file")
 REMOVING = ("move_file", "delete_file")
@@ -137,7 +133,7 @@ class FileTools:
         """Find files by a pattern of their path. Sorted; what is hidden is left out."""
         wanted = Glob(pattern)
         start = 0 if self.workspace.kind(path) is FileKind.FILE else len(self.workspace.parts(path))
-        walk = _Walk(self.workspace, path)
+        walk = Walk(self.workspace, path)
         found: list[str] = []
         for entry in walk:
             if wanted.matches(entry.path.split("/")[start:]):
@@ -149,7 +145,7 @@ class FileTools:
                 f" Try '**/{pattern}' for folders at any depth." if "/" not in pattern and "**" not in pattern else ""
             )
             cut = f" ({walk.cut})" if walk.cut else ""
-            return f"No file fits {pattern!r}. Files looked at: {walk.files}{cut}.{hint}"
+            return f"No file matches {pattern!r}. Files visited: {walk.files}{cut}.{hint}"
         fitting = _fitting(found[:MAX_ENTRIES])
         if len(found) > len(fitting):
             fitting.append(f"... and more. Only the first {len(fitting)} are shown; give a narrower pattern.")
@@ -177,18 +173,17 @@ class FileTools:
 
     def _grep(self, search: Search, path: str, only: Glob | None) -> Generator[str]:
         start = 0 if self.workspace.kind(path) is FileKind.FILE else len(self.workspace.parts(path))
-        walk = _Walk(self.workspace, path)
-        with search:
-            for entry in walk:
-                if search.over:
-                    break
-                if only is not None and not only.matches(entry.path.split("/")[start:]):
-                    continue
-                search.file(entry.path, lambda entry=entry: self.workspace.read(entry.path))
-                if search.files % 500 == 0:
-                    yield f"{search.files} files searched"
+        walk = Walk(self.workspace, path)
+        for entry in walk:
+            if search.cut:
+                break
+            if only is not None and not only.matches(entry.path.split("/")[start:]):
+                continue
+            search.file(entry.path, lambda entry=entry: self.workspace.read(entry.path))
+            if search.files % 500 == 0:
+                yield f"{search.files} files searched"
         search.cut = search.cut or walk.cut
-        yield looked_for(search)
+        yield search.result()
 
     # --- changing -------------------------------------------------------------------------------------------------
 
@@ -260,39 +255,6 @@ class FileTools:
         """Delete a file, or a folder that is empty."""
         self.workspace.delete(path)
         return f"Deleted {shown(path)}."
-
-
-class _Walk:
-    """The files at or below a path, until too many names or too much time were looked at; `cut` says which."""
-
-    def __init__(self, workspace: Workspace, path: str) -> None:
-        self.files = 0
-        self.cut = ""
-        self._workspace = workspace
-        self._path = path
-        self._folders = 0
-        self._until = time.monotonic() + SECONDS
-
-    def __iter__(self) -> Iterator[FileEntry]:
-        for entry in self._workspace.walk(self._path, stop=self._stop):
-            if self.files >= MAX_LOOKED_AT:
-                self.cut = f"only the first {MAX_LOOKED_AT} files were looked at; give a path"
-            if self.cut or self._late():
-                return
-            self.files += 1
-            yield entry
-
-    def _stop(self) -> bool:
-        """Asked before each folder: a tree may have no files at all."""
-        self._folders += 1
-        if self._folders > MAX_LOOKED_AT:
-            self.cut = f"only the first {MAX_LOOKED_AT} folders were looked at; give a path"
-        return bool(self.cut) or self._late()
-
-    def _late(self) -> bool:
-        if time.monotonic() > self._until:
-            self.cut = f"the search was stopped after {SECONDS:g} s; give a path"
-        return bool(self.cut)
 
 
 def _fitting(lines: Iterable[str]) -> list[str]:

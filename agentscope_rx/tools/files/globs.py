@@ -7,28 +7,33 @@
 | `src/**`         | everything below `src`                    |
 | `*.{js,ts}`      | both                                      |
 
-Matching takes time in proportion to pattern and path: no pattern can stall it.
+Models write these patterns, so they are translated for Rust's regex engine, whose time is linear in the path. Libraries
+for globs use Python's `re`, which backtracks: pathspec 1.1 takes over 20 s for `*a*a*a*a*a*ab` and a name of 250
+letters.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from agentscope_rx.errors import ToolError
+from agentscope_rx.errors import ConfigurationError, ToolError
+from agentscope_rx.errors.text import encodable
 from agentscope_rx.tools.files.paths import folded
+from agentscope_rx.tools.schemas.pattern import Pattern, PatternError
 
 MAX_PATTERN = 500
 MAX_CHOICES = 64
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
+_TOKEN = re.compile(r"\*+|\?|\[(!?+)(\][^\]]*|[^\]]+)\]|.", re.DOTALL)
+_RANGE = re.compile(r"(.)(?:-(.))?", re.DOTALL)
 
 
 class Glob:
     """One pattern, compiled; `ToolError` for one that leads outside or is too large."""
 
-    __slots__ = ("_choices", "pattern")
+    __slots__ = ("_regex", "pattern")
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -36,60 +41,61 @@ class Glob:
             raise ToolError(f"The glob pattern is longer than {MAX_PATTERN} characters. Give a shorter one.")
         if pattern.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", pattern):
             raise ToolError(f"{pattern!r:.120} is absolute. Give a pattern such as '**/*.py', relative to the folder.")
-        self._choices = [_compiled(each) for each in _expanded(pattern)]
+        self._regex = _compiled(pattern, "^{}$")
 
     def matches(self, parts: Sequence[str]) -> bool:
-        """Whether the path with these parts fits."""
-        return any(_fits(choice, parts) for choice in self._choices)
+        """True if the path with these parts matches."""
+        return bool(parts) and self._regex.matches(_joined(parts))
 
 
 class DenyList:
-    """Patterns of what is out of bounds, with all that is below. One without a slash is meant at any depth.
+    """Patterns of denied paths, each with everything below it. A pattern without a slash is denied at any depth.
 
-    Neither case nor how a name is written in Unicode counts: no file system is to take another name for a denied one.
+    Case and Unicode forms are ignored: some file systems take such spellings for the same name.
     """
 
-    __slots__ = ("_anywhere", "_globs", "patterns")
+    __slots__ = ("_rules", "patterns")
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(patterns)
-        # of a single name at any depth, and of a path from the root
-        self._anywhere: list[tuple[str, re.Pattern[str]]] = []
-        self._globs: list[tuple[str, Glob]] = []
-        for pattern in self.patterns:
-            plain = folded(pattern.rstrip("/"))
-            if "/" in plain:
-                self._globs.append((pattern, Glob(plain.lstrip("/"))))
-            else:
-                self._anywhere += [(pattern, re.compile(fnmatch.translate(each))) for each in _expanded(plain)]
+        self._rules = [(pattern, _denied(pattern)) for pattern in self.patterns]
 
     def denies(self, parts: Sequence[str]) -> str | None:
         """The pattern that denies this path, or None."""
-        plain = [folded(each) for each in parts]
-        for pattern, test in self._anywhere:
-            if any(test.match(part) for part in plain):
-                return pattern
-        for pattern, glob in self._globs:
-            if any(glob.matches(plain[:end]) for end in range(1, len(plain) + 1)):
-                return pattern
-        return None
+        return self._denies(_joined(map(folded, parts))) if parts else None
 
     def below(self, parts: Sequence[str]) -> Callable[[str], str | None]:
-        """Like `denies`, for names in a folder that is not denied itself: the folder is looked at once, for all."""
-        above = [folded(each) for each in parts]
+        """`denies` for the names in one folder, whose own path is normalized only once."""
+        above = _joined(map(folded, parts))
+        return lambda name: self._denies(f"{above}/{folded(name)}")
 
-        def denies(name: str) -> str | None:
-            plain = folded(name)
-            for pattern, test in self._anywhere:
-                if test.match(plain):
-                    return pattern
-            path = [*above, plain] if self._globs else above
-            return next((pattern for pattern, glob in self._globs if glob.matches(path)), None)
+    def _denies(self, path: str) -> str | None:
+        return next((pattern for pattern, regex in self._rules if regex.matches(path)), None)
 
-        return denies
+
+def _joined(parts: Iterable[str]) -> str:
+    """A path for the engine, with a slash before each name."""
+    return "".join([f"/{part}" for part in parts])
+
+
+def _denied(pattern: str) -> Pattern:
+    plain = folded(pattern.rstrip("/"))
+    try:
+        return _compiled(plain, "^{}(?:/|$)" if "/" in plain else "{}(?:/|$)")
+    except ToolError as error:
+        raise ConfigurationError(f"deny has a pattern that cannot be used: {error}") from None
+
+
+def _compiled(pattern: str, frame: str) -> Pattern:
+    choices = "|".join(map(_translated, _expanded(pattern)))
+    try:
+        return Pattern(encodable(frame.format(f"(?:{choices})")))
+    except PatternError as error:
+        raise ToolError(f"The glob pattern {pattern!r:.120} cannot be used: {error}. Give a simpler one.") from None
 
 
 def _expanded(pattern: str) -> list[str]:
+    """The patterns without braces that a pattern with braces stands for."""
     found = [pattern]
     while any(_BRACES.search(each) for each in found):
         more: list[str] = []
@@ -104,40 +110,35 @@ def _expanded(pattern: str) -> list[str]:
     return found
 
 
-def _compiled(pattern: str) -> list[re.Pattern[str] | None]:
-    """A test for each part; None for `**`."""
+def _translated(pattern: str) -> str:
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise ToolError(f"{pattern!r:.120} has '..' in it. Nothing outside the working directory can be reached.")
     if not parts:
         raise ToolError("The glob pattern is empty. Give one such as '**/*.py'.")
-    return [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
+    return "".join("(?:/[^/]+)*" if part == "**" else f"/{_TOKEN.sub(_token, part)}" for part in parts)
 
 
-def _fits(tests: Sequence[re.Pattern[str] | None], parts: Sequence[str]) -> bool:
-    # where in the pattern one may stand after each part: a set of places, so that nothing is tried twice
-    places = _onward({0}, tests)
-    for part in parts:
-        stepped: set[int] = set()
-        for place in places:
-            if place == len(tests):
-                continue
-            test = tests[place]
-            if test is None:
-                stepped.add(place)
-            elif test.match(part):
-                stepped.add(place + 1)
-        places = _onward(stepped, tests)
-        if not places:
-            return False
-    return len(tests) in places and bool(parts)
+def _token(found: re.Match[str]) -> str:
+    token = found[0]
+    if token[0] == "*":
+        return "[^/]*"
+    if token == "?":
+        return "[^/]"
+    return re.escape(token) if found[2] is None else _class(found[2], bool(found[1]))
 
 
-def _onward(places: set[int], tests: Sequence[re.Pattern[str] | None]) -> set[int]:
-    """With the places behind each `**`, which may stand for no folder at all."""
-    reached = set(places)
-    for place in sorted(places):
-        while place < len(tests) and tests[place] is None:
-            place += 1
-            reached.add(place)
-    return reached
+def _class(members: str, negated: bool) -> str:
+    """A class of characters; a range that runs backwards has none, as in `fnmatch`."""
+    ranges = [
+        _escaped(first) if last is None else f"{_escaped(first)}-{_escaped(last)}"
+        for first, last in (found.groups() for found in _RANGE.finditer(members))
+        if last is None or first <= last
+    ]
+    if negated:
+        return f"[^/{''.join(ranges)}]"
+    return f"[{''.join(ranges)}]" if ranges else r"[^\s\S]"
+
+
+def _escaped(character: str) -> str:
+    return f"\\u{{{ord(character):X}}}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +20,6 @@ from agentscope_rx import Toolkit, ToolResultKind
 from agentscope_rx.errors import ConfigurationError, ToolError, WorkspaceError
 from agentscope_rx.messages import ImageBlock, ToolResultBlock
 from agentscope_rx.tools.files import FileTools, Workspace, files, search, workspace
-from agentscope_rx.tools.files import regex as matcher
 from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import decoded, style_of
 from agentscope_rx.tools.files.globs import DenyList, Glob
@@ -398,7 +399,7 @@ def test_finding(tools: FileTools, tmp_path: Path):
         "a.py-1- x = 'a.py'\na.py:2: needle here\na.py-3- end"
     )
     assert grepped(tools, "^n.*e$", "src").startswith("src/b.py:2: needle here\nsrc/deep/c.py:2:")
-    assert "No line fits 'kiwi'. Files searched: 3" in grepped(tools, "kiwi")
+    assert "No line matches 'kiwi'. Files searched: 3" in grepped(tools, "kiwi")
     hidden = FileTools(Workspace(tmp_path, hidden=True, deny=(), skip=()))
     assert len(hidden.glob("**/*.py").split("\n")) == 6
 
@@ -410,7 +411,9 @@ def test_finding(tools: FileTools, tmp_path: Path):
         ("", "empty"),
         ("a\nb", "line break"),
         ("x" * 1001, "longer"),
-        ("(" * 500 + ")" * 500, "memory"),
+        ("(" * 500 + ")" * 500, "nested"),
+        (r"(a)\1", "a backreference"),
+        ("(?<=a)b", "look-around"),
     ],
 )
 def test_patterns_that_are_refused(tools: FileTools, pattern: str, why: str):
@@ -429,7 +432,33 @@ def test_no_pattern_can_stall_or_fill_memory(tools: FileTools, tmp_path: Path, p
         grepped(tools, pattern)
     except ToolError as error:
         said = str(error)
-    assert not said or "stopped" in said
+    assert not said or "expands to more than" in said
+
+
+def test_lines_are_searched_as_far_as_the_pattern_allows(tools: FileTools, tmp_path: Path):
+    """The engine cannot be interrupted, so that a line and a pattern that are both large are not searched whole."""
+    (tmp_path / "x").write_text("ab" * 100_000 + "z\n" + "short z\n")
+    before = time.thread_time()
+    assert grepped(tools, "(a|b)*a(a|b){4000}c|z") == ("x:2: short z\n(lines searched to character 4,995 only: 1.)")
+    assert time.thread_time() - before < 5
+    assert grepped(tools, "z").startswith("x:1: ...abab")
+    late = search.Search("(a|b)*a(a|b){4000}c", seconds=0)
+    late.file("x", lambda: b"ab" * 5_000 + b"\nx")
+    assert "stopped after 0 s" in late.result()
+
+
+LINES = st.text(st.sampled_from("abAB .\u00e9"), max_size=12)
+PIECES = ["a", "b", ".", " ", "^", "$", "[ab]", "[^a]", "(?:a|b)", "a*", "b+", ".*?", r"\b", r"\s", "é"]
+
+
+@given(st.lists(LINES, max_size=6), st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), st.booleans())
+def test_lines_match_as_in_python(lines: list[str], pieces: list[str], ignore_case: bool):
+    """Law: the engine finds the lines that Python's `re` finds, of these patterns."""
+    pattern = "".join(pieces)
+    found = search.Search(pattern, ignore_case=ignore_case)
+    found.file("x", lambda: "".join(f"{line}\n" for line in lines).encode())
+    expected = [line for line in lines if re.search(pattern, line, re.IGNORECASE if ignore_case else 0)]
+    assert found.matched == len(expected)
 
 
 def test_searches_are_bounded(tools: FileTools, tmp_path: Path):
@@ -440,7 +469,7 @@ def test_searches_are_bounded(tools: FileTools, tmp_path: Path):
     assert "only the first 200 matches" in lines[-1]
 
 
-def test_a_search_that_is_left_ends_its_process(tmp_path: Path):
+def test_a_search_can_be_left_halfway(tmp_path: Path):
     for n in range(600):
         (tmp_path / f"{n}").write_text("x")
     search = FileTools(tmp_path).grep("y+")
@@ -698,4 +727,3 @@ def test_no_descriptor_is_left(fence: Fence):
 def test_styles_are_told():
     assert str(style_of(b"a\r\nb")) == "lines end with CR LF"
     assert str(style_of("a".encode("utf-8-sig"))) == "utf-8 with a mark"
-    assert matcher.SECONDS > 0
