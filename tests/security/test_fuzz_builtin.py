@@ -16,7 +16,7 @@ from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolErr
 from agentscope_rx.tools.files import FileTools, Workspace
 from agentscope_rx.tools.files.paths import MAX_NAME, parts_of
 from agentscope_rx.tools.shell import Rule
-from agentscope_rx.tools.shell.shell_words import parsed
+from agentscope_rx.tools.shell.shell_words import split_command
 from tests.tools.builtin.fence import SECRET, Fence
 
 pytestmark = pytest.mark.fuzz
@@ -45,7 +45,7 @@ OPERATORS = frozenset(";|&<>()")
 @given(SHELL)
 def test_no_word_is_one_that_a_shell_would_do_something_with(command: str):
     try:
-        words = parsed(command)
+        words = split_command(command)
     except CommandDeniedError as error:
         str(error).encode()
         return
@@ -56,7 +56,7 @@ def test_no_word_is_one_that_a_shell_would_do_something_with(command: str):
     lexer.commenters = ""
     lexer.wordchars += "".join(set(command) - OPERATORS - set(" \t\n\r'\"\\"))
     assert list(lexer) == list(words)
-    assert parsed(shlex.join(words)) == words
+    assert split_command(shlex.join(words)) == words
 
 
 words = st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=6), max_size=4)
@@ -64,7 +64,7 @@ words = st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_siz
 
 @given(words)
 def test_what_is_quoted_is_what_comes_out(given_words: list[str]):
-    assert parsed(shlex.join(["program", *given_words])) == ("program", *given_words)
+    assert split_command(shlex.join(["program", *given_words])) == ("program", *given_words)
 
 
 PATTERN = st.lists(

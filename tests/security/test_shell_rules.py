@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError
 from agentscope_rx.tools.shell import Rule, ShellTool, programs
-from agentscope_rx.tools.shell.allowlist import MAX_PIECES
-from agentscope_rx.tools.shell.options import Options
+from agentscope_rx.tools.shell.allowlist import MAX_PIECES, Options
 from agentscope_rx.tools.shell.shell_words import MAX_COMMAND
 
 FIND = Rule("find *", options=("-name", "-type", "-maxdepth"), paths=False)

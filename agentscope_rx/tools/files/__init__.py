@@ -1,7 +1,7 @@
 """`FileTools`: the files of a `Workspace` as tools. Not imported by `agentscope_rx` itself.
 
-place = Workspace("project")
-toolkit = Toolkit([FileTools(place)])
+workspace = Workspace("project")
+toolkit = Toolkit([FileTools(workspace)])
 """
 
 from agentscope_rx.tools.files.files import FileTools

@@ -168,7 +168,7 @@ class Child:
             if self._held is None:
                 _signal(process, signal.SIGTERM)
             else:
-                self._held.ask()
+                self._held.terminate()
             await _exited(process)
         # what it has started and left behind goes as well
         self._end_now(process)
@@ -183,7 +183,7 @@ class Child:
         if self._held is None:
             _signal(process, _KILL)
         else:
-            self._held.end()
+            self._held.kill()
 
     def _status(self) -> int | OSError | None:
         """How the server's process ended, or why it did not start."""

@@ -1,13 +1,13 @@
-"""What a command sees of the environment: a few harmless names, an empty HOME of its own, and what the caller gives.
+"""The environment of a command: a few harmless variables, an empty HOME of its own, and the caller's variables.
 
-A file that a tool writes is not to become a program by being in the right place:
+Programs read settings and code from well-known places. A file that a tool writes there must not run:
 
 | where                                       | why it is not read                                                     |
 |---------------------------------------------|------------------------------------------------------------------------|
 | `.profile`, `.gdbinit`, `.npmrc` (in HOME)  | HOME is a new folder outside of the workspace, for one command         |
 | `usercustomize.py`, the user's packages     | the same; and `PYTHONNOUSERSITE`                                       |
-| `HEAD`, `objects`, `refs`, `config`         | git takes no folder for a bare repository unless it is told so         |
-| git's hooks, `core.fsmonitor`               | switched off, those of the repository, too                             |
+| `HEAD`, `objects`, `refs`, `config`         | git takes a folder for a bare repository only if it is told so         |
+| git's hooks, `core.fsmonitor`               | switched off, also those of the repository                             |
 | git's settings of the system and the user   | not read                                                               |
 """
 
@@ -36,37 +36,37 @@ _VARIABLES = {
     "PYTHONNOUSERSITE": "1",
 }
 _GIT = (
-    # files that lie about like those of a repository are none; known to git 2.38 and later
+    # files that look like a repository are not used as one (git 2.38 and later)
     ("safe.bareRepository", "explicit"),
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
 )
-"""Settings that count more than those of a repository."""
+"""Settings of git that override those of a repository."""
 _NEEDED = ("SYSTEMROOT", "PATHEXT", "COMSPEC")
 """Without these no program starts on Windows."""
 
 
 def environment(path: str, env: Mapping[str, str] | None) -> dict[str, str]:
-    """What a command sees, but for HOME (see `with_home`). What the caller gives counts most."""
+    """The variables of a command without HOME (see `with_home`). The caller's override the others."""
     needed = {name: os.environ[name] for name in _NEEDED if os.name == "nt" and name in os.environ}
     given = dict(env or {})
     for name, value in given.items():
         if not isinstance(name, str) or not isinstance(value, str) or not name or "=" in name or "\0" in name + value:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"env takes names and values that are text; {name!r:.60} is not.")
+            raise ConfigurationError(f"env takes names and values that are text; {name!r:.60} or its value is not.")
     return {**needed, **_VARIABLES, "PATH": path, **_git_settings(given)}
 
 
 def _git_settings(given: dict[str, str]) -> dict[str, str]:
-    """The caller's variables, with git's settings here before those that the caller gives: the last one counts."""
+    """The caller's variables, with the settings of git above before the caller's own: git uses the last one."""
     count = given.get("GIT_CONFIG_COUNT", "0")
     if not (count.isascii() and count.isdigit()):
-        raise ConfigurationError(f"GIT_CONFIG_COUNT in env is a number of settings, not {count!r:.60}.")
+        raise ConfigurationError(f"GIT_CONFIG_COUNT in env must be a number of settings, not {count!r:.60}.")
     settings = list(_GIT)
     for index in range(int(count)):
         try:
             settings.append((given.pop(f"GIT_CONFIG_KEY_{index}"), given.pop(f"GIT_CONFIG_VALUE_{index}")))
         except KeyError as error:
-            raise ConfigurationError(f"GIT_CONFIG_COUNT in env is {count}, and {error.args[0]} is not there.") from None
+            raise ConfigurationError(f"GIT_CONFIG_COUNT in env is {count}, and {error.args[0]} is missing.") from None
     for index, (key, value) in enumerate(settings):
         given[f"GIT_CONFIG_KEY_{index}"], given[f"GIT_CONFIG_VALUE_{index}"] = key, value
     return {**given, "GIT_CONFIG_COUNT": str(len(settings))}
@@ -80,7 +80,7 @@ async def with_home(env: Mapping[str, str], root: Path) -> AsyncGenerator[Mappin
         return
     where = _outside(root)
     if where is None:
-        # nothing is in it, and nothing can be put there
+        # a HOME that is empty and cannot be written
         yield _homed(env, os.devnull)
         return
     home = tempfile.TemporaryDirectory(prefix="agentscope-rx-home-", dir=where, ignore_cleanup_errors=True)
@@ -90,7 +90,7 @@ async def with_home(env: Mapping[str, str], root: Path) -> AsyncGenerator[Mappin
         if _empty(home.name):
             home.cleanup()
         else:
-            # it may be much
+            # it may hold many files
             await on_worker(home.cleanup)
 
 
@@ -108,7 +108,7 @@ def _homed(env: Mapping[str, str], home: str) -> dict[str, str]:
 
 
 def _outside(root: Path) -> str | None:
-    """A folder for temporary files that is not in the workspace."""
+    """A folder for temporary files outside of the workspace; None if there is none."""
     for folder in (tempfile.gettempdir(), "/var/tmp", "/dev/shm", "/tmp"):  # noqa: S108 - a private folder is made there
         found = os.path.realpath(folder)
         if not Path(found).is_relative_to(root) and os.access(found, os.W_OK | os.X_OK):

@@ -1,23 +1,27 @@
-"""`run`: one program to its end, or to the end of its time: nothing of it is left when it returns, however it returns.
+"""`run`: runs one program, and ends every process that it has started before it returns, fails or is cancelled.
 
-When it has ended, when its time is over, when the call is cancelled: everything that it has started is ended; where the
-program has not ended by itself, its group is asked first (SIGTERM). How "everything" is found:
+When the program has ended, when its time is over, or when the call is cancelled, all of its processes are killed. A
+program that still runs then gets SIGTERM first, with its process group. Its processes are found like this:
 
-| system             | found is                                                                                        |
+| system             | processes that are ended                                                                        |
 |--------------------|-------------------------------------------------------------------------------------------------|
-| Linux, `namespace` | what is in the PID namespace                                                                    |
+| Linux, `namespace` | those in the PID namespace                                                                      |
 | Linux              | every descendant, by a supervisor (see `supervised`); if that was killed: the session, the mark |
 | macOS              | the process group                                                                               |
 | Windows            | the process alone                                                                               |
 
 The mark is a variable in the environment. A process that kills its supervisor, leaves the session and changes its
-environment is not found, nor is what another program (a service manager, a container's daemon) was asked to start.
+environment is not found, nor is one that another program (a service manager, a container's daemon) was asked to start.
+
+psutil would not replace this: it finds children by their parent, which a process leaves by forking twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
+import re
 import secrets
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -26,21 +30,23 @@ from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.errors import ToolError
-from agentscope_rx.tools.process.output_buffer import Output
 from agentscope_rx.tools.process.supervised import Supervised, can_supervise
 
 MARK = "AGENTSCOPE_RX_COMMAND"
-"""The variable by which a command's processes are known."""
+"""The environment variable that marks a command's processes."""
 GRACE = 2.0
-"""How long a command that is to end may take to do so by itself."""
+"""How long a command may take to end by itself after SIGTERM."""
 SETTLE = 5.0
-"""How long the system may take to end a process, and to deliver what it wrote last."""
+"""How long the system may take to end a process, and to deliver its last output."""
 
 _PASSES = 20
+# colours, cursor movements, titles; then other control characters
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessResult:
     """How a program ended. `exit_code` is minus the number of the signal that ended it, if one did."""
 
     exit_code: int | None
@@ -48,51 +54,6 @@ class Ended:
     text: str
     total: int
     left_out: int
-
-
-class _Child(asyncio.SubprocessProtocol):
-    """What asyncio tells of the program."""
-
-    def __init__(self, output: Output, mark: str, held: Supervised | None) -> None:
-        self.output = output
-        self.exited = asyncio.Event()
-        self.silent = asyncio.Event()
-        self.family: _Family | None = None
-        self._mark = mark
-        self._held = held
-        self._transport: asyncio.SubprocessTransport | None = None
-        self._abandoned = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.SubprocessTransport", transport)
-        self.family = _Family(self._transport, self._mark, self._held)
-        if self._abandoned:
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Nobody waits for it: it is ended as soon as it is there, and closed when it has ended."""
-        self._abandoned = True
-        if self._transport is not None and self.family is not None:
-            self.family.end()
-            if self.exited.is_set():
-                self._transport.close()
-
-    def pipe_data_received(self, fd: int, data: bytes) -> None:
-        self.output.add(data)
-
-    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        if fd == 1:
-            self.silent.set()
-
-    def process_exited(self) -> None:
-        if self.family is not None:
-            self.family.left()
-        self.exited.set()
-        if self._abandoned and self._transport is not None:
-            self._transport.close()
-
-
-_Starting = asyncio.Future[tuple[asyncio.SubprocessTransport, _Child]]
 
 
 async def run(
@@ -105,148 +66,195 @@ async def run(
     show: Callable[[str], object] | None = None,
     given: bytes | None = None,
     namespace: Sequence[str] = (),
-) -> Ended:
-    """Runs the program `words[0]` (an absolute path) without a shell; `given` is its input, if any.
+) -> ProcessResult:
+    """Run the program `words[0]` (an absolute path) without a shell; `given` is its standard input, if any.
 
-    `namespace` are the words that run it in a PID namespace (see `supervised`). Cancelling ends it, and returns when it
-    has ended.
+    `namespace` are the words that run it in a PID namespace (see `supervised`). Cancelling ends the program, and
+    returns when it has ended.
     """
     try:
-        held = Supervised(words, cwd, namespace) if can_supervise() else None
+        supervised = Supervised(words, cwd, namespace) if can_supervise() else None
     except OSError as error:
-        raise _unstarted(words, error) from None
+        raise _start_error(words, error) from None
     mark = secrets.token_hex(16)
-    child = _Child(Output(max_output, show), mark, held)
+    protocol = _Protocol(Output(max_output, show), mark, supervised)
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
-            lambda: child,
-            *(words if held is None else held.words),
+            lambda: protocol,
+            *(words if supervised is None else supervised.words),
             stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=cwd,
             env={**env, MARK: mark},
             start_new_session=True,
-            pass_fds=() if held is None else held.descriptors,
+            pass_fds=() if supervised is None else supervised.descriptors,
         )
     )
-    if held is not None:
-        starting.add_done_callback(lambda _: held.started())
+    if supervised is not None:
+        starting.add_done_callback(lambda _: supervised.started())
     try:
-        return await _run(words, starting, child, timeout, given)
+        return await _run(words, starting, protocol, timeout, given)
     finally:
-        if held is not None:
-            # not before: the number of its descriptor would be passed on, and be another's
-            starting.add_done_callback(lambda _: held.close())
+        if supervised is not None:
+            # not before: the number of its descriptor would be used again, and passed on
+            starting.add_done_callback(lambda _: supervised.close())
 
 
-async def _run(words: Sequence[str], starting: _Starting, child: _Child, timeout: float, given: bytes | None) -> Ended:
+async def _run(
+    words: Sequence[str], starting: _Starting, protocol: _Protocol, timeout: float, given: bytes | None
+) -> ProcessResult:
     try:
-        transport = await _started(starting, child)
+        transport = await _started(starting, protocol)
     except (OSError, ValueError) as error:
-        raise _unstarted(words, error) from None
-    family = cast("_Family", child.family)
+        raise _start_error(words, error) from None
+    tree = cast("_ProcessTree", protocol.tree)
     timed_out = False
     try:
         if given is not None:
             stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
             stdin.write(given)
             stdin.close()
-        timed_out = not await _within(timeout, child.exited)
+        timed_out = not await _within(timeout, protocol.exited)
         if timed_out:
-            family.ask()
-            await _within(GRACE, child.exited)
+            tree.terminate()
+            await _within(GRACE, protocol.exited)
     except asyncio.CancelledError:
-        family.ask()
-        await _within(GRACE / 4, child.exited)
+        tree.terminate()
+        await _within(GRACE / 4, protocol.exited)
         raise
     finally:
-        # whoever is left, also after an end in peace; a second cancellation comes here at once
-        family.end()
+        # after a normal end, too, there may be other processes; a second cancellation comes here at once
+        tree.kill()
         try:
-            await _within(SETTLE, child.exited)
-            await _within(SETTLE, child.silent)
+            await _within(SETTLE, protocol.exited)
+            await _within(SETTLE, protocol.output_closed)
         finally:
-            family.left()
+            tree.kill_rest()
             transport.close()
-    code = family.exit_code()
+    code = tree.exit_code()
     if isinstance(code, OSError):
-        raise _unstarted(words, code)
-    output = child.output
-    return Ended(code, timed_out, output.text(), output.total, output.left_out)
+        raise _start_error(words, code)
+    output = protocol.output
+    return ProcessResult(code, timed_out, output.text(), output.total, output.left_out)
 
 
-def _unstarted(words: Sequence[str], error: Exception) -> ToolError:
+def _start_error(words: Sequence[str], error: Exception) -> ToolError:
     return ToolError(f"{os.path.basename(words[0])!r} could not be started: {error}.")
 
 
-async def _started(starting: _Starting, child: _Child) -> asyncio.SubprocessTransport:
-    """The program, once it runs. Cancelled meanwhile, its family is ended.
+async def _started(starting: _Starting, protocol: _Protocol) -> asyncio.SubprocessTransport:
+    """The program, once it runs. If the call is cancelled meanwhile, its process tree is ended.
 
-    asyncio would end the program alone, and then wait for as long as anything that it has started keeps its output.
+    asyncio would end the program alone, and then wait while any process that it has started keeps its output open.
     """
     try:
         # it takes a few turns of the loop, whatever the program does
         return (await asyncio.shield(starting))[0]
     except asyncio.CancelledError:
-        child.abandon()
+        protocol.abandon()
         await asyncio.wait([starting])
         if not starting.cancelled() and starting.exception() is None:
-            await _within(SETTLE, child.exited)
+            await _within(SETTLE, protocol.exited)
         raise
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:
-    """Whether it happened in this time."""
+    """True if the event was set in this time."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()
     return event.is_set()
 
 
-class _Family:
-    """A program and all that it has started."""
+class _Protocol(asyncio.SubprocessProtocol):
+    """Receives what asyncio reports of the program."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, mark: str, held: Supervised | None) -> None:
+    def __init__(self, output: Output, mark: str, supervised: Supervised | None) -> None:
+        self.output = output
+        self.exited = asyncio.Event()
+        self.output_closed = asyncio.Event()
+        self.tree: _ProcessTree | None = None
+        self._mark = mark
+        self._supervised = supervised
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._abandoned = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+        self.tree = _ProcessTree(self._transport, self._mark, self._supervised)
+        if self._abandoned:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """End the program as soon as it has started, and close it when it has ended: its caller has left."""
+        self._abandoned = True
+        if self._transport is not None and self.tree is not None:
+            self.tree.kill()
+            if self.exited.is_set():
+                self._transport.close()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        self.output.add(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        if fd == 1:
+            self.output_closed.set()
+
+    def process_exited(self) -> None:
+        if self.tree is not None:
+            self.tree.kill_rest()
+        self.exited.set()
+        if self._abandoned and self._transport is not None:
+            self._transport.close()
+
+
+_Starting = asyncio.Future[tuple[asyncio.SubprocessTransport, _Protocol]]
+
+
+class _ProcessTree:
+    """A program and all processes that it has started."""
+
+    def __init__(self, transport: asyncio.SubprocessTransport, mark: str, supervised: Supervised | None) -> None:
         self._transport = transport
         self._pid = transport.get_pid()
         self._mark = f"{MARK}={mark}".encode()
-        self._held = held
+        self._supervised = supervised
         self._ended = False
 
-    def ask(self) -> None:
-        """SIGTERM to the process group while its leader lives (later its number may be another's)."""
-        if self._held is not None:
-            self._held.ask()
+    def terminate(self) -> None:
+        """SIGTERM to the process group while its leader lives (later its number may be another group's)."""
+        if self._supervised is not None:
+            self._supervised.terminate()
         elif self._transport.get_returncode() is None:
             self._signal_group(signal.SIGTERM)
 
-    def end(self) -> None:
-        """End everybody, without asking; with a supervisor they have ended when it has."""
-        if self._held is None:
+    def kill(self) -> None:
+        """SIGKILL to all; with a supervisor they have ended when it has."""
+        if self._supervised is None:
             self._kill()
         else:
-            self._held.end()
+            self._supervised.kill()
 
-    def left(self) -> None:
-        """End who is left though nobody waits any more, or though the supervisor was killed. Again is nothing."""
-        if self._held is None or self._ended:
+    def kill_rest(self) -> None:
+        """Kill what is left if the supervisor has gone without a report. A second call does nothing."""
+        if self._supervised is None or self._ended:
             return
         self._ended = True
-        # it takes milliseconds, unless the system cannot end a process
-        if self._held.outcome(0.0 if self._transport.get_returncode() is not None else GRACE / 4) is None:
+        # the report takes milliseconds, unless the system cannot end a process
+        if self._supervised.outcome(0.0 if self._transport.get_returncode() is not None else GRACE / 4) is None:
             self._kill()
 
     def exit_code(self) -> int | OSError | None:
         """How the program ended, or why it did not start."""
-        said = None if self._held is None else self._held.outcome()
-        return self._transport.get_returncode() if said is None else said
+        reported = None if self._supervised is None else self._supervised.outcome()
+        return self._transport.get_returncode() if reported is None else reported
 
     def _kill(self) -> None:
-        seen = hasattr(os, "pidfd_open") and os.path.isdir("/proc/self")
-        if seen:
-            self._end_all()
-        if not seen or self._transport.get_returncode() is None:
+        has_proc = hasattr(os, "pidfd_open") and os.path.isdir("/proc/self")
+        if has_proc:
+            self._kill_all()
+        if not has_proc or self._transport.get_returncode() is None:
             self._signal_group(getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def _signal_group(self, number: signal.Signals) -> None:
@@ -256,22 +264,22 @@ class _Family:
             elif number is signal.SIGTERM:
                 self._transport.terminate()
 
-    def _end_all(self) -> None:
-        # what is being ended may start others meanwhile: until nobody is found
+    def _kill_all(self) -> None:
+        # a process may start others before it is killed, so repeat until none is found
         for _ in range(_PASSES):
-            found = [pid for name in os.listdir("/proc") if name.isdigit() and self._mine(pid := int(name))]
-            ended = [self._killed(pid) for pid in found]
-            if not any(ended):
+            found = [pid for name in os.listdir("/proc") if name.isdigit() and self._contains(pid := int(name))]
+            killed = [self._kill_process(pid) for pid in found]
+            if not any(killed):
                 return
 
-    def _killed(self, pid: int) -> bool:
+    def _kill_process(self, pid: int) -> bool:
         try:
-            # held on to, then looked at again: the number cannot have become another's
+            # a handle first, then the check: the number cannot become another process's in between
             handle = os.pidfd_open(pid)
         except OSError:
             return False
         try:
-            if not self._mine(pid):
+            if not self._contains(pid):
                 return False
             signal.pidfd_send_signal(handle, signal.SIGKILL)
             return True
@@ -280,11 +288,11 @@ class _Family:
         finally:
             os.close(handle)
 
-    def _mine(self, pid: int) -> bool:
-        """Whether this process is of the program's session, or has its mark; one that has ended already is not."""
+    def _contains(self, pid: int) -> bool:
+        """True for a running process of the program's session, or with its mark."""
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
-                # behind the name, which may have anything in it: state, parent, group, session
+                # behind the name, which may hold any bytes: state, parent, group, session
                 state, _, _, session, *_ = file.read().rpartition(b")")[2].split()
             if state in (b"Z", b"X"):
                 return False
@@ -294,3 +302,65 @@ class _Family:
                 return self._mark in file.read().split(b"\0")
         except (OSError, ValueError):
             return False
+
+
+class Output:
+    """A command's output in bounded memory: its beginning, its end, and how many bytes were between.
+
+    `show` gets the bytes as text while they come, up to `limit` bytes.
+    """
+
+    def __init__(self, limit: int, show: Callable[[str], object] | None = None) -> None:
+        self.total = 0
+        self._half = max(1, limit // 2)
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._show = show
+        self._room = limit
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.total += len(data)
+        self._progress(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        self._tail += data[-self._half :]
+        if len(self._tail) > 2 * self._half:
+            del self._tail[: -self._half]
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes are neither in the beginning nor in the end."""
+        return max(0, self.total - len(self._head) - min(len(self._tail), self._half))
+
+    def text(self) -> str:
+        """The whole output, or its beginning and its end with the size of the gap."""
+        if b"\0" in self._head or b"\0" in self._tail:
+            return f"(binary output, {self.total:,} bytes, not shown)"
+        tail = bytes(self._tail[-self._half :])
+        if not self.left_out:
+            return _plain(bytes(self._head) + tail)
+        head = _plain(bytes(self._head)).rstrip("\ufffd")
+        return f"{head}\n... ({self.left_out:,} bytes left out) ...\n{_plain(tail).lstrip(chr(0xFFFD))}"
+
+    def _progress(self, data: bytes) -> None:
+        if self._show is None or self._room <= 0:
+            return
+        text = _clean(self._decoder.decode(data[: self._room]))
+        self._room -= len(data)
+        if self._room <= 0:
+            text += "\n... (more, not shown)"
+        if text:
+            self._show(text)
+
+
+def _plain(data: bytes) -> str:
+    """Bytes for a terminal as text for a model."""
+    return _clean(data.decode("utf-8", "replace"))
+
+
+def _clean(text: str) -> str:
+    return _CONTROLS.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))

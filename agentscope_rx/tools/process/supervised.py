@@ -1,12 +1,12 @@
-"""`Supervised`: a command under a supervisor (see `supervisor`), as the process that starts it sees it. Linux.
+"""`Supervised`: a command that runs under a supervisor (see `supervisor`), seen from the process that starts it. Linux.
 
-| system                       | what a command starts ...                                                     |
+| system                       | a process that the command starts ...                                         |
 |------------------------------|-------------------------------------------------------------------------------|
 | Linux, `bwrap` (`namespace`) | is in a PID namespace: the kernel ends it with the supervisor, whatever it is |
 | Linux                        | is a descendant of the supervisor, which as a sub-reaper ends all of them     |
 | elsewhere, frozen programs   | is not supervised: see the callers                                            |
 
-Closing the socket is enough to end everything, so it ends with this process, too, however that ends.
+Closing the socket ends the command, so the command ends with this process too, however this process ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMESPACE = ("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die
 
 
 class Supervised:
-    """One command. Start `words` with `descriptors` passed on, then call `started`; `close` it at last."""
+    """One command. Start `words` with `descriptors` passed on, then call `started`; `close` it in the end."""
 
     __slots__ = ("_ours", "_outcome", "_program", "_theirs", "descriptors", "words")
 
@@ -37,35 +37,35 @@ class Supervised:
         self, words: Sequence[str], cwd: str | os.PathLike[str] | None = None, namespace: Sequence[str] = ()
     ) -> None:
         # (a namespace's program may look the folder up again, by its path)
-        here = os.stat(cwd or ".")
+        folder = os.stat(cwd or ".")
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._program = words[0]
         self._outcome: int | OSError | None = None
         descriptor = self._theirs.fileno()
-        self.words = (*namespace, *_supervisor(), str(descriptor), f"{here.st_dev}:{here.st_ino}", *words)
+        self.words = (*namespace, *_supervisor(), str(descriptor), f"{folder.st_dev}:{folder.st_ino}", *words)
         self.descriptors = (descriptor,)
 
     def started(self) -> None:
-        """The supervisor has its end of the socket, or never will."""
+        """Close the supervisor's end of the socket here: it has its own copy, or failed to start."""
         self._theirs.close()
 
-    def ask(self) -> None:
-        """SIGTERM to the command's process group."""
+    def terminate(self) -> None:
+        """Send SIGTERM to the command's process group."""
         self._send(b"T")
 
-    def end(self) -> None:
-        """End everything; it has ended when the supervisor has."""
+    def kill(self) -> None:
+        """End every process of the command; all have ended when the supervisor has."""
         try:
             self._ours.shutdown(socket.SHUT_WR)
         except OSError:
-            # it has ended by itself
+            # the supervisor has ended by itself
             return
 
     def outcome(self, wait: float = 0.0) -> int | OSError | None:
-        """How the command ended (minus the signal), or why it did not start; None while the supervisor has not said.
+        """How the command ended (minus the signal), or why it did not start; None before the supervisor reports.
 
-        `wait` is for how many seconds this thread stands still for it.
+        `wait` is how many seconds this thread blocks for the report.
         """
         if self._outcome is None:
             try:
@@ -76,7 +76,7 @@ class Supervised:
         return self._outcome
 
     def close(self) -> None:
-        """Give the socket back. What still runs is ended by that."""
+        """Close the socket, which also ends a command that still runs."""
         self._theirs.close()
         self._ours.close()
 
@@ -84,7 +84,7 @@ class Supervised:
         try:
             self._ours.send(data)
         except OSError:
-            # there is nobody any more
+            # the supervisor has ended
             return
 
     def _read(self, report: str) -> int | OSError | None:
@@ -93,20 +93,20 @@ class Supervised:
             return int(number)
         if kind == "error":
             return OSError(int(number), os.strerror(int(number)), self._program)
-        return OSError(errno.ESTALE, "its folder has been replaced meanwhile") if kind == "moved" else None
+        return OSError(errno.ESTALE, "its folder was replaced meanwhile") if kind == "moved" else None
 
 
 @cache
 def can_supervise() -> bool:
-    """Whether commands can be supervised here."""
+    """True if commands can be supervised here."""
     return sys.platform == "linux" and interpreter() is not None and find_spec("_ctypes") is not None
 
 
 def interpreter() -> str | None:
-    """The Python for helper processes; None in a program that has none (frozen).
+    """The Python for helper processes; None in a frozen program, which has none.
 
-    Not that of a virtual environment: one in the workspace has a settings file (`pyvenv.cfg`) that says where the
-    standard library is, which a model may be able to write.
+    It is not the Python of a virtual environment. An environment in the workspace has a settings file (`pyvenv.cfg`)
+    that names the folder of the standard library, and a model may be able to write that file.
     """
     if not sys.executable or getattr(sys, "frozen", False):
         return None
@@ -114,14 +114,14 @@ def interpreter() -> str | None:
 
 
 def namespace(path: str) -> tuple[str, ...] | None:
-    """The words that run a command in a PID namespace of its own; None if no `bwrap` on `path` can, here."""
+    """The words that run a command in a PID namespace of its own; None if no `bwrap` on `path` can do that here."""
     program = shutil.which("bwrap", path=path) if can_supervise() else None
     return _works(program) if program else None
 
 
 @cache
 def _works(program: str) -> tuple[str, ...] | None:
-    """Tried once: in a container, or without user namespaces, it may be there and not be allowed to."""
+    """Tried once: `bwrap` may be installed but not permitted, in a container or without user namespaces."""
     words = (program, *_NAMESPACE)
     try:
         done = subprocess.run(  # noqa: S603 - bwrap, found outside of the workspace

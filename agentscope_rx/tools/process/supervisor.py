@@ -1,15 +1,15 @@
-"""Runs one command and ends all that it has started, however often that has forked. A program of its own, for Linux.
+"""Runs one command and ends every process that it has started, however often they fork. A separate program, for Linux.
 
-It is run as a file by `supervised.py` and imports nothing of this library. As a sub-reaper it becomes the parent of
-each process below it whose own parent has ended, so that none can leave by forking, with a new session or without. As
-the first process of a PID namespace (see `supervised`) it is that by itself, and ends all of them in one call.
+`supervised.py` runs it as a file, and it imports nothing of this library and no package. As a sub-reaper it becomes the
+parent of each process below it whose own parent has ended, so that none can leave by forking, with a new session or
+without. As the first process of a PID namespace it is that parent anyway, and ends all of them in one call.
 
     arguments   the descriptor of a socket, the folder ("device:inode" or "-"), the program, its arguments
     socket  <-  b"T": SIGTERM to the command's group; the end: end everything now
-    socket  ->  b"error 2": it could not be started (errno); b"moved": the folder is another one;
-                b"exit -9": how the command ended (minus the signal), once nothing is left of it
+    socket  ->  b"error 2": it could not be started (errno); b"moved": the folder was replaced by another;
+                b"exit -9": how the command ended (minus the signal), once all of its processes have ended
 
-It ends everything, too, when the process that started it ends: the socket ends then, and the kernel tells it (SIGTERM).
+It also ends everything when the process that started it ends: the socket is closed then, and the kernel sends SIGTERM.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ _MOMENT = 0.001
 
 
 def main() -> None:
-    """Run the command of the arguments to its end."""
+    """Run the command that the arguments name, to its end."""
     parent = int(sys.argv[1])
     os.set_inheritable(parent, False)
     signals = _signals()
     _control((_SET_DEATH_SIGNAL, signal.SIGTERM), (_SET_SUBREAPER, 1))
-    here = os.stat(".")
-    if sys.argv[2] not in ("-", f"{here.st_dev}:{here.st_ino}"):
+    folder = os.stat(".")
+    if sys.argv[2] not in ("-", f"{folder.st_dev}:{folder.st_ino}"):
         _leave(parent, "moved")
-    told = _start(sys.argv[3:])
-    # what the command writes to is to end with the command, and what it reads is its own
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    reports = _start(sys.argv[3:])
+    # the command alone holds its input and output, so that they close when it ends
+    null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
-        os.dup2(nowhere, descriptor)
-    end = _wait(parent, signals, told)
+        os.dup2(null, descriptor)
+    end = _wait(parent, signals, reports)
     _end_all()
     _leave(parent, end)
 
 
 def _signals() -> int:
-    """A descriptor from which the number of each signal that matters can be read."""
-    # orphans that have ended are never on the table of processes: this process may be too slow to take them off
+    """A descriptor from which the numbers of received signals can be read."""
+    # the kernel removes orphans that have ended: this process might be too slow to wait for all of them
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    signals, told = os.pipe()
+    signals, write = os.pipe()
     os.set_blocking(signals, False)
-    os.set_blocking(told, False)
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    os.set_blocking(write, False)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, _heard)
+        signal.signal(number, _ignore)
     return signals
 
 
-def _heard(number: int, frame: object) -> None:
-    """Nothing: it is read from the descriptor."""
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing: the signal is read from the descriptor."""
 
 
 def _control(*options: tuple[int, int]) -> None:
-    """Of the kernel: to be told of the end of the parent, to be given orphans."""
+    """Set options of this process (`prctl`): a signal at the parent's end, and adoption of orphans."""
     libc = ctypes.CDLL(None, use_errno=True)
     for option, value in options:
         if libc.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3):
@@ -71,19 +71,19 @@ def _control(*options: tuple[int, int]) -> None:
 
 
 def _start(words: list[str]) -> int:
-    """A descriptor that tells the command's number and how it ends, or why it does not start, in lines."""
-    told, tell = os.pipe()
+    """A descriptor with reports, in lines: the command's number, then how it ended, or why it did not start."""
+    reports, write = os.pipe()
     if not os.fork():
-        # a process in between, to fetch the command's status: this one's children are fetched by the kernel
+        # a process in between waits for the command's status: the kernel discards that of this process's children
         try:
-            _watch(words, tell)
+            _watch(words, write)
         finally:
             os._exit(127)
-    os.close(tell)
-    return told
+    os.close(write)
+    return reports
 
 
-def _watch(words: list[str], tell: int) -> None:
+def _watch(words: list[str], write: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -91,37 +91,37 @@ def _watch(words: list[str], tell: int) -> None:
     command = os.fork()
     if not command:
         try:
-            # a group of its own, to be told to end; the session stays: by that it is found if the supervisor is gone
+            # a group of its own receives SIGTERM; the session stays, by which it is found without the supervisor
             os.setpgid(0, 0)
             _control((_SET_DEATH_SIGNAL, signal.SIGKILL))
             os.execvp(words[0], words)  # noqa: S606 - the command that was allowed
         except OSError as error:
-            os.write(tell, b"error %d\n" % (error.errno or 0))
+            os.write(write, b"error %d\n" % (error.errno or 0))
         finally:
             os._exit(127)
-    os.write(tell, b"pid %d\n" % command)
+    os.write(write, b"pid %d\n" % command)
     for descriptor in range(3):
         os.close(descriptor)
-    # it stays on the table: its number is not to become another's
+    # WNOWAIT keeps the process's number from being used again
     ended = os.waitid(os.P_PID, command, os.WEXITED | os.WNOWAIT)
     if ended is not None:
         code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        os.write(tell, b"exit %d\n" % code)
+        os.write(write, b"exit %d\n" % code)
     signal.pause()
 
 
-def _wait(parent: int, signals: int, told: int) -> str:
-    """Until the command has ended, or everything is to end: what is to be reported."""
+def _wait(parent: int, signals: int, reports: int) -> str:
+    """Wait until the command has ended or is to be ended; gives the report for the parent."""
     poll = select.poll()
-    for descriptor in (parent, signals, told):
+    for descriptor in (parent, signals, reports):
         poll.register(descriptor, select.POLLIN)
-    command, heard = 0, ""
+    command, received = 0, ""
     while True:
         for descriptor, _ in poll.poll():
-            if descriptor == told:
-                more = os.read(told, 4096).decode()
-                heard += more
-                for line in heard.splitlines():
+            if descriptor == reports:
+                more = os.read(reports, 4096).decode()
+                received += more
+                for line in received.splitlines():
                     if line.startswith("pid"):
                         command = int(line[4:])
                     else:
@@ -138,22 +138,22 @@ def _wait(parent: int, signals: int, told: int) -> str:
                 try:
                     os.killpg(command, signal.SIGTERM)
                 except OSError:
-                    # it has become another user's
+                    # the process runs as another user now
                     continue
 
 
 def _end_all() -> None:
-    """Kill until there is no child any more. What a killed process has started becomes a child, and is killed."""
+    """Kill children until there are none. The children of a killed process become children of this one."""
     seen: set[int] = set()
     while killed := _kill_children():
         if killed <= seen:
-            # they have all been killed before, and are on their way
+            # all of them have been killed already and are about to end
             time.sleep(_MOMENT)
         seen = killed
 
 
 def _kill_children() -> set[int]:
-    """The children that could be killed; in a namespace everything in it is, at one moment."""
+    """Kill all children and give their numbers; in a PID namespace one call kills every process."""
     if os.getpid() == 1:
         try:
             os.kill(-1, signal.SIGKILL)
@@ -167,26 +167,26 @@ def _kill_children() -> set[int]:
         except ProcessLookupError:
             continue
         except PermissionError:
-            # it has become another user: nothing can be done
+            # it runs as another user now, and cannot be ended
             continue
         killed.add(pid)
     return killed
 
 
 def _children() -> list[int]:
-    me = os.getpid()
+    own = os.getpid()
     try:
-        with open(f"/proc/self/task/{me}/children", "rb") as file:
+        with open(f"/proc/self/task/{own}/children", "rb") as file:
             return [int(each) for each in file.read().split()]
     except FileNotFoundError:
         # a kernel without that file
-        return [int(each) for each in os.listdir("/proc") if each.isdigit() and _parent(each) == me]
+        return [int(each) for each in os.listdir("/proc") if each.isdigit() and _parent(each) == own]
 
 
 def _parent(pid: str) -> int:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # behind the name, which may have anything in it: state, parent
+            # behind the name, which may hold any bytes: state, parent
             return int(file.read().rpartition(b")")[2].split()[1])
     except OSError:
         # ended meanwhile
@@ -197,7 +197,7 @@ def _leave(parent: int, report: str) -> None:
     try:
         os.write(parent, report.encode())
     finally:
-        # (who wanted to know may be gone)
+        # (the parent may have ended)
         os._exit(0)
 
 

@@ -1,7 +1,7 @@
 """Commands and Python in a workspace. Not imported by `agentscope_rx` itself.
 
-place = Workspace("project")
-toolkit = Toolkit([ShellTool(place, allow=["git status", "git log *"]), PythonTool(place)])
+workspace = Workspace("project")
+toolkit = Toolkit([ShellTool(workspace, allow=["git status", "git log *"]), PythonTool(workspace, allow=True)])
 """
 
 from agentscope_rx.tools.shell.allowlist import Rule

@@ -1,4 +1,4 @@
-"""`Rule`: commands that may run, told from others by their arguments, one by one; never by their text.
+"""`Rule`: the commands that may run, recognized by their arguments one by one, never by their text as a whole.
 
 | rule                         | allows                                                                     |
 |------------------------------|----------------------------------------------------------------------------|
@@ -8,12 +8,27 @@
 | `pytest tests/*.py`          | `*` within an argument is any text without a `/`                           |
 
 Many programs run others: `git -c core.pager=... log`, `find -exec` and `tar --to-command` by an option, an interpreter
-by anything (see `programs`). `options` admits the options that it lists, in each spelling that is safe to admit, and no
-others (see `options`). `deny` only knows the spellings that it is given: a program may know more of them.
+by anything (see `programs`). `options` admits the listed options, in the spellings that are safe, and no others. `deny`
+knows only the spellings that it is given, and a program may accept more of them.
+
+`options` are compared with the words of a command as its program reads them:
+
+| program reads         | admitted, if `-l`, `-a`, `--sort` are listed  | refused, though the program knows it     |
+|-----------------------|-----------------------------------------------|------------------------------------------|
+| letters (`ls`)        | `-l`, `-la`, `--sort`, `--sort=x`, `--`       | `-lR`, `--so`; `-R` behind `--`          |
+| whole words (`find`)  | `-l`, `--sort`, `--sort=x`                    | `-la`, `--`                              |
+| a first word (`tar`)  | `la x`, `-la x`                               | `lR x`                                   |
+| every word (`ps`)     | `-l`, `-a`                                    | `la`, `x`                                |
+| not known             | as whole words; `+x` and `@x` are options too | all of these                             |
+
+No word counts as the value of the option before it, and none is exempt behind `--`: only the program knows which
+options take values (`grep -e -- -f x` has `-f` in it). Write a value or a file that begins with a dash as `--name=-x`
+or `./-x`. A list that could promise nothing is a `ConfigurationError` when the rule is made.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -23,25 +38,40 @@ from fnmatch import fnmatchcase
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
 from agentscope_rx.tools.files.paths import MAX_NAME
 from agentscope_rx.tools.files.workspace import Workspace
-from agentscope_rx.tools.shell.options import Options
-from agentscope_rx.tools.shell.programs import BY_OPTIONS, named, runs_any, wild
+from agentscope_rx.tools.shell.programs import (
+    BY_COMMAND,
+    BY_OPERANDS,
+    BY_OPTIONS,
+    OPTIONS_FROM_FILES,
+    SETTINGS,
+    Syntax,
+    command_of,
+    named,
+    runs_any,
+    syntax_of,
+    wild,
+)
 
 MAX_PIECES = 1_000
-"""How many pieces of a command's arguments, each of which may be a path, are looked up."""
+"""How many parts of a command's arguments are looked up as paths."""
 
 _URL = re.compile(r"(?:--?[\w-]+=)?https?://[^/]")
 _GLUED = re.compile(r"--?[\w-]*([/\\~.].*)", re.DOTALL)
 _CLUSTER = re.compile(r"-[^-]")
-_ELSEWHERE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
+_ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:[/\\]")
+
+_ANY = re.compile(r"--?[*?].*|\*.*")
+_LETTERS = re.compile(r"-\[[^\]]+\]\*?")
+_VALUE_ONLY = re.compile(r"[^*?]*(?:=.*)?", re.DOTALL)
+_EXAMPLE = {"git": "log", "docker": "ps", "npm": "test", "cargo": "check", "go": "vet", "kubectl": "get"}
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Allows the commands whose arguments fit `pattern`.
+    """Allows the commands whose arguments match `pattern`.
 
-    `options` are the only options that may be given then (`-l`, `--format`, `-[0-9]`); a `ConfigurationError` says so
-    where that would promise nothing. `deny` are patterns of arguments that may not be given. `paths` denies arguments
-    that are paths out of the workspace, or denied in it.
+    With `options`, no other options may be given (`-l`, `--format`, `-[0-9]`). `deny` are patterns of arguments that
+    may not be given. `paths` refuses arguments that are paths out of the workspace, or denied in it.
     """
 
     pattern: str
@@ -58,7 +88,7 @@ class Rule:
         for name in ("options", "deny"):
             given: object = getattr(self, name)
             if isinstance(given, str):
-                raise ConfigurationError(f"{name} of a Rule takes several, as in {name}=({given!r},).")
+                raise ConfigurationError(f"{name} of a Rule takes a tuple, as in {name}=({given!r},).")
             if given is not None:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         try:
@@ -74,12 +104,12 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Rule | str) -> Rule:
-        """The rule itself, or the one that a text is."""
+        """The rule itself, or the rule that a text describes."""
         return rule if isinstance(rule, Rule) else cls(rule)
 
     @property
     def runs_any(self) -> str | None:
-        """Why this rule lets a model run any program, as far as that is known; None is no promise that it cannot."""
+        """Why this rule lets a model run any program, if it is known to; None is no promise that it does not."""
         listed = self.options is not None and named(self._tokens)[0] in BY_OPTIONS
         return None if listed or not self._is_open else runs_any(self._tokens)
 
@@ -88,15 +118,15 @@ class Rule:
         return self._open or any(map(wild, self._tokens))
 
     def fits(self, words: tuple[str, ...]) -> bool:
-        """Whether the rule is about this command."""
+        """True if the program and the arguments match the pattern."""
         if len(words) < len(self._tokens) or (len(words) > len(self._tokens) and not self._open):
             return False
         pairs = list(zip(self._tokens, words, strict=False))
-        # the program is named as it is in the rule; its arguments may fit a pattern
+        # the program's name is compared as it stands; only arguments may be patterns
         return pairs[0][0] == pairs[0][1] and all(_same(token, word) for token, word in pairs[1:])
 
     def problem(self, words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
-        """Why a command that fits may not run after all; None if it may."""
+        """Why a command that matches is refused by `options`, `deny` or `paths`; None if it may run."""
         for word in words[1:]:
             if pattern := next((each for each in self.deny if fnmatchcase(word, each)), None):
                 return f"The argument {word!r:.120} is denied (rule {pattern!r})"
@@ -113,10 +143,140 @@ class Rule:
         return f"{self.pattern}{only}"
 
 
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+class Options:
+    """The options of one rule; `ConfigurationError` if a list cannot promise anything for its program."""
+
+    __slots__ = ("_long", "_short", "_syntax", "_tokens", "listed")
+
+    def __init__(self, pattern: str, tokens: tuple[str, ...], listed: tuple[str, ...], *, is_open: bool) -> None:
+        self.listed = listed
+        self._tokens = tokens
+        self._syntax = syntax_of(tokens)
+        for each in listed:
+            _check_option(pattern, each, self._syntax)
+        if is_open:
+            _check_listing(pattern, tokens, listed)
+        self._long = tuple(each for each in listed if each.startswith("--"))
+        self._short = tuple(each for each in listed if not each.startswith("--"))
+
+    def refused(self, words: tuple[str, ...]) -> str | None:
+        """The first word that is, or may be, an option and is not listed; None if there is none."""
+        for at, word in self._given(words):
+            if not self._admits(word, at):
+                return word
+        return None
+
+    def _given(self, words: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+        """The words, with their places, that the rule does not spell out."""
+        for at, word in enumerate(words):
+            spelled_out = at < len(self._tokens) and self._tokens[at] == word and not wild(word)
+            if at and not spelled_out:
+                yield at, word
+
+    def _admits(self, word: str, at: int) -> bool:
+        syntax = self._syntax
+        if syntax.every_word:
+            return any(fnmatchcase(word, each) for each in self.listed)
+        if word in ("", "-") or word in syntax.operators:
+            return True
+        if word[0] in syntax.starts:
+            return self._option(word)
+        if syntax.bundle and at == 1:
+            return all(map(self._letter, word))
+        return True
+
+    def _option(self, word: str) -> bool:
+        if word in self.listed or (word == "--" and self._syntax.letters):
+            return True
+        if word.startswith("--"):
+            name = word.partition("=")[0]
+            return word != "--" and any(fnmatchcase(word, each) or fnmatchcase(name, each) for each in self._long)
+        if not self._syntax.letters or word[0] != "-":
+            return any(fnmatchcase(word, each) for each in self._short)
+        for letter in word[1:]:
+            if not self._letter(letter):
+                return False
+            if letter in self._syntax.values:
+                return True
+        return True
+
+    def _letter(self, letter: str) -> bool:
+        return any(fnmatchcase(f"-{letter}", each) for each in self._short)
+
+
+def _check_option(pattern: str, option: str, syntax: Syntax) -> None:
+    """`ConfigurationError` for text that is no option, or that admits other options than it names."""
+    if not isinstance(option, str) or not option:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"options of the rule {pattern!r} are text such as '-l', not {option!r:.60}.")
+    if syntax.every_word:
+        if option.startswith("*"):
+            raise ConfigurationError(f"The option {option!r} of the rule {pattern!r} admits every word. Name them.")
+        return
+    if _ANY.fullmatch(option):
+        raise ConfigurationError(
+            f"The option {option!r} of the rule {pattern!r} admits every option. Name those that may be used, or leave "
+            "options out to allow all."
+        )
+    if option[0] not in {*syntax.starts, "-", *("/" if os.name == "nt" else "")}:
+        raise ConfigurationError(
+            f"options of the rule {pattern!r} contain {option!r}, which does not begin like an option. Write them "
+            "as the program takes them, as in '-l'."
+        )
+    if option.startswith("--") or option[0] != "-" or not wild(option):
+        return
+    if syntax.letters and not _LETTERS.fullmatch(option):
+        raise ConfigurationError(
+            f"The option {option!r} of the rule {pattern!r} cannot be promised: the program reads the text behind "
+            "one dash as letters, each an option. List the letters, as in '-n' or '-[0-9]'; their values are "
+            "separate words then."
+        )
+    if not syntax.known and not _VALUE_ONLY.fullmatch(option):
+        raise ConfigurationError(
+            f"The option {option!r} of the rule {pattern!r} cannot be promised: this program is not known, and may "
+            "read the rest of the word as further options. List each word, with '*' behind a '=' at most."
+        )
+
+
+def _check_listing(pattern: str, tokens: tuple[str, ...], listed: tuple[str, ...]) -> None:
+    """`ConfigurationError` for a program whose other words do what options do elsewhere."""
+    name, rest = named(tokens)
+    cannot = f"options of the rule {pattern!r} cannot be promised: {runs_any(tokens)}"
+    if name in BY_OPERANDS:
+        raise ConfigurationError(
+            f"{cannot}, whatever its options are. Write the words out without '*', or leave options out, which allows "
+            "anything that it can run."
+        )
+    if name in BY_COMMAND:
+        command = command_of(name, rest)
+        if command is None:
+            raise ConfigurationError(
+                f"options of the rule {pattern!r} cannot be promised: which words are options depends on the command. "
+                f"Name it, one rule for each, as in '{name} {_EXAMPLE.get(name, 'COMMAND')} *'."
+            )
+        if command in BY_COMMAND[name]:
+            raise ConfigurationError(f"{cannot} by words that are no options. Write the words out without '*'.")
+    if carried := [each for each in OPTIONS_FROM_FILES.get(name, ()) if any(fnmatchcase(each, one) for one in listed)]:
+        raise ConfigurationError(
+            f"options of the rule {pattern!r} cannot be promised with {min(carried)!r}, whose value holds further "
+            "options. Leave it out."
+        )
+    if name in SETTINGS and not set(rest[:1]) & set(SETTINGS[name]):
+        raise ConfigurationError(
+            f"options of the rule {pattern!r} cannot be promised: {name} reads further ones from a file in HOME, which "
+            f"a command may have written. Begin the rule with '{name} {SETTINGS[name][0]}'."
+        )
+
+
+# --- rules ------------------------------------------------------------------------------------------------------------
+
+
 def rules_of(rules: Iterable[Rule | str], name: str) -> tuple[Rule, ...]:
-    """The rules that a caller gave; `ConfigurationError` for one text, which would be taken for many."""
+    """The rules of a parameter; `ConfigurationError` for a single text, which would be read letter by letter."""
     if isinstance(rules, str):
-        raise ConfigurationError(f"{name} takes several rules, as in {name}=[{rules!r}].")
+        raise ConfigurationError(f"{name} takes a list of rules, as in {name}=[{rules!r}].")
     return tuple(Rule.of(each) for each in rules)
 
 
@@ -143,20 +303,20 @@ def _same(token: str, word: str) -> bool:
 
 
 def _outside(words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
-    """Why an argument may be the path of something that is out of bounds."""
+    """Why an argument may be a path out of bounds; None if none is."""
     looked_up = 0
     for word in words[1:]:
         for piece in _pieces(word):
             looked_up += 1
             if looked_up > MAX_PIECES:
                 return f"It has more than {MAX_PIECES} words and parts of words that may be paths. Give fewer at once"
-            if why := _elsewhere(piece, workspace, cwd):
+            if why := _out_of_bounds(piece, workspace, cwd):
                 return f"The argument {word!r:.120} {why}"
     return None
 
 
-def _elsewhere(piece: str, workspace: Workspace, cwd: str) -> str | None:
-    if _ELSEWHERE.match(piece):
+def _out_of_bounds(piece: str, workspace: Workspace, cwd: str) -> str | None:
+    if _ABSOLUTE.match(piece):
         return "is a path out of the working directory"
     if ".." in re.split(r"[/\\]", piece):
         return "has '..' in it, which may lead out of the working directory"
@@ -169,9 +329,9 @@ def _elsewhere(piece: str, workspace: Workspace, cwd: str) -> str | None:
 
 
 def _pieces(word: str) -> Iterator[str]:
-    """What in an argument may be a path: all of it, what is behind `=`, `:`, `,` or `@`, or glued to an option."""
+    """The parts of an argument that may be paths: all of it, parts behind `=:,@`, and values behind an option."""
     if _URL.match(word):
-        # an address, unless it is a path below a folder `https:`, or a path follows it
+        # a URL, unless it is a path below a folder `https:`, or a path follows it
         head, *rest = word.split(",")
         yield from (each for each in (head if ".." in re.split(r"[/\\]", head) else "", *rest) if each)
         return

@@ -1,8 +1,8 @@
-"""What is known of programs: how they read their words (`syntax_of`), and which of them run others (`runs_any`).
+"""Tables of known programs: how they read their words (`syntax_of`), and which of them run others (`runs_any`).
 
-A program that is not listed gets the strictest reading: each word that begins with `-`, `+` or `@` is an option and is
-compared as it stands, also behind `--`. What is listed was compared with the GNU, BSD and busybox programs of the name;
-where these differ, the stricter reading is listed.
+An unlisted program gets the strictest reading: each word that begins with `-`, `+` or `@` is an option and is compared
+as it stands, also behind `--`. The tables were compared with the GNU, BSD and busybox programs; where these differ, the
+stricter reading is listed.
 
 | kind           | a rule such as `P *` runs any program, because      | with `options`                              |
 |----------------|-----------------------------------------------------|---------------------------------------------|
@@ -56,7 +56,7 @@ BY_OPERANDS: Mapping[str, str] = {
         "parallel flock script busybox toybox systemd-run start-stop-daemon daemonize at batch crontab entr screen "
         "tmux run-parts command exec eval watchexec dbus-run-session xvfb-run ld.so ssh-agent socat nc ncat netcat "
         "faketime direnv rlwrap",
-        "runs the program that its words name",
+        "runs the program that its arguments name",
     ),
     **_table(
         "awk gawk mawk nawk sed gsed m4 bc dc ed ex vi vim nvim view vimdiff rvim emacs nano pico joe less more most "
@@ -66,7 +66,7 @@ BY_OPERANDS: Mapping[str, str] = {
     **_table(
         "make gmake bmake nmake cmake ninja meson bazel gradle gradlew mvn ant rake just task scons invoke fab npx "
         "yarn bunx uvx pipx tox nox pre-commit hatch pdm ansible ansible-playbook vagrant terraform",
-        "builds or starts what its words and the project's files name",
+        "builds or starts what its arguments and the project's files name",
     ),
     **_table("ssh mosh scp rsync rsh rlogin", "starts programs on other machines, and local ones by its settings"),
     **_table(
@@ -194,23 +194,23 @@ def syntax_of(tokens: tuple[str, ...]) -> Syntax:
 
 
 def command_of(name: str, rest: tuple[str, ...]) -> str | None:
-    """The command that a pattern names, as `log` in `git log *`; None if it leaves that open."""
-    waiting = list(reversed(rest))
-    while waiting:
-        word = waiting.pop()
+    """The subcommand that a pattern names, as `log` in `git log *`; None if the pattern allows several."""
+    pending = list(reversed(rest))
+    while pending:
+        word = pending.pop()
         if wild(word):
             return None
         if not word.startswith("-"):
             return word
         if name != "git":
             return None
-        if word in _GIT_VALUES and waiting and wild(waiting.pop()):
+        if word in _GIT_VALUES and pending and wild(pending.pop()):
             return None
     return None
 
 
 def runs_any(tokens: tuple[str, ...]) -> str | None:
-    """Why an open rule for this program lets any program run; None if that is not known."""
+    """Why an open rule for this program lets any program run; None if it is not known to."""
     name, rest = named(tokens)
     for table in (BY_OPERANDS, BY_OPTIONS, BY_FILES):
         if why := table.get(name):
@@ -224,7 +224,7 @@ def runs_any(tokens: tuple[str, ...]) -> str | None:
 
 
 def wild(token: str) -> bool:
-    """Whether a word of a rule is a pattern."""
+    """True if a word of a rule is a pattern."""
     return bool(re.search(r"[*?\[]", token))
 
 

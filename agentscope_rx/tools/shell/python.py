@@ -1,8 +1,8 @@
-"""`PythonTool`: code of a model's, in a Python of its own. THIS IS NO SANDBOX: the code can do what its user can.
+"""`PythonTool`: runs a model's code in a separate Python. THIS IS NO SANDBOX: the code can do what its user can.
 
-What is bounded is time, output, memory, and the size of a file that it writes; what it does not get is the environment
-of this process, its modules, or a terminal. It can read and write any file that the user can, and use the network. Run
-it where that does no harm: in a container, as a user with no rights.
+Its time, output, memory and the size of each file that it writes are bounded, and it does not get the environment of
+this process, its modules, or a terminal. It can read and write any file that the user can, and use the network. Run it
+where that does no harm: in a container, as a user without rights.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})
 
 
 class PythonTool:
-    """`run_python`, once `allow=True` says that code of a model's may run here, as this user. No sandbox: see above.
+    """The tool `run_python`. It is no sandbox (see above), so that `allow=True` must be given.
 
-    Each call waits for a person unless `requires_approval=False`. `memory` is in bytes, for systems that can bound it;
+    Each call needs approval unless `requires_approval=False`. `memory` is in bytes, for systems that can bound it;
     `namespace` is as for `ShellTool`.
     """
 
@@ -64,8 +64,8 @@ class PythonTool:
     ) -> None:
         if allow is not True:
             raise ConfigurationError(
-                "PythonTool runs any code that a model writes, with all rights of this user: it is no sandbox. Where "
-                "that does no harm (in a container), say allow=True."
+                "PythonTool runs any code that a model writes, with all rights of this user: it is no sandbox. Pass "
+                "allow=True where that does no harm, as in a container."
             )
         check_limits(timeout, max_output)
         self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
@@ -82,16 +82,16 @@ class PythonTool:
     @tool
     async def run_python(
         self,
-        code: Annotated[str, Field(description="A whole program. Only what it prints is seen.")],
+        code: Annotated[str, Field(description="A whole program. Only its output is returned.")],
         context: ToolContext | None = None,
     ) -> object:
-        """Run a Python program in the working directory and get what it prints. Each call starts anew."""
+        """Run a Python program in the working directory and get its output. No state is kept between calls."""
         if not sys.executable or getattr(sys, "frozen", False):
-            raise ToolError("There is no Python here that could run it.")
+            raise ToolError("No Python interpreter is available here to run the code.")
         try:
             given = code.encode()
         except UnicodeEncodeError:
-            raise ToolError("The code is no text: it has half a character in it.") from None
+            raise ToolError("The code holds a lone surrogate, which is not valid text.") from None
         with self.workspace.folder() as folder, folder.as_path() as where:
             async with with_home(self._env, self.workspace.root) as env:
                 ended = await run(

@@ -1,13 +1,13 @@
-"""`ShellTool`: programs that a caller has allowed, run in a workspace without a shell, in bounded time and output.
+"""`ShellTool`: runs allowed programs in a workspace, without a shell, in bounded time and output.
 
     ShellTool(workspace, allow=["git status", "git log *", Rule("ls *", options=("-l", "-a"))])
 
-    command -> parsed (see `command`) -> a rule that fits (see `rule`) -> run (see `process`)
-                  |                          |
-               rejected                   rejected
+    command -> split (see `shell_words`) -> matched with the rules (see `allowlist`) -> run (see `process`)
+                  |                            |
+               rejected                     rejected
 
-It is no sandbox: a program that runs can do what its user can. What it protects is that only those programs run, with
-arguments that fit.
+It is no sandbox: a program that runs can do what its user can. The rules only ensure that no other programs run, and
+that these get no other arguments.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from agentscope_rx.tools.base import FunctionTool, tool
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.process.environment import environment, with_home
-from agentscope_rx.tools.process.run import GRACE, SETTLE, Ended, run
+from agentscope_rx.tools.process.run import GRACE, SETTLE, ProcessResult, run
 from agentscope_rx.tools.process.supervised import namespace as namespace_on
 from agentscope_rx.tools.shell.allowlist import Rule, rules_of
-from agentscope_rx.tools.shell.shell_words import denied, parsed
+from agentscope_rx.tools.shell.shell_words import denied, split_command
 
 MAX_OUTPUT = 30_000
 TIMEOUT = 60.0
 
 
 class ShellTool:
-    """`run_command`, for the commands that `allow` allows; those that `ask` allows wait for a person first.
+    """The tool `run_command`, for the commands in `allow`. Those in `ask` need approval first.
 
-    `path` are the folders where programs are looked for: those of this process's PATH that are absolute and not in the
-    workspace, unless given. `timeout` (seconds) and `max_output` (bytes) bound each run. The environment is `env` and
-    a few harmless names, and nothing else of this process's; HOME is an empty folder outside of the workspace.
+    `path` are the folders that programs are searched in; by default those of this process's PATH that are absolute and
+    not in the workspace. `timeout` (seconds) and `max_output` (bytes) bound each run. The environment is `env` and a
+    few harmless variables, without others of this process; HOME is an empty folder outside of the workspace.
 
-    `namespace` says where commands run: in a PID namespace of their own, which nothing leaves (True: `bwrap` is needed
-    for it), never (False), or where the system can (None). Without one they are followed by a supervisor.
+    With `namespace`, each command runs in a PID namespace of its own, which no process leaves: always (True, which
+    needs `bwrap`), never (False), or where the system can (None). Without one, a supervisor follows the processes.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ShellTool:
         self.ask = rules_of(ask, "ask")
         if not self.allow and not self.ask:
             raise ConfigurationError(
-                "ShellTool runs nothing unless told what: name the commands, as in allow=['git status', 'git log *']."
+                "ShellTool runs only the commands that it is given. Name them, as in allow=['git status', 'git log *']."
             )
         check_limits(timeout, max_output)
         self.timeout = timeout
@@ -74,7 +74,7 @@ class ShellTool:
         self._namespace = namespace_for(self.workspace, namespace)
         bound: FunctionTool[..., object] = self.run_command  # pyright: ignore[reportAssignmentType]
         bound.description = self._description()
-        bound.requires_approval = self._asks
+        bound.requires_approval = self._needs_approval
         bound.execution_config = ExecutionConfig(timeout=timeout + GRACE + 2 * SETTLE)
         self.__dict__["run_command"] = bound
 
@@ -93,11 +93,11 @@ class ShellTool:
         words = self._checked(command, cwd)
         program = shutil.which(words[0], path=self._path)
         if program is None:
-            raise ToolError(f"There is no program {words[0]!r:.80} here. Do without it.")
+            raise ToolError(f"There is no program {words[0]!r:.80} here. Use another way.")
         limit = self.timeout if timeout is None else min(timeout, self.timeout)
         with self.workspace.folder(cwd) as folder, folder.as_path() as where:
             async with with_home(self._env, self.workspace.root) as env:
-                ended = await run(
+                outcome = await run(
                     (program, *words[1:]),
                     cwd=where,
                     env=env,
@@ -106,10 +106,10 @@ class ShellTool:
                     show=None if context is None else context.emit,
                     namespace=self._namespace,
                 )
-        return result_of_run(ended, limit, None if context is None else context.call)
+        return result_of_run(outcome, limit, None if context is None else context.call)
 
     def _checked(self, command: str, cwd: str) -> tuple[str, ...]:
-        words = parsed(command)
+        words = split_command(command)
         problem: str | None = None
         for rule in (*self.allow, *self.ask):
             if rule.fits(words):
@@ -123,13 +123,13 @@ class ShellTool:
         listed = "; ".join(map(str, (*self.allow, *self.ask)[:40]))
         raise denied(command, f"Allowed are (* is any further arguments): {listed}.{hint}".rstrip("."))
 
-    def _asks(self, arguments: Mapping[str, object]) -> bool:
-        """Whether a person is to be asked: no rule of `allow` lets it run, and one of `ask` does."""
+    def _needs_approval(self, arguments: Mapping[str, object]) -> bool:
+        """True if no rule of `allow` lets the command run, and one of `ask` does."""
         command, cwd = str(arguments["command"]), str(arguments.get("cwd", "."))
         try:
             words = self._checked(command, cwd)
         except CommandDeniedError:
-            # it will not run: there is nothing to ask
+            # it will not run, so that there is nothing to approve
             return False
         return not any(rule.fits(words) and rule.problem(words, self.workspace, cwd) is None for rule in self.allow)
 
@@ -142,21 +142,21 @@ class ShellTool:
         )
 
 
-def result_of_run(ended: Ended, limit: float, call: ToolUseBlock | None) -> ToolResultBlock:
-    """What a model is told of a run: its output, and how it ended."""
+def result_of_run(outcome: ProcessResult, limit: float, call: ToolUseBlock | None) -> ToolResultBlock:
+    """The result of a run for the model: its output, and how it ended."""
     call = call or ToolUseBlock("by hand", "run", {})
-    metadata = {"exit_code": ended.exit_code, "timed_out": ended.timed_out, "output_bytes": ended.total}
-    text = ended.text.rstrip("\n") or "(no output)"
-    if ended.timed_out:
-        told = f"Error: It did not finish within {limit:g} s and was ended. Its output until then:\n{text}"
-        return ToolResultBlock(call.id, call.name, (TextBlock(told),), ToolResultKind.TIMEOUT, metadata)
-    code = ended.exit_code
+    metadata = {"exit_code": outcome.exit_code, "timed_out": outcome.timed_out, "output_bytes": outcome.total}
+    text = outcome.text.rstrip("\n") or "(no output)"
+    if outcome.timed_out:
+        message = f"Error: It did not finish within {limit:g} s and was ended. Its output until then:\n{text}"
+        return ToolResultBlock(call.id, call.name, (TextBlock(message),), ToolResultKind.TIMEOUT, metadata)
+    code = outcome.exit_code
     how = f"ended by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     return ToolResultBlock(call.id, call.name, (TextBlock(f"{text}\n({how})"),), None, metadata)
 
 
 def namespace_for(workspace: Workspace, wanted: bool | None) -> tuple[str, ...]:
-    """The words that run a command in a PID namespace; none where it is not wanted, or not possible and not needed."""
+    """The words that run a command in a PID namespace; empty if it is not wanted, or neither required nor possible."""
     found = None if wanted is False else namespace_on(os.pathsep.join(_search_path(None, workspace)))
     if found is None and wanted:
         raise ConfigurationError(
@@ -167,20 +167,20 @@ def namespace_for(workspace: Workspace, wanted: bool | None) -> tuple[str, ...]:
 
 
 def check_limits(timeout: float, max_output: int) -> None:
-    """`ConfigurationError` for a time or size that is none."""
+    """`ConfigurationError` unless the limits are positive numbers."""
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout!r}.")
     if type(max_output) is not int or max_output < 100:
-        raise ConfigurationError(f"max_output counts bytes: a whole number of at least 100, not {max_output!r}.")
+        raise ConfigurationError(f"max_output is in bytes, a whole number of at least 100, not {max_output!r}.")
 
 
 def _search_path(path: Sequence[str | os.PathLike[str]] | None, workspace: Workspace) -> list[str]:
-    """Where programs are looked for: never, unless the caller says so, where a model may have put one."""
+    """The folders that programs are searched in; by default none where a model may write."""
     if path is None:
         given = os.environ.get("PATH", os.defpath).split(os.pathsep)
         return [each for each in given if os.path.isabs(each) and not _within(each, workspace.root)]
     if isinstance(path, str):
-        raise ConfigurationError(f"path takes several folders, as in path=[{path!r}].")
+        raise ConfigurationError(f"path takes a list of folders, as in path=[{path!r}].")
     for each in path:
         if not os.path.isabs(each):
             raise ConfigurationError(f"path takes absolute paths of folders, not {str(each)!r}.")

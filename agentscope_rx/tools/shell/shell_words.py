@@ -1,4 +1,4 @@
-"""`parsed`: a command line as the arguments of one program. What a shell would do something with is denied, with why.
+"""`split_command`: a command line as the arguments of one program. Syntax that only a shell understands is denied.
 
 | written                               | answer                                                    |
 |---------------------------------------|-----------------------------------------------------------|
@@ -8,10 +8,11 @@
 | `$HOME`, `$(a)`, `` `a` ``, `"$HOME"` | denied: nothing is expanded                               |
 | `*.py`, `a?`, `{a,b}`, `~/x`          | denied: nothing is expanded                               |
 | `A=1 a`                               | denied: the environment is fixed                          |
-| all of these in single quotes         | as they are                                               |
+| all of these in single quotes         | literal text                                              |
 
-No shell runs what is parsed, so nothing depends on getting one's rules right: what is denied would just not do what the
-model thinks that it does. Unquoted it is what `sh` makes of it, and `shlex.split`.
+No shell runs the words, so safety does not depend on these rules: without them such a command would do something else
+than the model expects. Accepted commands give the words that `shlex.split` gives. `shlex` itself cannot deny the
+others: its tokens, with `punctuation_chars` too, no longer show which characters were quoted.
 """
 
 from __future__ import annotations
@@ -24,120 +25,91 @@ from agentscope_rx.errors import CommandDeniedError
 MAX_COMMAND = 16_000
 
 _ONE = "Only one command runs at a time, without a shell: call the tool once for each"
-_PLAIN = "Nothing is expanded: write it out, or put it in single quotes if it is meant as it is"
-_MEANINGS = {
+_LITERAL = "Nothing is expanded: write it out, or put it in single quotes if it is meant literally"
+_REASONS = {
     **dict.fromkeys(";&|\n\r", ("joins commands", _ONE)),
-    **dict.fromkeys(
-        "<>", ("redirects", "Nothing is redirected: the output is the result, and files have their own tools")
-    ),
-    **dict.fromkeys("$`", ("is a variable or a command within the command", _PLAIN)),
+    **dict.fromkeys("<>", ("redirects", "Nothing is redirected: the result is the output, and files have tools")),
+    **dict.fromkeys("$`", ("is a variable or a command within the command", _LITERAL)),
     **dict.fromkeys("()", ("is a subshell", _ONE)),
-    **dict.fromkeys("*?[", ("is a pattern of file names", _PLAIN)),
-    **dict.fromkeys("{}", ("is a choice of words", _PLAIN)),
-}
-_FIRST = {
+    **dict.fromkeys("*?[", ("is a pattern of file names", _LITERAL)),
+    **dict.fromkeys("{}", ("is a choice of words", _LITERAL)),
     "#": ("begins a comment", "Leave it out, or put it in single quotes"),
-    "~": ("is somebody's home folder", _PLAIN),
+    "~": ("is a home folder", _LITERAL),
     "!": ("negates, or repeats an earlier command", "Leave it out, or put it in single quotes"),
 }
+_UNFINISHED = {
+    "'": "A single quote (') is not closed",
+    '"': 'A double quote (") is not closed',
+    "\\": "A backslash at the end of a line does not continue it: write the command on one line",
+}
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t]+)
+      | '(?P<literal>[^']*)'
+      | "(?P<quoted>(?:[^"\\]|\\.)*)"
+      | \\(?P<escaped>[^\n\r])
+      | (?P<plain>[^ \t\n\r'"\\;&|<>$`()*?\[{}#~!]+)
+      | (?P<leading>[#~!])
+      | (?P<refused>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_IN_QUOTES = re.compile(r'\\([$`"\\\n])|([$`])')
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[.*\])?\+?=")
 
 
-def parsed(command: str) -> tuple[str, ...]:
-    """The program and its arguments; `CommandDeniedError` for what only a shell could run."""
+def split_command(command: str) -> tuple[str, ...]:
+    """The program and its arguments; `CommandDeniedError` for a command that needs a shell."""
     if len(command) > MAX_COMMAND:
         raise denied(command, f"It is longer than {MAX_COMMAND} characters. Put long input into a file")
     for each in command:
         if unicodedata.category(each) in ("Cc", "Cs") and each not in "\t\n\r":
             raise denied(command, f"It has {each!r} in it, which no command line can have")
-    words = tuple(_Words(command).all())
+    words = _split(command)
     if not words:
         raise denied(command, "It is empty. Give a program and its arguments")
     if _ASSIGNMENT.match(words[0]):
         raise denied(command, f"{words[0]!r:.80} sets a variable. The environment is fixed: begin with the program")
     if not words[0]:
         raise denied(command, "The name of the program is empty")
-    return words
+    return tuple(words)
 
 
-def denied(command: str, why: str) -> CommandDeniedError:
-    """The error that says why a command has not run."""
+def denied(command: str, reason: str) -> CommandDeniedError:
+    """The error that says why a command was not run."""
     text = command if len(command) <= 200 else f"{command[:197]}..."
-    return CommandDeniedError(f"The command {text!r} is not allowed and has not run. {why}.", command=command)
+    return CommandDeniedError(f"The command {text!r} is not allowed and has not run. {reason}.", command=command)
 
 
-class _Words:
-    """Reads a command line from left to right."""
+def _split(command: str) -> list[str]:
+    words: list[str] = []
+    word: str | None = None
+    for token in _TOKEN.finditer(command):
+        kind = token.lastgroup or ""
+        text = token[kind]
+        if kind == "space":
+            words += [] if word is None else [word]
+            word = None
+            continue
+        if kind == "refused":
+            raise denied(command, _UNFINISHED[text]) if text in _UNFINISHED else _refusal(command, text)
+        if kind == "leading" and (word is None or (text == "~" and word.endswith(("=", ":")))):
+            raise _refusal(command, text)
+        word = (word or "") + (_unquoted(command, text) if kind == "quoted" else text)
+    return words if word is None else [*words, word]
 
-    def __init__(self, command: str) -> None:
-        self._command = command
-        self._at = 0
 
-    def all(self) -> list[str]:
-        words: list[str] = []
-        while True:
-            while self._peek() in (" ", "\t"):
-                self._at += 1
-            if not self._peek():
-                return words
-            words.append(self._word())
+def _unquoted(command: str, text: str) -> str:
+    """The text of double quotes: a backslash escapes four characters only, and nothing is expanded."""
 
-    def _peek(self) -> str:
-        return self._command[self._at : self._at + 1]
+    def plain(found: re.Match[str]) -> str:
+        if found[2]:
+            raise _refusal(command, found[2])
+        if found[1] == "\n":
+            raise denied(command, _UNFINISHED["\\"])
+        return found[1]
 
-    def _next(self) -> str:
-        each = self._peek()
-        self._at += 1
-        return each
+    return _IN_QUOTES.sub(plain, text)
 
-    def _word(self) -> str:
-        if meaning := _FIRST.get(self._peek()):
-            raise self._denied(self._peek(), *meaning)
-        taken: list[str] = []
-        while (each := self._peek()) and each not in " \t":
-            self._at += 1
-            if each == "'":
-                taken.append(self._single())
-            elif each == '"':
-                taken.append(self._double())
-            elif each == "\\":
-                taken.append(self._escaped())
-            elif meaning := _MEANINGS.get(each):
-                raise self._denied(each, *meaning)
-            elif each == "~" and taken and taken[-1][-1:] in ("=", ":"):
-                raise self._denied(each, *_FIRST["~"])
-            else:
-                taken.append(each)
-        return "".join(taken)
 
-    def _single(self) -> str:
-        end = self._command.find("'", self._at)
-        if end < 0:
-            raise denied(self._command, "A single quote (') is not closed")
-        text = self._command[self._at : end]
-        self._at = end + 1
-        return text
-
-    def _double(self) -> str:
-        taken: list[str] = []
-        while each := self._next():
-            if each == '"':
-                return "".join(taken)
-            if each in "$`":
-                raise self._denied(each, *_MEANINGS[each])
-            if each == "\\" and self._peek() in ("$", "`", '"', "\\", "\n"):
-                taken.append(self._escaped())
-            else:
-                taken.append(each)
-        raise denied(self._command, 'A double quote (") is not closed')
-
-    def _escaped(self) -> str:
-        each = self._next()
-        if not each:
-            raise denied(self._command, "It ends with a backslash")
-        if each in "\n\r":
-            raise denied(self._command, "A backslash at the end of a line does not continue it: write it on one line")
-        return each
-
-    def _denied(self, what: str, meaning: str, hint: str) -> CommandDeniedError:
-        return denied(self._command, f"To a shell {what!r} {meaning}. {hint}")
+def _refusal(command: str, character: str) -> CommandDeniedError:
+    meaning, hint = _REASONS[character]
+    return denied(command, f"To a shell {character!r} {meaning}. {hint}")

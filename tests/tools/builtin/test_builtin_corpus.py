@@ -16,7 +16,7 @@ from agentscope_rx.errors import CommandDeniedError, ToolError, WorkspaceError
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.tools.files import FileTools, Workspace, workspace
 from agentscope_rx.tools.shell import ShellTool
-from agentscope_rx.tools.shell.shell_words import parsed
+from agentscope_rx.tools.shell.shell_words import split_command
 from tests.tools.builtin.corpus import COMMANDS, HARMLESS, PATHS, RULES
 from tests.tools.builtin.fence import SECRET, Fence
 from tests.tools.calling import use
@@ -153,7 +153,7 @@ SHELL = st.text(st.sampled_from(list("abl s'\"\\;|&<>$`()*?[]{}~#!=-/.\n\t1é\0"
 def test_what_is_parsed_is_what_posix_says(command: str):
     """Law: a command that is not denied has the words that `shlex` finds in it, and nothing special unquoted."""
     try:
-        words = parsed(command)
+        words = split_command(command)
     except CommandDeniedError:
         return
     assert list(words) == shlex.split(command)
@@ -165,6 +165,6 @@ def test_what_is_parsed_is_what_posix_says(command: str):
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=8), min_size=1, max_size=5))
 def test_what_is_quoted_is_never_denied(words: list[str]):
-    """Law: parsed(quoted(words)) == words, for words that begin with the name of a program."""
+    """Law: split_command(quoted(words)) == words, for words that begin with the name of a program."""
     words = ["program", *words]
-    assert parsed(shlex.join(words)) == tuple(words)
+    assert split_command(shlex.join(words)) == tuple(words)

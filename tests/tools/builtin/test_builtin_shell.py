@@ -19,9 +19,9 @@ from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tools import ToolChunk
 from agentscope_rx.tools.files import FileTools, Workspace
 from agentscope_rx.tools.process import run as process
-from agentscope_rx.tools.process.output_buffer import Output
+from agentscope_rx.tools.process.run import Output
 from agentscope_rx.tools.shell import PythonTool, Rule, ShellTool
-from agentscope_rx.tools.shell.shell_words import parsed
+from agentscope_rx.tools.shell.shell_words import split_command
 from tests.tools.builtin.fence import SECRET, Fence
 from tests.tools.calling import all_of, text_of, use
 
@@ -62,7 +62,7 @@ def gone(pid: int, seconds: float = 5.0) -> bool:
 
 def test_it_is_off_until_allowed(tmp_path: Path):
     for allow in ((), []):
-        with pytest.raises(ConfigurationError, match="runs nothing unless told what"):
+        with pytest.raises(ConfigurationError, match="runs only the commands that it is given"):
             ShellTool(tmp_path, allow)
     with pytest.raises(ConfigurationError, match="no sandbox"):
         PythonTool(tmp_path)
@@ -85,9 +85,9 @@ def test_settings_that_cannot_work(tmp_path: Path):
     ):
         with pytest.raises(ConfigurationError):
             ShellTool(tmp_path, ["ls"], **options)
-    with pytest.raises(ConfigurationError, match="several rules"):
+    with pytest.raises(ConfigurationError, match="a list of rules"):
         ShellTool(tmp_path, "ls *")
-    with pytest.raises(ConfigurationError, match="takes several"):
+    with pytest.raises(ConfigurationError, match="takes a tuple"):
         Rule("ls *", options="-l")
 
 
@@ -126,7 +126,7 @@ def test_settings_that_cannot_work(tmp_path: Path):
 def test_rules(tmp_path: Path, rule: Rule | str, command: str, allowed: bool):
     checked = ShellTool(tmp_path, [rule])._checked
     if allowed:
-        assert checked(command, ".") == parsed(command)
+        assert checked(command, ".") == split_command(command)
     else:
         with pytest.raises(CommandDeniedError):
             checked(command, ".")
