@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
 	@echo "make test   set up, then check types, style and layers, and run the tests"
+	@echo "make pytest the tests only, in WORKERS=2 processes"
 	@echo "make lint   style, types and layers only"
 	@echo "make fuzz   what may come in from outside, made up anew for SECONDS=600"
 	@echo "make audit  known vulnerabilities of what is installed, where advisories can be reached"
@@ -45,8 +46,11 @@ lint: $(VENV)/.dev
 
 test: lint pytest
 
+# Each worker gets a row of neighbouring tests, and takes from the other's row when its own is done.
+WORKERS ?= 2
+
 pytest: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15
 
 SECONDS ?= 600
 

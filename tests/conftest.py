@@ -27,6 +27,13 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuses ids with addresses: each worker would find other tests (`tests.support.assertions.stable_id`)."""
+    if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
+        raise pytest.UsageError("\n".join(["the ids of these tests change from run to run:", *addresses]))
+
+
 SETTLE_SECONDS = 5.0
 """How long threads and the library's loop are given to end what the test has stopped."""
 

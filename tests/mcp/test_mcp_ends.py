@@ -56,7 +56,7 @@ def test_closed_while_it_connects() -> None:
         await asyncio.sleep(0.2)
         began = time.monotonic()
         await client.close()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
         return [await tools, await waits]
 
     assert asyncio.run(main()) == [McpClosedError] * 2

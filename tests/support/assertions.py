@@ -1,13 +1,19 @@
-"""What must hold of every conversation, as assertions that say what is wrong."""
+"""Assertions that several parts share: about conversations, and about the CPU time of a call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import gc
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from agentscope_rx import Msg, MsgRole, fold
 from agentscope_rx.events import Event
 from agentscope_rx.messages import results_first
 from agentscope_rx.testing import ScriptedModel
+
+T = TypeVar("T")
 
 
 def results_in(messages: Iterable[Msg]) -> dict[str, tuple[str | None, str]]:
@@ -47,3 +53,33 @@ def assert_one_truth(events: Sequence[Event], before: Sequence[Msg], after: Sequ
     last = events[-1]
     if last.type == "post_call":
         assert folded.message == last.message  # pyright: ignore
+
+
+TRIES = 3
+"""How often a call is measured before it counts as slow."""
+
+
+def in_cpu_time(call: Callable[[], T], seconds: float, tries: int = TRIES) -> T:
+    """The result of a call that may be repeated; fails if each try takes more CPU time of this thread.
+
+    CPU time does not count the turns of other processes, but it grows with them: caches are cold, cores are shared.
+    A loaded machine is slow in one try, a call without its bounds in all. The garbage collector is off, because it
+    walks the whole heap of the tests.
+    """
+    spent: list[float] = []
+    for _ in range(tries):
+        gc.disable()
+        begun = time.thread_time()
+        try:
+            result = call()
+        finally:
+            spent.append(time.thread_time() - begun)
+            gc.enable()
+        if spent[-1] < seconds:
+            return result
+    raise AssertionError(f"{[round(each, 3) for each in spent]} s of CPU time, all more than {seconds} s")
+
+
+def stable_id(value: object) -> str:
+    """The value as the id of a parameter, without its address: workers must find the same tests."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(value))

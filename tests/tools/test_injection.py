@@ -19,6 +19,7 @@ from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.tools import Tool, ToolChunk, Toolkit, ToolRetry, tool
+from tests.support.assertions import stable_id
 
 
 class Database:
@@ -240,7 +241,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("function", ALL, ids=str)
+@pytest.mark.parametrize("function", ALL, ids=stable_id)
 def test_every_kind_of_callable_is_injected_and_hides_it(function: object):
     toolkit = Toolkit([function])
     (schema,) = toolkit.schemas()

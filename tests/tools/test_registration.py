@@ -18,6 +18,7 @@ from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.tools import FunctionTool, Tool, ToolChunk, ToolContext, Toolkit, tool
+from tests.support.assertions import stable_id
 
 
 def add(a: int, b: int = 1) -> int:
@@ -52,7 +53,7 @@ def text(toolkit: Toolkit, name: str, /, **input: object) -> str:
 # --- looks --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("source", [add, tool(add), Echo(), functools.partial(add, b=2)], ids=str)
+@pytest.mark.parametrize("source", [add, tool(add), Echo(), functools.partial(add, b=2)], ids=stable_id)
 def test_name_and_description_of_anything_can_be_replaced(source: object):
     toolkit = Toolkit()
     made = toolkit.register(source, name="other", description="Other.")

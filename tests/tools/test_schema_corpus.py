@@ -63,6 +63,7 @@ from agentscope_rx.tools import FunctionTool, InvalidArgumentsError
 from agentscope_rx.tools.schemas.check import SchemaCheck
 from agentscope_rx.tools.schemas.loose_scalars import misread
 from agentscope_rx.tools.schemas.nulls import without_nulls
+from tests.support.assertions import stable_id
 
 T = TypeVar("T")
 
@@ -515,7 +516,7 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(list[annotation], config=ConfigDict(extra="forbid"))
 
 
-@pytest.mark.parametrize(("annotation", "default"), DEFAULTS, ids=str)
+@pytest.mark.parametrize(("annotation", "default"), DEFAULTS, ids=stable_id)
 def test_a_default_is_told_as_pydantic_tells_it_and_is_the_function_s_own(annotation: Any, default: Any):
     """§22.6 case 104: an explicit null for what has a default and takes none counts as not given."""
     made = FunctionTool(function_of(annotation, default))

@@ -38,6 +38,7 @@ from agentscope_rx.tools import (
     without,
 )
 from agentscope_rx.tools.wrapper import delegated, innermost, wraps
+from tests.support.assertions import stable_id
 
 
 @tool
@@ -84,7 +85,7 @@ def answer(tools: object, name: str, /, **input: object) -> ToolResultBlock:
 # --- the base -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("inner", [read, write, Remote(), ExternalTool("x", reason="far")], ids=repr)
+@pytest.mark.parametrize("inner", [read, write, Remote(), ExternalTool("x", reason="far")], ids=stable_id)
 def test_a_wrapper_has_every_public_attribute_of_the_tool_beneath(inner: Tool):
     wrapper = WrapperTool(WrapperTool(inner))
     public = {name for name in dir(inner) if not name.startswith("_")} - {"call", "call_with", "validate", "schema"}
