@@ -120,10 +120,11 @@ TABLE: dict[str, dict[str, Row]] = {
 }
 
 
+@pytest.mark.spec("§5.3-5.9")
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize(("limit", "decision"), [(limit, decision) for limit in TABLE for decision in SCRIPTS])
 def test_every_decision(decision: str, limit: str, before: str) -> None:
-    """§5.3-5.9: what ends the run, with which reason, after how many questions, and what is remembered and pending."""
+    """What ends the run, with which reason, after how many questions, and what is remembered and pending."""
     row = TABLE[limit][decision]
     first, then, taken, rounds = BEFORE[before]
 
@@ -193,9 +194,10 @@ def test_a_limit_that_pending_calls_would_pass(before: str, on_limit: str) -> No
     run_virtual(main())
 
 
+@pytest.mark.spec("§11", "R4")
 @pytest.mark.parametrize("before", BEFORE)
 def test_an_interruption_before_the_first_step(before: str) -> None:
-    """§11, R4: noticed at the first check point; nothing runs or is asked, and what was pending is closed."""
+    """Noticed at the first check point; nothing runs or is asked, and what was pending is closed."""
     first, _, _, _ = BEFORE[before]
 
     async def main() -> None:

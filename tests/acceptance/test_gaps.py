@@ -70,10 +70,11 @@ class Once(Hook):
 # --- PostActing -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W32")
 @pytest.mark.parametrize("at", ["a", "b"])
 @pytest.mark.parametrize("parallel", [True, False])
 def test_post_acting_a_stop_on_any_of_two_tools(at: str, parallel: bool):
-    """§22.10, W32: not the last one alone; siblings finish, all results are kept, `call()` goes on."""
+    """Not the last one alone; siblings finish, all results are kept, `call()` goes on."""
 
     @hook(PostActingEvent)
     def stop(event):
@@ -92,8 +93,9 @@ def test_post_acting_a_stop_on_any_of_two_tools(at: str, parallel: bool):
     assert_good(friday)
 
 
+@pytest.mark.spec("§22.10", "W31", "R12", "S9")
 def test_post_acting_a_replaced_result_is_what_all_see():
-    """§22.10, W31, R12, S9: memory, the model, the stream and later hooks see the one result."""
+    """Memory, the model, the stream and later hooks see the one result."""
     seen = []
 
     @hook(PostActingEvent, priority=1)
@@ -111,8 +113,9 @@ def test_post_acting_a_replaced_result_is_what_all_see():
     assert seen == shown == asked == ["cut"] and said(friday)[2] == "a=cut"
 
 
+@pytest.mark.spec("§22.10")
 def test_post_acting_a_failing_hook():
-    """§22.10: results before it are kept, all others closed as failed; Java leaves those pending for ever."""
+    """Results before it are kept, all others closed as failed; Java leaves those pending for ever."""
 
     @hook(PostActingEvent)
     def fail_at_b(event):
@@ -131,9 +134,10 @@ def test_post_acting_a_failing_hook():
 # --- suspension, tools ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W81")
 @pytest.mark.parametrize("parallel", [True, False])
 def test_suspension_end_to_end(parallel: bool):
-    """§22.10, W81: one of three is suspended; resumed; results stand in call order where nothing had to wait."""
+    """One of three is suspended; resumed; results stand in call order where nothing had to wait."""
 
     @tool
     async def person() -> str:
@@ -158,8 +162,9 @@ def test_suspension_end_to_end(parallel: bool):
     assert_good(friday, late=["b"] if parallel else [])
 
 
+@pytest.mark.spec("§22.10", "W08", "W09", "W10")
 def test_tools_that_raise_at_once_or_give_nothing():
-    """§22.10, W08, W09, W10: neither shifts a result or fails the run."""
+    """Neither shifts a result or fails the run."""
 
     @tool
     def at_once() -> str:
@@ -182,8 +187,9 @@ def test_tools_that_raise_at_once_or_give_nothing():
     assert said(friday)[2:6] == ["at_once!failed", "nothing=Done.", "no_chunk=Done.", "weather=Sunny in Rome"]
 
 
+@pytest.mark.spec("§22.10", "R12")
 def test_order_of_parallel_tools_with_different_delays():
-    """§22.10, R12: results are in call order; each is seen as soon as its turn comes."""
+    """Results are in call order; each is seen as soon as its turn comes."""
 
     async def main():
         loop = asyncio.get_running_loop()
@@ -222,10 +228,11 @@ MOMENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.spec("§22.10", "W43", "W47", "W48", "D3", "V3", "J4")
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("message", [None, "Forget it."])
 def test_interruption(moment: str, message: str | None):
-    """§22.10, W43, W47, W48, D3, V3, J4: memory, reply and reason after it, in a stream, and the next call works."""
+    """Memory, reply and reason after it, in a stream, and the next call works."""
     turn, when, expected = MOMENTS[moment]
 
     async def main():
@@ -260,9 +267,10 @@ class Answer(BaseModel):
     number: int
 
 
+@pytest.mark.spec("§22.10", "W66")
 @pytest.mark.parametrize("mode", ["tool", "prompted"])
 def test_interruption_of_a_structured_output(mode: str):
-    """§22.10, W66: nothing of the asking is left in memory, and the reply holds no value."""
+    """Nothing of the asking is left in memory, and the reply holds no value."""
 
     async def main():
         cut_off = ToolUseDelta(0, "g", "generate_response", '{"num') if mode == "tool" else '{"num'
@@ -281,9 +289,10 @@ def test_interruption_of_a_structured_output(mode: str):
 # --- empty answers, cancellation, assembled calls -------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W01", "W02")
 @pytest.mark.parametrize("turn", [[], [""], ["", ""]])
 def test_an_empty_answer_ends_call_and_stream(turn):
-    """§22.10, W01, W02: a typed error, an ErrorEvent, and a free agent; Java's stream never ends."""
+    """A typed error, an ErrorEvent, and a free agent; Java's stream never ends."""
     friday = agent(turn, turn, "next")
     friday.model.execution_config = ExecutionConfig(max_attempts=1)
     with pytest.raises(EmptyResponseError):
@@ -296,10 +305,11 @@ def test_an_empty_answer_ends_call_and_stream(turn):
     assert_good(friday)
 
 
+@pytest.mark.spec("§22.10", "W03", "D7", "D9", "R1", "R3", "J2")
 @pytest.mark.parametrize("way", ["dispose call", "dispose stream", "leave stream", "cancel task"])
 @pytest.mark.parametrize("turn", [["so", HANG], [use("a", "stubborn")]])
 def test_cancelling_releases_the_agent_and_stops_the_work(way: str, turn):
-    """§22.10, W03, D7, D9, R1, R3, J2: no message, the work stopped, CancelledError not swallowed."""
+    """No message, the work stopped, CancelledError not swallowed."""
 
     async def main():
         friday = agent(turn, "next", tools=[stubborn])
@@ -332,8 +342,9 @@ def test_cancelling_releases_the_agent_and_stops_the_work(way: str, turn):
     run_virtual(main())
 
 
+@pytest.mark.spec("§22.10", "W07", "W21")
 def test_two_assembled_calls_with_different_contexts():
-    """§22.10, W07, W21: nothing happens at assembly; subscribed in the other order, each has its own."""
+    """Nothing happens at assembly; subscribed in the other order, each has its own."""
     seen: list[tuple[str, str | None]] = []
 
     @hook(PreReasoningEvent)
@@ -352,8 +363,9 @@ def test_two_assembled_calls_with_different_contexts():
 # --- goto -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W36")
 def test_goto_passes_the_limit_once_and_is_bounded():
-    """§22.10, W36: with one round, one goto more is made; an endless one ends in a summary."""
+    """With one round, one goto more is made; an endless one ends in a summary."""
     once = Once(PostReasoningEvent, lambda event: event.goto_reasoning("sure?"))
     friday = agent("maybe", "yes", max_iters=1, hooks=[once])
     assert run_virtual(friday.call("hi")).generate_reason is GenerateReason.MODEL_STOP
@@ -369,6 +381,7 @@ def test_goto_passes_the_limit_once_and_is_bounded():
         assert len(friday.model.requests) <= 2 * rounds + 2
 
 
+@pytest.mark.spec("§22.10", "R5", "W34")
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
@@ -382,7 +395,7 @@ def test_goto_passes_the_limit_once_and_is_bounded():
     ],
 )
 def test_goto_with_open_calls(messages, problem: str | None):
-    """§22.10, R5, W34: one result for each open call, no other, no instruction; else a typed error, memory whole."""
+    """One result for each open call, no other, no instruction; else a typed error, memory whole."""
     friday = agent([use("a"), use("b")], "done", hooks=[Once(PostReasoningEvent, lambda e: e.goto_reasoning(messages))])
     if problem is None:
         assert run_virtual(friday.call("hi")).text == "done"
@@ -395,9 +408,10 @@ def test_goto_with_open_calls(messages, problem: str | None):
     assert_good(friday)
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_stop_beats_goto(order):
-    """§22.10: whichever hook comes first; the messages of the goto are not remembered."""
+    """Whichever hook comes first; the messages of the goto are not remembered."""
 
     @hook(PostReasoningEvent, priority=order[0])
     def stop(event):
@@ -416,8 +430,9 @@ def test_stop_beats_goto(order):
 # --- max_iters, summary ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10")
 def test_max_iters_zero_and_one():
-    """§22.10. Departure: 0 rounds cannot be asked for; in Java that is a summary of nothing."""
+    """Departure: 0 rounds cannot be asked for; in Java that is a summary of nothing."""
     with pytest.raises(ConfigurationError, match="max_iters"):
         agent("x", max_iters=0)
     assert run_virtual(agent("x", max_iters=1).call("hi")).generate_reason is GenerateReason.MODEL_STOP
@@ -425,8 +440,9 @@ def test_max_iters_zero_and_one():
     assert run_virtual(friday.call("hi")).generate_reason is GenerateReason.MAX_ITERATIONS
 
 
+@pytest.mark.spec("§22.10", "W49")
 def test_a_summary_that_fails():
-    """§22.10, W49. Departure: it fails the run, with what went wrong; it is not said in the agent's own name."""
+    """Departure: it fails the run, with what went wrong; it is not said in the agent's own name."""
     friday = agent(use("a"), ModelConnectionError("gone"), "next", max_iters=1)
     seen: list[Event] = []
     with pytest.raises(ModelConnectionError):
@@ -437,8 +453,9 @@ def test_a_summary_that_fails():
     assert_good(friday)
 
 
+@pytest.mark.spec("§22.10", "case 48")
 def test_hooks_change_the_summary_and_its_events():
-    """§22.10; §22 case 48: the question, its options, its system message and its answer; SUMMARY events show all."""
+    """The question, its options, its system message and its answer; SUMMARY events show all."""
 
     @hook(PreSummaryEvent)
     def ask(event):
@@ -471,8 +488,9 @@ def pending(*turns, mode: str = "recover", **options) -> ReActAgent:
     return friday
 
 
+@pytest.mark.spec("§22.10", "§5.3")
 def test_all_branches_of_a_call():
-    """§22.10, §5.3: nothing pending; pending and nothing given; results for all, for some; other input."""
+    """Nothing pending; pending and nothing given; results for all, for some; other input."""
     friday = agent("x")
     run_virtual(friday.call("hi"))
     assert said(friday) == ["user hi", "Friday x"]
@@ -492,6 +510,7 @@ def test_all_branches_of_a_call():
     assert caught.value.pending == ("a", "b") and said(friday) == ["user hi", "Friday [a b]"]
 
 
+@pytest.mark.spec("§22.10", "§5.4", "R5")
 @pytest.mark.parametrize(
     ("then", "text"),
     [
@@ -507,7 +526,7 @@ def test_all_branches_of_a_call():
     ],
 )
 def test_input_that_does_not_fit_is_refused_and_nothing_is_lost(then, text: str):
-    """§22.10, §5.4, R5: duplicate, unknown, partial with text; and calls that nobody would answer."""
+    """Duplicate, unknown, partial with text; and calls that nobody would answer."""
     friday = pending("done")
     with pytest.raises(InvalidInputError, match=text):
         run_virtual(friday.call(then()))
@@ -516,16 +535,18 @@ def test_input_that_does_not_fit_is_refused_and_nothing_is_lost(then, text: str)
     assert_good(friday)
 
 
+@pytest.mark.spec("R5", "S6")
 def test_a_reply_that_is_handed_back_does_not_double_its_calls():
-    """R5, S6: the message of a stopped run is in memory already; given again it would be two calls of one id."""
+    """The message of a stopped run is in memory already; given again it would be two calls of one id."""
     friday = pending("done")
     with pytest.raises(InvalidInputError, match=r"call\(\) without input"):
         run_virtual(friday.call(remembered(friday)[-1]))
     assert_good(friday, ["a", "b"])
 
 
+@pytest.mark.spec("§22.10", "W42")
 def test_the_recovery_hook():
-    """§22.10, W42: recovers with older results in memory; leaves an approving `call()` alone."""
+    """Recovers with older results in memory; leaves an approving `call()` alone."""
     for then, expected in (
         ("Never mind.", ["a!failed b!failed", "user Never mind."]),
         (None, ["a=Sunny in Rome", "b=Sunny in Rome"]),
@@ -545,8 +566,9 @@ def test_the_recovery_hook():
 # --- structured output ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W66")
 def test_three_failed_reminders():
-    """§22.10, W66: a typed error, or the text by choice; and no reminder is left in memory."""
+    """A typed error, or the text by choice; and no reminder is left in memory."""
     words = ["one", "two", "three", "four"]
     friday = agent(*words)
     with pytest.raises(StructuredOutputError) as caught:
@@ -558,8 +580,9 @@ def test_three_failed_reminders():
     assert (reply.text, reply.has_structured) == ("four", False)
 
 
+@pytest.mark.spec("§22.10", "W66")
 def test_a_response_together_with_another_tool():
-    """§22.10, W66: the other call and its result stay, in pairs; Java drops the message and orphans the result."""
+    """The other call and its result stay, in pairs; Java drops the message and orphans the result."""
     friday = agent([use("a"), use("g", "generate_response", number=1)])
     reply = run_virtual(friday.call("hi", output=Answer))
     assert reply.structured(Answer) == Answer(number=1)
@@ -567,8 +590,9 @@ def test_a_response_together_with_another_tool():
     assert_good(friday)
 
 
+@pytest.mark.spec("§22.10")
 def test_invalid_arguments_then_valid_ones():
-    """§22.10: the model reads what was wrong; both attempts are gone afterwards."""
+    """The model reads what was wrong; both attempts are gone afterwards."""
     friday = agent(use("g", "generate_response", number="x"), use("h", "generate_response", number=2))
     assert run_virtual(friday.call("hi", output=Answer)).structured(Answer) == Answer(number=2)
     told = friday.model.requests[1].messages[-1].tool_results[0]
@@ -576,8 +600,9 @@ def test_invalid_arguments_then_valid_ones():
     assert said(friday) == ["user hi", 'Friday {"number":2}']
 
 
+@pytest.mark.spec("§22.10", "W66", "W23")
 def test_a_failure_on_the_way_leaves_no_trace_of_the_asking():
-    """§22.10, W66, W23: neither in memory nor in the toolkit."""
+    """Neither in memory nor in the toolkit."""
     friday = agent(use("g", "generate_response", number="x"), ModelConnectionError("gone"), "next")
     friday.model.execution_config = ExecutionConfig(max_attempts=1)
     with pytest.raises(ModelConnectionError):
@@ -590,8 +615,9 @@ def test_a_failure_on_the_way_leaves_no_trace_of_the_asking():
 # --- hooks ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W04", "W05", "J12")
 def test_order_of_hooks_with_equal_priorities_sync_and_async():
-    """§22.10, W04, W05, J12: by priority, then registration, whatever the form; each is awaited before the next."""
+    """By priority, then registration, whatever the form; each is awaited before the next."""
     order: list[str] = []
 
     def make(name: str, priority: int, seconds: float):
@@ -620,10 +646,11 @@ PHASES = ["pre_call", "pre_reasoning", "reasoning_chunk", "post_reasoning", "pre
           "post_acting", "pre_summary", "summary_chunk", "post_summary", "post_call"]  # fmt: skip
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("later", [False, True])
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_hook_that_raises_in_each_phase(phase: str, later: bool):
-    """§22.10: fails the run with its own error, which is in the ErrorEvent; memory is whole, the next call works."""
+    """Fails the run with its own error, which is in the ErrorEvent; memory is whole, the next call works."""
     errors: list[ErrorEvent] = []
 
     class Bad(Hook):
@@ -658,8 +685,9 @@ def test_a_hook_that_raises_in_each_phase(phase: str, later: bool):
     assert_good(friday)
 
 
+@pytest.mark.spec("§22.10", "W05", "W18")
 def test_a_failing_error_hook_does_not_replace_the_error():
-    """§22.10, W05, W18: it is reported, and later observers are told all the same."""
+    """It is reported, and later observers are told all the same."""
     told = []
 
     @hook(ErrorEvent, priority=1)
@@ -681,8 +709,9 @@ def test_a_failing_error_hook_does_not_replace_the_error():
 # --- retries, deadlines, sessions -----------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§22.10", "W12")
 def test_no_retry_after_partial_output():
-    """§22.10, W12: nothing that was shown is said twice; before the first chunk it is tried again."""
+    """Nothing that was shown is said twice; before the first chunk it is tried again."""
     friday = agent(ModelConnectionError("one"), ["so ", "far", ModelConnectionError("two")], "never")
     friday.model.execution_config = ExecutionConfig(max_attempts=3)
     seen: list[Event] = []
@@ -692,6 +721,7 @@ def test_no_retry_after_partial_output():
     assert len(friday.model.requests) == 2
 
 
+@pytest.mark.spec("§22.10", "W11", "W15")
 @pytest.mark.parametrize(
     ("config", "turn", "which", "at"),
     [
@@ -702,7 +732,7 @@ def test_no_retry_after_partial_output():
     ],
 )
 def test_idle_and_total_deadlines(config, turn, which: str | None, at: float):
-    """§22.10, W11, W15: three deadlines by their names, for any model; Java's "request timeout" is an idle one."""
+    """Three deadlines by their names, for any model; Java's "request timeout" is an idle one."""
 
     async def main():
         friday = agent(turn, model_execution_config=ExecutionConfig(max_attempts=1).over(config))
@@ -717,8 +747,9 @@ def test_idle_and_total_deadlines(config, turn, which: str | None, at: float):
     run_virtual(main())
 
 
+@pytest.mark.spec("§22.10", "W80")
 def test_one_timeout_in_a_parallel_batch():
-    """§22.10, W80: the others are untouched, and the late one's result has its call's id and name."""
+    """The others are untouched, and the late one's result has its call's id and name."""
     friday = agent(
         [use("a"), use("b", "slow", seconds=60.0), use("c")], "done", tool_execution_config=ExecutionConfig(timeout=1)
     )
@@ -727,8 +758,9 @@ def test_one_timeout_in_a_parallel_batch():
     assert [result.name for message in remembered(friday) for result in message.tool_results][1] == "slow"
 
 
+@pytest.mark.spec("§22.10", "W68")
 def test_a_session_key_does_not_leave_the_root(tmp_path):
-    """§22.10, W68: `..` is a name like any other."""
+    """`..` is a name like any other."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "precious").write_text("x")

@@ -39,23 +39,24 @@ def chunks(friday, *, incremental: bool = True) -> list[ReasoningChunkEvent]:
     return [e for e in run_virtual(events_of(friday, "hi", options)) if isinstance(e, ReasoningChunkEvent)]
 
 
+@pytest.mark.spec("case 1")
 def test_case_1_simple_reply():
-    """§22 case 1."""
     friday = agent("Hello")
     reply = friday.call("hi").run()
     assert (reply.name, reply.role, reply.text, reply.tool_calls) == ("Friday", "assistant", "Hello", ())
 
 
+@pytest.mark.spec("case 2", "W01")
 def test_case_2_thinking_and_text_are_one_message():
-    """§22 case 2. (Thinking alone is no answer: see W01.)"""
+    """(Thinking alone is no answer: see W01.)"""
     friday = agent([ThinkingBlock("let me "), ThinkingBlock("see"), "Yes", "."])
     reply = friday.call("hi").run()
     assert reply.content == (ThinkingBlock("let me see"), TextBlock("Yes."))
     assert len(friday.model.requests) == 1 and remembered(friday)[1:] == [reply]
 
 
+@pytest.mark.spec("case 3", "case 4")
 def test_cases_3_4_tools_run_once_each_in_the_models_order():
-    """§22 cases 3, 4."""
     ran: list[str] = []
 
     @tool
@@ -70,8 +71,9 @@ def test_cases_3_4_tools_run_once_each_in_the_models_order():
     assert said(friday) == ["user hi", "Friday [a]", "a=noted 1", "Friday [b]", "b=noted 2", "Friday done"]
 
 
+@pytest.mark.spec("case 5", "case 6", "W65")
 def test_cases_5_6_a_failing_tool_is_a_result_with_its_calls_id():
-    """§22 cases 5, 6, W65: one spelling, `Error: ...`, and a machine-readable kind."""
+    """One spelling, `Error: ...`, and a machine-readable kind."""
     friday = agent(use("a", "broken", reason="no luck"), "done")
     assert friday.call("hi").run().text == "done"
     result = remembered(friday)[2].tool_results[0]
@@ -79,8 +81,8 @@ def test_cases_5_6_a_failing_tool_is_a_result_with_its_calls_id():
     assert result.text.startswith("Error: ") and "no luck" in result.text
 
 
+@pytest.mark.spec("case 8")
 def test_case_8_history_grows_over_calls():
-    """§22 case 8."""
     friday = agent("one", "two", "three")
     sizes = []
     for word in "abc":
@@ -92,16 +94,17 @@ def test_case_8_history_grows_over_calls():
     ]  # fmt: skip
 
 
+@pytest.mark.spec("case 10")
 def test_case_10_call_without_input_goes_on_and_adds_no_user_message():
-    """§22 case 10."""
     friday = agent("one", "two")
     friday.call("hi").run()
     assert friday.call().run().text == "two"
     assert said(friday) == ["user hi", "Friday one", "Friday two"]
 
 
+@pytest.mark.spec("case 11", "case 12", "case 54")
 def test_cases_11_12_pieces_of_parallel_calls_accumulate_apart():
-    """§22 cases 11, 12, 54: interleaved fragments, as increments and as the call so far."""
+    """Interleaved fragments, as increments and as the call so far."""
     deltas = [
         ToolUseDelta(0, "a", "weather", '{"ci'),
         ToolUseDelta(1, "b", "weather", '{"city":'),
@@ -120,16 +123,18 @@ def test_cases_11_12_pieces_of_parallel_calls_accumulate_apart():
     assert said(friday)[2:4] == ["a=Sunny in Rome", "b=Sunny in Oslo"]
 
 
+@pytest.mark.spec("case 13", "W35", "R16")
 def test_case_13_usage():
-    """§22 case 13, W35, R16. Departure: on the Post event and, summed over the run, on the reply; not on chunks."""
+    """Departure: on the Post event and, summed over the run, on the reply; not on chunks."""
     friday = agent([use("a"), ChatResponse(usage=ChatUsage(10, 2))], ["done", ChatResponse(usage=ChatUsage(20, 1))])
     events = run_virtual(events_of(friday, "hi"))
     assert [e.usage for e in events if e.type == "post_reasoning"] == [ChatUsage(10, 2), ChatUsage(20, 1)]
     assert events[-1].message.usage == ChatUsage(30, 3)
 
 
+@pytest.mark.spec("case 14", "W43", "R5")
 def test_case_14_results_are_made_up_for_calls_that_were_cut_off():
-    """§22 case 14, W43, R5. Departure: Java leaves the call unanswered, and hides it behind its recovery message."""
+    """Departure: Java leaves the call unanswered, and hides it behind its recovery message."""
 
     async def main():
         friday = agent([use("a"), HANG], "next")
@@ -144,9 +149,10 @@ def test_case_14_results_are_made_up_for_calls_that_were_cut_off():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 15", "case 16", "R21")
 @pytest.mark.parametrize("incremental", [True, False])
 def test_cases_15_16_thinking_as_increments_or_accumulated(incremental: bool):
-    """§22 cases 15, 16, R21: one or the other, not both."""
+    """One or the other, not both."""
     shown = chunks(agent([ThinkingBlock("a"), ThinkingBlock("b"), ThinkingBlock("c"), "x"]), incremental=incremental)
     blocks = [c.delta if incremental else c.snapshot for c in shown]
     texts = [block.thinking if isinstance(block, ThinkingBlock) else block.text for block in blocks]
@@ -154,8 +160,8 @@ def test_cases_15_16_thinking_as_increments_or_accumulated(incremental: bool):
     assert all((c.snapshot is None) is incremental for c in shown)
 
 
+@pytest.mark.spec("case 17", "case 18")
 def test_cases_17_18_a_seeded_memory_is_part_of_the_summary():
-    """§22 cases 17, 18."""
     memory = InMemoryMemory([Msg.user("My name is Ann.")])
     friday = agent(use("a"), "in short", memory=memory, max_iters=1)
     reply = friday.call("hi").run()
@@ -163,15 +169,17 @@ def test_cases_17_18_a_seeded_memory_is_part_of_the_summary():
     assert remembered(friday)[-1] == reply and reply.text == "in short"
 
 
+@pytest.mark.spec("case 19")
 def test_case_19_a_slow_tool():
-    """§22 case 19: its timeout is a result, and the answer an ordinary one."""
+    """Its timeout is a result, and the answer an ordinary one."""
     friday = agent(use("a", "slow", seconds=60.0), "done", tool_execution_config=ExecutionConfig(timeout=0.1))
     assert run_virtual(friday.call("hi")).text == "done"
     assert said(friday)[2] == "a!timeout"
 
 
+@pytest.mark.spec("case 20", "case 21", "§5.2")
 def test_cases_20_21_options_reach_the_model():
-    """§22 cases 20, 21; §5.2: the agent's execution config is united with that of its options."""
+    """The agent's execution config is united with that of its options."""
     friday = agent(
         "ok",
         generate_options=GenerateOptions(
@@ -185,28 +193,29 @@ def test_cases_20_21_options_reach_the_model():
     assert (asked.execution_config.timeout, asked.execution_config.max_attempts) == (5, 7)
 
 
+@pytest.mark.spec("case 22")
 def test_case_22_an_unknown_tool():
-    """§22 case 22: the model is told, with the names of those that there are; the run goes on."""
+    """The model is told, with the names of those that there are; the run goes on."""
     friday = agent(use("a", "wether"), "done")
     assert friday.call("hi").run().text == "done"
     (kind, text) = results_in(remembered(friday))["a"]
     assert kind is ToolResultKind.NOT_FOUND and "weather" in text
 
 
+@pytest.mark.spec("case 23", "§4.2")
 @pytest.mark.parametrize(
     ("given_input", "remembered_input"),
     [(None, []), ([], []), ("   ", ["user    "]), ("", ["user"]), ([Msg.user(())], ["user"])],
 )
 def test_case_23_degenerate_inputs(given_input, remembered_input):
-    """§22 case 23; §4.2: what fails in Java with a null pointer goes on from memory here."""
+    """What fails in Java with a null pointer goes on from memory here."""
     friday = agent("ok")
     assert friday.call(given_input).run().text == "ok"
     assert said(friday) == [*remembered_input, "Friday ok"]
 
 
+@pytest.mark.spec("case 24")
 def test_case_24_agents_run_concurrently():
-    """§22 case 24."""
-
     async def main():
         loop = asyncio.get_running_loop()
         agents = [agent([Delay(5), f"{number}"]) for number in range(20)]
@@ -217,8 +226,9 @@ def test_case_24_agents_run_concurrently():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 25", "case 27")
 def test_cases_25_27_a_second_call_is_refused_until_the_reply_is_seen():
-    """§22 cases 25, 27: refused before any hook; free before the subscriber sees the end, also of a failure."""
+    """Refused before any hook; free before the subscriber sees the end, also of a failure."""
 
     async def main():
         begun = []
@@ -242,8 +252,9 @@ def test_cases_25_27_a_second_call_is_refused_until_the_reply_is_seen():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 26", "W24")
 def test_case_26_overlapping_calls_if_asked_for():
-    """§22 case 26, W24: nothing of one run is seen by the other, although they share an agent and its memory."""
+    """Nothing of one run is seen by the other, although they share an agent and its memory."""
 
     async def main():
         seen: dict[str, str] = {}
@@ -263,24 +274,26 @@ def test_case_26_overlapping_calls_if_asked_for():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 28")
 @pytest.mark.parametrize("message", [None, "stop"])
 def test_case_28_an_interruption_without_a_run_says_so(message):
-    """§22 case 28: it does not affect the next call. Departure: `interrupt` says that there was nothing to do."""
+    """It does not affect the next call. Departure: `interrupt` says that there was nothing to do."""
     friday = agent("one")
     assert friday.interrupt(message) is False
     assert friday.call("hi").run().generate_reason is GenerateReason.MODEL_STOP
     assert friday.interrupt(message) is False
 
 
+@pytest.mark.spec("case 29")
 def test_case_29_observing():
-    """§22 case 29: it is remembered, and nobody answers."""
+    """It is remembered, and nobody answers."""
     friday = agent("never asked")
     assert friday.observe([Msg.user("a"), Msg.user("b")]).run() is None
     assert said(friday) == ["user a", "user b"] and friday.model.requests == []
 
 
+@pytest.mark.spec("case 30", "W21", "W25")
 def test_case_30_hook_and_tool_share_the_calls_context_and_nothing_is_left_of_it():
-    """§22 case 30, W21, W25."""
     found: list[object] = []
 
     @hook(PreActingEvent)
@@ -302,6 +315,7 @@ def test_case_30_hook_and_tool_share_the_calls_context_and_nothing_is_left_of_it
     assert not any(isinstance(value, RuntimeContext) for value in vars(friday).values())
 
 
+@pytest.mark.spec("case 41")
 @pytest.mark.parametrize("prompt", [None, "", "  \n"])
 def test_case_41_a_blank_prompt_is_none(prompt):
     """§22 case 41 (the rest of 32-53 is in `tests/hooks` and `tests/agent/test_pending`)."""

@@ -33,16 +33,17 @@ from tests.acceptance.parts import agent, said, trace, use
 from tests.agent.parts import count, events_of, remembered, weather
 
 
+@pytest.mark.spec("case 56", "case 59", "W50")
 def test_cases_56_59_text_and_arguments_agree():
-    """§22 cases 56, 59, W50. Departure: one truth, `input`; the text is kept only if it could not be read."""
+    """Departure: one truth, `input`; the text is kept only if it could not be read."""
     friday = agent([ToolUseDelta(0, "a", "weather", '{ "city" :\n'), ToolUseDelta(0, arguments='"Rome" }')], "done")
     run_virtual(friday.call("hi"))
     call = remembered(friday)[1].tool_calls[0]
     assert (call.input, call.raw, call.input_error) == ({"city": "Rome"}, None, None)
 
 
+@pytest.mark.spec("case 60")
 def test_case_60_metadata_belongs_to_its_call():
-    """§22 case 60."""
     turn = [
         ToolUseDelta(0, "a", "weather", "{}", {"sign": "A"}), ToolUseDelta(1, "b", "weather", "{}"),
         ToolUseDelta(1, metadata={"sign": "B"}), ToolUseDelta(0, metadata={"more": 1}),
@@ -53,8 +54,9 @@ def test_case_60_metadata_belongs_to_its_call():
     assert metadata == [{"sign": "A", "more": 1}, {"sign": "B"}]
 
 
+@pytest.mark.spec("case 61", "case 62")
 def test_cases_61_62_the_last_usage_of_an_answer_counts_and_silence_keeps_it():
-    """§22 cases 61, 62: within one answer it is replaced, over the answers of a run summed."""
+    """Within one answer it is replaced, over the answers of a run summed."""
     friday = agent(
         [ChatResponse(usage=ChatUsage(1, 1)), use("a"), ChatResponse(usage=ChatUsage(9, 2)), TextBlock("x")],
         ["done", ChatResponse(usage=ChatUsage(1, 1))],
@@ -63,8 +65,9 @@ def test_cases_61_62_the_last_usage_of_an_answer_counts_and_silence_keeps_it():
     assert remembered(friday)[1].usage == ChatUsage(9, 2)
 
 
+@pytest.mark.spec("case 63")
 def test_case_63_no_piece_is_held_back():
-    """§22 case 63: text, thinking and fragments of calls are shown when they come."""
+    """Text, thinking and fragments of calls are shown when they come."""
 
     async def main():
         loop = asyncio.get_running_loop()
@@ -79,14 +82,16 @@ def test_case_63_no_piece_is_held_back():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 74")
 @pytest.mark.parametrize("turns", [["x"], [use("a"), "x"]])
 def test_case_74_the_last_event_is_the_reply(turns):
-    """§22 case 74: `call()` is nothing else."""
+    """`call()` is nothing else."""
     events = run_virtual(events_of(agent(*turns), "hi"))
     assert isinstance(events[-1], PostCallEvent) and not any(isinstance(e, PostCallEvent) for e in events[:-1])
     assert events[-1].message.text == run_virtual(agent(*turns).call("hi")).text
 
 
+@pytest.mark.spec("case 75", "case 77", "case 78", "W41")
 @pytest.mark.parametrize(
     ("kinds", "shown"),
     [
@@ -100,15 +105,16 @@ def test_case_74_the_last_event_is_the_reply(turns):
     ],
 )  # fmt: skip
 def test_cases_75_77_78_kinds_of_events_are_chosen_one_by_one(kinds, shown: str):
-    """§22 cases 75, 77, 78, W41: any set, exactly. No flags that contradict each other."""
+    """Any set, exactly. No flags that contradict each other."""
     friday = agent(use("a", "count", upto=2), ["x", "y"], tools=[count], max_iters=1)
     assert trace(run_virtual(events_of(friday, "hi", StreamOptions(kinds=kinds)))) == shown
     with pytest.raises(ConfigurationError, match="kinds"):
         StreamOptions(kinds=["all"])
 
 
+@pytest.mark.spec("case 76")
 def test_case_76_an_error_of_the_run_is_the_streams():
-    """§22 case 76: the same error in the last event, on the stream and out of the call."""
+    """The same error in the last event, on the stream and out of the call."""
     error = ModelConnectionError("gone")
 
     def friday():
@@ -122,8 +128,9 @@ def test_case_76_an_error_of_the_run_is_the_streams():
         run_virtual(friday().call("hi"))
 
 
+@pytest.mark.spec("case 79")
 def test_case_79_every_event_of_a_run_is_written_and_read():
-    """§22 case 79. Departure: `is_last` only marks a tool's chunk that is its result; the end is known by kind."""
+    """Departure: `is_last` only marks a tool's chunk that is its result; the end is known by kind."""
     friday = agent([ThinkingBlock("t"), "x", use("a", "count", upto=2)], "done", tools=[count])
     for event in run_virtual(events_of(friday, "hi")):
         again = event_from_json(event.to_json())
@@ -132,12 +139,13 @@ def test_case_79_every_event_of_a_run_is_written_and_read():
             assert f'"is_last":{"true" if event.is_last else "false"}' in event.to_json()
 
 
+@pytest.mark.spec("case 80", "case 81", "case 83", "W17")
 @pytest.mark.parametrize(
     "error", [InterruptedError("x"), asyncio.CancelledError("x"), TimeoutError("x"), RecursionError("x"), OSError("x")]
 )
 @pytest.mark.parametrize("blocking", [True, False])
 def test_case_83_an_interruption_inside_a_tool_is_an_ordinary_error(error: BaseException, blocking: bool):
-    """§22 cases 80, 81, 83, W17: a result, no interruption of the run; siblings are not touched."""
+    """A result, no interruption of the run; siblings are not touched."""
 
     @tool
     async def later() -> str:
@@ -154,8 +162,9 @@ def test_case_83_an_interruption_inside_a_tool_is_an_ordinary_error(error: BaseE
     assert said(friday)[2:4] == ["a!failed", "b=Sunny in Rome"]
 
 
+@pytest.mark.spec("case 84", "W20")
 def test_case_84_every_form_of_a_tool():
-    """§22 case 84, W20: sync, coroutine, generators, an Observable; values and failures alike; mixed in one batch."""
+    """Sync, coroutine, generators, an Observable; values and failures alike; mixed in one batch."""
 
     def plain(fail: bool) -> str:
         """Plain."""

@@ -29,8 +29,9 @@ from tests.acceptance.parts import agent, said, use
 from tests.agent.parts import remembered
 
 
+@pytest.mark.spec("case 131")
 def test_case_131_the_reason_is_a_field():
-    """§22 case 131. Departure: a reason that nobody knows is an error; metadata is not touched by it."""
+    """Departure: a reason that nobody knows is an error; metadata is not touched by it."""
     message = Msg.assistant("x").replace(metadata={"k": 1})
     assert message.generate_reason is GenerateReason.MODEL_STOP
     changed = message.replace(generate_reason=GenerateReason.INTERRUPTED)
@@ -41,14 +42,15 @@ def test_case_131_the_reason_is_a_field():
         Msg.from_dict({**data, "generate_reason": "whatever"})
 
 
+@pytest.mark.spec("case 132")
 def test_case_132_text():
-    """§22 case 132."""
     assert Msg.assistant([TextBlock("a"), ThinkingBlock("t"), use("c"), TextBlock("b")]).text == "a\nb"
     assert Msg.assistant(use("c")).text == ""
 
 
+@pytest.mark.spec("case 133")
 def test_case_133_calls():
-    """§22 case 133: JSON and immutability; what the caller changes later does not show."""
+    """JSON and immutability; what the caller changes later does not show."""
     arguments = {"a": [1, {"b": 2}]}
     call = ToolUseBlock("x", "y", arguments)
     arguments["a"].append(3)
@@ -59,8 +61,9 @@ def test_case_133_calls():
         call.input["z"] = 1
 
 
+@pytest.mark.spec("case 134")
 def test_case_134_memory():
-    """§22 case 134: deleting what is not there does nothing; many threads lose nothing. Departure: by id, not place."""
+    """Deleting what is not there does nothing; many threads lose nothing. Departure: by id, not place."""
     memory = InMemoryMemory([first := Msg.user("a"), second := Msg.user("b")])
     assert memory.delete(["nope"]).run() == 0 and memory.delete([first.id, "nope"]).run() == 1
     assert list(memory.messages) == [second]
@@ -69,8 +72,9 @@ def test_case_134_memory():
     assert sorted(message.text for message in memory.messages) == sorted(["b", *map(str, range(64))])
 
 
+@pytest.mark.spec("case 135", "case 138", "case 139", "case 140", "W70")
 def test_cases_135_138_139_saved_state(tmp_path):
-    """§22 cases 135, 138, 139, 140, W70: loading replaces; each save after growth, change or shrinking is what is read;
+    """Loading replaces; each save after growth, change or shrinking is what is read;
     the choice of what is kept."""
 
     async def main():
@@ -116,9 +120,10 @@ def test_cases_135_138_139_saved_state(tmp_path):
     run_virtual(main())
 
 
+@pytest.mark.spec("case 141", "case 142", "W71")
 @pytest.mark.parametrize("kind", [InMemorySession, JsonSession])
 def test_cases_141_142_isolation_and_keys(kind, tmp_path):
-    """§22 cases 141, 142, W71: sessions are apart, keys alike in both stores; a blank one is refused."""
+    """Sessions are apart, keys alike in both stores; a blank one is refused."""
 
     async def main():
         session = kind(tmp_path) if kind is JsonSession else kind()

@@ -81,10 +81,11 @@ TURNS = {
 }  # fmt: skip
 
 
+@pytest.mark.spec("R1", "R2", "R6", "D3", "D7", "V1", "V2", "V3", "J2", "M33")
 @pytest.mark.parametrize("way", ["dispose", "leave", "cancel"])
 @pytest.mark.parametrize("when", TURNS)
 def test_r1_r2_disposal_stops_all_and_leaves_memory_whole(when: str, way: str):
-    """R1, R2, R6, D3, D7, V1, V2, V3, J2; M33: no task is left, no tool goes on, every call has one result."""
+    """No task is left, no tool goes on, every call has one result."""
     turn, begins, expected = TURNS[when]
     turns = turn if when == "in the summary" else [turn]
 
@@ -131,8 +132,9 @@ def test_r1_r2_disposal_stops_all_and_leaves_memory_whole(when: str, way: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("R1", "R5")
 def test_r1_disposal_between_reasoning_and_acting_and_while_suspended():
-    """R1, R5: the first closes the call; a suspended run is over, there is nothing to dispose of."""
+    """The first closes the call; a suspended run is over, there is nothing to dispose of."""
 
     async def main():
         friday = agent(use("a"), "next")
@@ -155,8 +157,9 @@ def test_r1_disposal_between_reasoning_and_acting_and_while_suspended():
 # --- interruption ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R4")
 def test_r4_a_tool_that_must_not_be_interrupted():
-    """R4: its real result is stored; what has not begun does not begin."""
+    """Its real result is stored; what has not begun does not begin."""
 
     @tool(interruptible=False)
     async def pay() -> str:
@@ -177,8 +180,9 @@ def test_r4_a_tool_that_must_not_be_interrupted():
     run_virtual(main())
 
 
+@pytest.mark.spec("R26")
 def test_r26_what_an_interrupted_agent_says():
-    """R26: the sentence is ours, and a subclass may say another."""
+    """The sentence is ours, and a subclass may say another."""
 
     class Curt(ReActAgent):
         def handle_interrupt(self, run):
@@ -195,13 +199,15 @@ def test_r26_what_an_interrupted_agent_says():
     run_virtual(main())
 
 
+@pytest.mark.spec("M34")
 def test_m34_an_interruption_of_an_idle_agent_is_nothing():
-    """M34: and says so."""
+    """And says so."""
     assert agent("x").interrupt() is False
 
 
+@pytest.mark.spec("R22", "D8", "§1.9 e")
 def test_r22_d8_a_reader_that_stalls_does_not_keep_the_run_from_being_interrupted():
-    """R22, D8; §1.9 e: nobody reads, a bounded channel is full, and the interruption ends the run all the same."""
+    """Nobody reads, a bounded channel is full, and the interruption ends the run all the same."""
 
     async def main():
         friday = agent([*"abcdefghij" * 100, HANG])
@@ -224,8 +230,9 @@ def test_r22_d8_a_reader_that_stalls_does_not_keep_the_run_from_being_interrupte
 # --- state ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R8", "D2", "S8", "J6")
 def test_r8_d2_one_agent_serves_many_conversations_and_each_in_turn():
-    """R8, D2, S8, J6: memories, contexts and hooks apart; a second call in one is refused, before its hooks."""
+    """Memories, contexts and hooks apart; a second call in one is refused, before its hooks."""
     calls: list[str] = []
 
     @hook(PreCallEvent)
@@ -250,9 +257,9 @@ def test_r8_d2_one_agent_serves_many_conversations_and_each_in_turn():
     run_virtual(main())
 
 
+@pytest.mark.spec("D1", "R10")
 @pytest.mark.parametrize("parallel", [True, False])
 def test_d1_hooks_of_parallel_tools_run_once_for_each(parallel: bool):
-    """D1, R10."""
     seen: list[str] = []
 
     class Both(Hook):
@@ -267,8 +274,9 @@ def test_d1_hooks_of_parallel_tools_run_once_for_each(parallel: bool):
     assert seen == ["pre a", "pre b", "pre c", "post a", "post b", "post c"]
 
 
+@pytest.mark.spec("D4", "R13")
 def test_d4_whatever_a_tool_returns_or_raises_half_way():
-    """D4, R13: any value is a result; one that fails while it streams is an error result; its siblings finish."""
+    """Any value is a result; one that fails while it streams is an error result; its siblings finish."""
 
     @tool
     async def odd():
@@ -289,9 +297,8 @@ def test_d4_whatever_a_tool_returns_or_raises_half_way():
     assert_good(friday)
 
 
+@pytest.mark.spec("D10", "R10")
 def test_d10_class_hooks_are_those_of_the_class():
-    """D10, R10."""
-
     class Mine(ReActAgent):
         pass
 
@@ -301,8 +308,9 @@ def test_d10_class_hooks_are_those_of_the_class():
     assert not issubclass(UserAgent, Mine) and ReActAgent.class_hooks == ()
 
 
+@pytest.mark.spec("D14", "M26")
 def test_d14_m26_nothing_of_a_message_is_lost_when_it_is_written():
-    """D14; M26: every field, in a message and through a session."""
+    """Every field, in a message and through a session."""
     message = Msg(
         "Friday",
         [ThinkingBlock("t", "sig", {"a": 1}), TextBlock("x"), ToolUseBlock("a", "w", {"n": 1}, metadata={"s": "y"})],
@@ -322,8 +330,9 @@ def test_d14_m26_nothing_of_a_message_is_lost_when_it_is_written():
 # --- order, content, usage ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R16", "S13", "M39")
 def test_r16_usage_is_that_of_the_whole_run():
-    """R16, S13; M39: all rounds and vain attempts; on the reply, and for the caller's budget in `run.stats()`."""
+    """All rounds and vain attempts; on the reply, and for the caller's budget in `run.stats()`."""
     spent = ChatResponse(usage=ChatUsage(10, 1))
     turns = [
         ["words", spent],
@@ -334,8 +343,9 @@ def test_r16_usage_is_that_of_the_whole_run():
     assert reply.structured() == 1 and reply.usage == ChatUsage(30, 3)
 
 
+@pytest.mark.spec("R17", "W45", "§1.12")
 def test_r17_a_hint_lives_for_one_question():
-    """R17, W45; §1.12: also if the run is cut off while the model has it."""
+    """Also if the run is cut off while the model has it."""
 
     class Hinting(ReActAgent):
         def pre_reasoning(self, event):
@@ -359,9 +369,10 @@ def test_r17_a_hint_lives_for_one_question():
 # --- streams --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R20", "S1", "S2", "M24", "M29", "M38")
 @pytest.mark.parametrize("end", ["done", "error", "interrupted", "suspended"])
 def test_r20_m38_a_stream_ends_with_one_last_event_and_folds_to_the_reply(end: str):
-    """R20, S1, S2; M24, M29, M38: what was said comes first, then `post_call`, or `error` and the error."""
+    """What was said comes first, then `post_call`, or `error` and the error."""
     turn = {"done": "x", "error": ["x", ModelConnectionError("gone")], "interrupted": ["x", HANG],
             "suspended": use("a", "risky")}[end]  # fmt: skip
 
@@ -389,9 +400,8 @@ def test_r20_m38_a_stream_ends_with_one_last_event_and_folds_to_the_reply(end: s
     run_virtual(main())
 
 
+@pytest.mark.spec("R24", "J1")
 def test_r24_blocking_inside_a_loop_is_refused_with_a_word():
-    """R24, J1."""
-
     async def main():
         with pytest.raises(RunInsideLoopError, match="await"):
             agent("x").call("hi").run()
@@ -402,8 +412,9 @@ def test_r24_blocking_inside_a_loop_is_refused_with_a_word():
 # --- structured output ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R18", "R19", "M1", "M35")
 def test_r18_r19_m35_forced_only_when_reminded_and_once_more_at_the_limit():
-    """R18, R19; M1, M35: not forced at first; forced by the reminder; one forced attempt when rounds are used up."""
+    """Not forced at first; forced by the reminder; one forced attempt when rounds are used up."""
     friday = agent("words", use("g", "generate_response", response=1))
     run_virtual(friday.call("hi", output=int))
     choices = [request.options.tool_choice and request.options.tool_choice.tool for request in friday.model.requests]
@@ -420,8 +431,9 @@ def test_r18_r19_m35_forced_only_when_reminded_and_once_more_at_the_limit():
         assert_good(friday)
 
 
+@pytest.mark.spec("M1", "§1.7")
 def test_m1_acting_hooks_are_not_called_for_plain_text():
-    """M1; §1.7: nor for an output that a model gives in words."""
+    """Nor for an output that a model gives in words."""
     events = run_virtual(events_of(agent("hi"), "hi")) + run_virtual(
         events_of(agent('{"response": [1]}'), "hi", output=StructuredOutput(list[int], mode="prompted"))
     )
@@ -431,8 +443,9 @@ def test_m1_acting_hooks_are_not_called_for_plain_text():
 # --- hooks ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("M2", "M5", "M6", "M7", "R25", "J12")
 def test_m2_m5_m7_hooks_of_a_subclass_run_once_in_order_and_go_on_after_an_error():
-    """M2, M5, M6, M7, R25, J12: three levels of `super()`, an overridden stage, an error in between."""
+    """Three levels of `super()`, an overridden stage, an error in between."""
     ran: list[str] = []
 
     class One(ReActAgent):
@@ -466,8 +479,9 @@ def test_m2_m5_m7_hooks_of_a_subclass_run_once_in_order_and_go_on_after_an_error
     assert_good(friday)
 
 
+@pytest.mark.spec("M28", "J3")
 def test_m28_a_cancelled_run_is_seen_to_its_end_by_a_tracer():
-    """M28, J3: `finally` of each part, in order, from the inside."""
+    """`finally` of each part, in order, from the inside."""
     closed: list[str] = []
 
     class Spans(Tracer):
@@ -495,22 +509,25 @@ def test_m28_a_cancelled_run_is_seen_to_its_end_by_a_tracer():
 # --- rounds ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("M31")
 def test_m31_a_round_is_one_question_and_its_calls():
-    """M31: with two rounds: a call and its result, then the answer."""
+    """With two rounds: a call and its result, then the answer."""
     friday = agent(use("a"), "done", max_iters=2)
     assert run_virtual(friday.call("hi")).generate_reason is GenerateReason.MODEL_STOP
 
 
+@pytest.mark.spec("M32", "W01")
 def test_m32_thinking_alone_is_no_answer():
-    """M32, W01: the model is asked again."""
+    """The model is asked again."""
     assert run_virtual(agent([ThinkingBlock("hm")], "done").call("hi")).text == "done"
 
 
 # --- people ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R27", "S3", "M36")
 def test_r27_m36_approval_one_by_one_across_processes_and_remembered():
-    """R27, S3; M36: allow, refuse with a word, edit, remember; in any order; in another process; asked once for what is
+    """Allow, refuse with a word, edit, remember; in any order; in another process; asked once for what is
     covered; the model is not asked before all are settled."""
 
     async def main():
@@ -547,8 +564,9 @@ def test_r27_m36_approval_one_by_one_across_processes_and_remembered():
     run_virtual(main())
 
 
+@pytest.mark.spec("M37")
 def test_m37_external_calls_are_answered_in_one_or_more_calls():
-    """M37: the model is asked again only when all results are in."""
+    """The model is asked again only when all results are in."""
 
     async def main():
         toolkit = Toolkit()
@@ -563,8 +581,9 @@ def test_m37_external_calls_are_answered_in_one_or_more_calls():
     run_virtual(main())
 
 
+@pytest.mark.spec("M33", "R5")
 def test_m33_every_call_of_an_interrupted_batch_has_one_result():
-    """M33, R5: finished, running, waiting for approval, external: in call order, also at an interruption."""
+    """Finished, running, waiting for approval, external: in call order, also at an interruption."""
 
     async def main():
         toolkit = Toolkit([work, risky])
@@ -584,8 +603,9 @@ def test_m33_every_call_of_an_interrupted_batch_has_one_result():
     run_virtual(main())
 
 
+@pytest.mark.spec("R11")
 def test_r11_resuming_is_the_same_function():
-    """R11: what a stop left is decided by what is open, however the process came there."""
+    """What a stop left is decided by what is open, however the process came there."""
 
     @hook(PostReasoningEvent)
     def stop(event):

@@ -59,16 +59,18 @@ def reason(events: list[Event]) -> GenerateReason:
 ROUND = "pre_reasoning reasoning_chunk post_reasoning"
 
 
+@pytest.mark.spec("T1", "case 1", "case 2")
 def test_t1_a_plain_answer() -> None:
-    """T1; §22 cases 1, 2: the reply is the only message, under the agent's name."""
+    """The reply is the only message, under the agent's name."""
     friday = agent(["Hel", "lo"])
     assert trace(run(friday, "hi")) == "pre_call pre_reasoning reasoning_chunk*2 post_reasoning post_call"
     assert said(friday) == ["user hi", "Friday Hello"]
     assert_good(friday)
 
 
+@pytest.mark.spec("T2", "W39")
 def test_t2_two_tools() -> None:
-    """T2, W39: all calls are announced before one begins; results and memory are in call order, each as it comes."""
+    """All calls are announced before one begins; results and memory are in call order, each as it comes."""
     friday = agent([use("a"), use("b", "slow", seconds=1.0)], "done")
     assert trace(run(friday, "hi")) == (
         "pre_call pre_reasoning reasoning_chunk*2 post_reasoning "
@@ -79,8 +81,9 @@ def test_t2_two_tools() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T3", "case 34")
 def test_t3_a_stop_after_reasoning_and_how_it_goes_on() -> None:
-    """T3; §22 case 34: `call()` runs the pending call; a given result has no acting events."""
+    """`call()` runs the pending call; a given result has no acting events."""
     for then, acting, result in (
         ((), "pre_acting acting_chunk post_acting ", "a=Sunny in Rome"),
         ((Msg.tool(given("a")),), "", "a=from outside"),
@@ -95,8 +98,9 @@ def test_t3_a_stop_after_reasoning_and_how_it_goes_on() -> None:
         assert_good(friday)
 
 
+@pytest.mark.spec("T4", "case 36")
 def test_t4_partial_results() -> None:
-    """T4; §22 case 36: only the call without a given result runs."""
+    """Only the call without a given result runs."""
     friday = agent([use("a"), use("b")], "done", hooks=[stop_at_calls])
     run(friday, "hi")
     events = run(friday, Msg.tool(given("a")))
@@ -106,8 +110,9 @@ def test_t4_partial_results() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T5")
 def test_t5_a_stop_after_acting() -> None:
-    """T5: the reply is the TOOL message, in memory as everywhere; `call()` goes on with reasoning."""
+    """The reply is the TOOL message, in memory as everywhere; `call()` goes on with reasoning."""
     friday = agent(use("a"), "done", hooks=[stop_at_results])
     events = run(friday, "hi")
     assert trace(events) == f"pre_call {ROUND} pre_acting acting_chunk post_acting post_call"
@@ -118,8 +123,9 @@ def test_t5_a_stop_after_acting() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T6")
 def test_t6_one_of_two_is_suspended() -> None:
-    """T6: the finished sibling is kept; the reply pairs the call with its placeholder, and is not remembered."""
+    """The finished sibling is kept; the reply pairs the call with its placeholder, and is not remembered."""
 
     async def ask_a_person() -> str:
         """Asks."""
@@ -141,9 +147,10 @@ def test_t6_one_of_two_is_suspended() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T7", "case 7", "case 18")
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_t7_endless_tools(rounds: int) -> None:
-    """T7; §22 cases 7, 18: N rounds, one question more without tools, which is not remembered; its answer is."""
+    """N rounds, one question more without tools, which is not remembered; its answer is."""
     turns = [use(f"c{number}") for number in range(rounds)]
     friday = agent(*turns, ["that ", "is all"], max_iters=rounds)
     acting = f"{ROUND} pre_acting acting_chunk post_acting "
@@ -157,8 +164,9 @@ def test_t7_endless_tools(rounds: int) -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T8", "W47")
 def test_t8_an_interruption_while_the_model_speaks() -> None:
-    """T8, W47: what was said is kept. Departure: PostReasoning and PostCall happen, the reason is INTERRUPTED."""
+    """What was said is kept. Departure: PostReasoning and PostCall happen, the reason is INTERRUPTED."""
 
     async def main() -> None:
         friday = agent(["so ", "far", HANG], "next")
@@ -177,8 +185,9 @@ def test_t8_an_interruption_while_the_model_speaks() -> None:
     run_virtual(main())
 
 
+@pytest.mark.spec("T9", "case 9")
 def test_t9_a_failing_model() -> None:
-    """T9; §22 case 9: an ErrorEvent, then the error; nothing of the broken answer is remembered."""
+    """An ErrorEvent, then the error; nothing of the broken answer is remembered."""
     friday = agent(["par", ModelConnectionError("gone")])
     events = run(friday, "hi", raises=ModelConnectionError)
     assert trace(events) == "pre_call pre_reasoning reasoning_chunk error"
@@ -186,8 +195,9 @@ def test_t9_a_failing_model() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T10", "W66")
 def test_t10_a_structured_output() -> None:
-    """T10, W66: the call and its result are gone at the end, also after a reminder; the reply is the last message.
+    """The call and its result are gone at the end, also after a reminder; the reply is the last message.
 
     Departure: the reminder is a hint of one round and never in memory, so that nothing of it need be taken out.
     """
@@ -212,8 +222,9 @@ def test_t10_a_structured_output() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T11")
 def test_t11_goto() -> None:
-    """T11: the answer, then the messages of the goto, then the next round."""
+    """The answer, then the messages of the goto, then the next round."""
 
     @hook(PostReasoningEvent)
     def once(event: PostReasoningEvent) -> PostReasoningEvent | None:
@@ -225,8 +236,9 @@ def test_t11_goto() -> None:
     assert_good(friday)
 
 
+@pytest.mark.spec("T12", "W22", "T2")
 def test_t12_the_stream_is_the_run() -> None:
-    """T12, W22: a stream of T2 with defaults shows all of it, in one order, gapless; its last event is the reply.
+    """A stream of T2 with defaults shows all of it, in one order, gapless; its last event is the reply.
 
     Departure: no separate vocabulary of shown events; `StreamOptions.kinds` chooses among those that hooks see.
     """

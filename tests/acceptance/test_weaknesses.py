@@ -71,8 +71,9 @@ ONCE = ExecutionConfig(max_attempts=1)
 # --- 21.1 reactive plumbing -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W04", "J7")
 def test_w04_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
-    """W04, J7: a slow chunk hook delays the Post event; what it raises fails the run."""
+    """A slow chunk hook delays the Post event; what it raises fails the run."""
 
     @hook(ReasoningChunkEvent)
     async def slowly(event):
@@ -88,8 +89,9 @@ def test_w04_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
         run_virtual(friday.call("hi"))
 
 
+@pytest.mark.spec("W06")
 def test_w06_the_stack_does_not_grow_with_the_rounds():
-    """W06: as deep in round 300 as in round 3."""
+    """As deep in round 300 as in round 3."""
     depths: list[int] = []
 
     @tool
@@ -103,8 +105,9 @@ def test_w06_the_stack_does_not_grow_with_the_rounds():
     assert len(depths) == rounds and depths[2] == depths[-1]
 
 
+@pytest.mark.spec("W13", "W14", "J13")
 def test_w13_w14_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multiplier_counts():
-    """W13, W14, J13: by a typed attribute; 1 s, then ten times that, with +-50 %."""
+    """By a typed attribute; 1 s, then ten times that, with +-50 %."""
 
     async def main():
         loop = asyncio.get_running_loop()
@@ -116,8 +119,9 @@ def test_w13_w14_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multipli
     run_virtual(main())
 
 
+@pytest.mark.spec("W09", "W16", "R13", "J13")
 def test_w09_w16_a_tool_is_really_called_again_and_its_errors_become_results_behind_the_retry():
-    """W09, W16, R13, J13: lookup, entry and timeout are those of each attempt; a failure is retried if it says so."""
+    """Lookup, entry and timeout are those of each attempt; a failure is retried if it says so."""
     called: list[int] = []
 
     @tool(execution_config=ExecutionConfig(max_attempts=3, retry_on=lambda error: True, timeout=2))
@@ -135,9 +139,10 @@ def test_w09_w16_a_tool_is_really_called_again_and_its_errors_become_results_beh
     assert [e.error_type for e in events if e.type == "retry"] == ["ValueError", "ToolTimeoutError"]
 
 
+@pytest.mark.spec("W17", "D9")
 @pytest.mark.parametrize("error", [InterruptedError("socket"), asyncio.CancelledError(), TimeoutError("late")])
 def test_w17_a_cancelled_request_is_not_an_interruption_by_the_user(error: BaseException):
-    """W17, D9: it is an error, not a polite answer."""
+    """It is an error, not a polite answer."""
 
     class Cut(ScriptedModel):
         def do_stream(self, messages, tools, options):
@@ -154,8 +159,9 @@ def test_w17_a_cancelled_request_is_not_an_interruption_by_the_user(error: BaseE
     assert not friday.running
 
 
+@pytest.mark.spec("W19")
 def test_w19_a_tracer_belongs_to_its_agent():
-    """W19: no global; another agent's run is not seen."""
+    """No global; another agent's run is not seen."""
     seen: list[str] = []
 
     class Noting(Tracer):
@@ -170,8 +176,9 @@ def test_w19_a_tracer_belongs_to_its_agent():
     assert seen == ["Friday"]
 
 
+@pytest.mark.spec("W20", "D13", "R24", "J1")
 def test_w20_a_blocking_tool_does_not_block_the_loop():
-    """W20, D13, R24, J1: the loop answers what the tool waits for."""
+    """The loop answers what the tool waits for."""
 
     @tool
     def wait() -> str:
@@ -193,8 +200,9 @@ def test_w20_a_blocking_tool_does_not_block_the_loop():
 # --- 21.2 per-call state --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W26", "W22")
 def test_w26_progress_goes_to_the_run_that_it_belongs_to():
-    """W26, W22: two runs on one agent at once, one toolkit: each stream has its own chunks."""
+    """Two runs on one agent at once, one toolkit: each stream has its own chunks."""
 
     async def main():
         friday = agent(
@@ -209,8 +217,9 @@ def test_w26_progress_goes_to_the_run_that_it_belongs_to():
     run_virtual(main())
 
 
+@pytest.mark.spec("W27", "R9")
 def test_w27_building_twice_shares_nothing():
-    """W27, R9: neither history, hooks nor tools; what was handed over is as it was."""
+    """Neither history, hooks nor tools; what was handed over is as it was."""
     hooks, toolkit = [hook(PreCallEvent)(lambda event: None)], Toolkit([weather])
     one, two = (agent("x", toolkit=toolkit, hooks=hooks, finish="text") for _ in range(2))
     run_virtual(one.call("hi"))
@@ -219,8 +228,9 @@ def test_w27_building_twice_shares_nothing():
     assert len(hooks) == len(one.hooks.all) == len(two.hooks.all) == 1
 
 
+@pytest.mark.spec("W29")
 def test_w29_an_agent_need_not_be_a_react_agent():
-    """W29: events, hooks, memory and interruption are those of any agent."""
+    """Events, hooks, memory and interruption are those of any agent."""
 
     class Parrot(Agent):
         def route(self, run):
@@ -241,8 +251,9 @@ def test_w29_an_agent_need_not_be_a_react_agent():
 # --- 21.3 hooks and events ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W30")
 def test_w30_events_cannot_be_edited_in_place():
-    """W30: a hook that tries fails the run, whatever it tries to set."""
+    """A hook that tries fails the run, whatever it tries to set."""
 
     @hook(PostReasoningEvent)
     def edit(event):
@@ -261,6 +272,7 @@ def with_system(kind, change):
 SYSTEM = Msg.system("Obey.")
 
 
+@pytest.mark.spec("W34")
 @pytest.mark.parametrize(
     "begin",
     [
@@ -278,18 +290,20 @@ SYSTEM = Msg.system("Obey.")
     ],
 )
 def test_w34_one_rule_for_system_messages(begin):
-    """W34: there is one, in `system_message`; no other is taken, whoever would put it in, for a round or for good."""
+    """There is one, in `system_message`; no other is taken, whoever would put it in, for a round or for good."""
     with pytest.raises((InvalidInputError, HookError)):
         run_virtual(begin())
 
 
+@pytest.mark.spec("W34", "R5")
 def test_w34_what_an_interruption_may_say():
-    """W34, R5: `interrupt` takes no instruction either, and nothing that would be answered or answers nothing."""
+    """`interrupt` takes no instruction either, and nothing that would be answered or answers nothing."""
     for message in (SYSTEM, Msg.assistant([use("a")]), Msg.tool(given("a"))):
         with pytest.raises(InvalidInputError, match="cannot end with"):
             agent("x").interrupt(message)
 
 
+@pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
@@ -305,15 +319,16 @@ def test_w34_what_an_interruption_may_say():
     ],
 )
 def test_r5_no_hook_makes_calls_or_results_out_of_nothing(kind, change):
-    """R5, W43: every call in memory has one result, and every result a call, whatever hooks do."""
+    """Every call in memory has one result, and every result a call, whatever hooks do."""
     friday = agent(use("a"), "x", "y", max_iters=1, hooks=[hook(kind)(change)])
     with pytest.raises((InvalidInputError, HookError)):
         run_virtual(friday.call("hi"))
     assert_good(friday)
 
 
+@pytest.mark.spec("R5")
 def test_r5_a_result_that_was_stopped_at_stays():
-    """R5: PostCall of a run that stopped at a result may change its text, not take it from its call."""
+    """PostCall of a run that stopped at a result may change its text, not take it from its call."""
 
     @hook(PostActingEvent)
     def stop(event):
@@ -331,8 +346,9 @@ def test_r5_a_result_that_was_stopped_at_stays():
     assert_good(friday)
 
 
+@pytest.mark.spec("W37")
 def test_w37_what_an_event_offers_has_an_effect():
-    """W37: no stop on a summary, no system message where none is sent."""
+    """No stop on a summary, no system message where none is sent."""
     offers = {kind: {name for name in ("stop", "goto_reasoning", "append_system_content", "with_hint", "with_result")
                      if hasattr(kind, name)} for kind in _KINDS.values()}  # fmt: skip
     assert {kind.type: found for kind, found in offers.items() if found} == {
@@ -343,9 +359,10 @@ def test_w37_what_an_event_offers_has_an_effect():
     }
 
 
+@pytest.mark.spec("W38")
 @pytest.mark.parametrize("kind", [PreCallEvent, PreReasoningEvent, PostReasoningEvent, PostActingEvent, PostCallEvent])
 def test_w38_none_is_unchanged_and_nothing_is_an_error(kind):
-    """W38: None goes on; an Observable without an event is a `HookError` with the hook's name; no run ends silently."""
+    """None goes on; an Observable without an event is a `HookError` with the hook's name; no run ends silently."""
     assert run_virtual(agent(use("a"), "x", hooks=[hook(kind)(lambda event: None)]).call("hi")).text == "x"
 
     @hook(kind)
@@ -356,8 +373,9 @@ def test_w38_none_is_unchanged_and_nothing_is_an_error(kind):
         run_virtual(agent(use("a"), "x", hooks=[forgetful]).call("hi"))
 
 
+@pytest.mark.spec("W40", "R20")
 def test_w40_every_reason_and_every_kind_of_event_is_produced():
-    """W40, R20: nothing is declared that never comes."""
+    """Nothing is declared that never comes."""
     reasons: set[GenerateReason] = set()
     kinds: set[str] = set()
 
@@ -414,8 +432,9 @@ def test_w40_every_reason_and_every_kind_of_event_is_produced():
     assert reasons == set(GenerateReason) and kinds == set(_KINDS)
 
 
+@pytest.mark.spec("W41", "R20", "R21")
 def test_w41_what_is_the_default_is_what_is_said():
-    """W41, R20, R21: all is shown, the reply last, or what was chosen; plain input recovers from pending calls."""
+    """All is shown, the reply last, or what was chosen; plain input recovers from pending calls."""
     assert isinstance(run_virtual(events_of(agent("x"), "hi"))[-1], PostCallEvent)
     for kinds in ((), PreActingEvent):
         assert run_virtual(events_of(agent("x"), "hi", StreamOptions(kinds=kinds))) == []
@@ -425,8 +444,9 @@ def test_w41_what_is_the_default_is_what_is_said():
 # --- 21.4 interruption ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W44")
 def test_w44_peers_neither_hide_nor_add_pending_calls():
-    """W44: what others said in a shared history, with calls of their own, is looked past."""
+    """What others said in a shared history, with calls of their own, is looked past."""
     stop = hook(PostReasoningEvent)(lambda e: e.stop() if e.message.tool_calls else None)
     friday = agent(use("a"), "done", "done", hooks=[stop])
     run_virtual(friday.call("hi"))
@@ -438,8 +458,9 @@ def test_w44_peers_neither_hide_nor_add_pending_calls():
     assert run_virtual(friday.call("and now?")).text == "done"
 
 
+@pytest.mark.spec("W47")
 def test_w47_an_interrupted_run_is_a_run():
-    """W47: PostCall, reason, the message that was given; and an interruption of a call that waits counts."""
+    """PostCall, reason, the message that was given; and an interruption of a call that waits counts."""
 
     async def main():
         finals: list[Msg] = []
@@ -462,8 +483,9 @@ def test_w47_an_interrupted_run_is_a_run():
 # --- 21.5 accumulation and arguments --------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W50", "R14")
 def test_w50_one_truth_about_arguments():
-    """W50, R14: what a hook puts into the call is validated, run, and all that there is."""
+    """What a hook puts into the call is validated, run, and all that there is."""
     ran: list[str] = []
 
     @tool
@@ -480,9 +502,10 @@ def test_w50_one_truth_about_arguments():
     assert ran == ["Oslo"]
 
 
+@pytest.mark.spec("W51", "R6", "S11", "case 57", "case 58")
 @pytest.mark.parametrize("raw", ['{"city": "Ro', "[1]", "Rome", '{"city": "Rome"} {"city"', "{'city': 'Rome'}", '"x"'])
 def test_w51_malformed_arguments_are_told_from_missing_ones(raw: str):
-    """W51, R6, S11; §22 cases 57, 58: the model is told that its JSON was wrong; it is never replayed as arguments."""
+    """The model is told that its JSON was wrong; it is never replayed as arguments."""
     friday = agent([ToolUseDelta(0, "a", "weather", raw)], "done")
     run_virtual(friday.call("hi"))
     call, result = remembered(friday)[1].tool_calls[0], remembered(friday)[2].tool_results[0]
@@ -490,8 +513,9 @@ def test_w51_malformed_arguments_are_told_from_missing_ones(raw: str):
     assert result.kind is ToolResultKind.INVALID_ARGUMENTS and "JSON" in result.text
 
 
+@pytest.mark.spec("W52", "W53", "W56", "W57", "case 54", "case 55")
 def test_w52_w53_w56_w57_whose_piece_it_is():
-    """W52, W53, W56, W57; §22 cases 54, 55: by index; an id that comes late, calls without ids, a tool named `__x`,
+    """By index; an id that comes late, calls without ids, a tool named `__x`,
     an answer whose chunks all have other ids."""
 
     @tool(name="__x")
@@ -523,8 +547,9 @@ def test_w52_w53_w56_w57_whose_piece_it_is():
     assert [result.text for message in remembered(friday) for result in message.tool_results] == ["1", "2"]
 
 
+@pytest.mark.spec("W54", "R15")
 def test_w54_pieces_are_read_once():
-    """W54, R15: arguments in 5,000 pieces are parsed once, text joined once."""
+    """Arguments in 5,000 pieces are parsed once, text joined once."""
     raw = '{"city":"' + "x" * 5000 + '"}'
     friday = agent([ToolUseDelta(0, "a", "weather"), *(ToolUseDelta(0, arguments=each) for each in raw)], "done")
     parsed: list[str] = []
@@ -537,8 +562,9 @@ def test_w54_pieces_are_read_once():
     assert parsed == [raw]
 
 
+@pytest.mark.spec("W55")
 def test_w55_blocks_keep_their_order_and_all_that_they_carry():
-    """W55: interleaving, signatures, metadata, media."""
+    """Interleaving, signatures, metadata, media."""
     image = ImageBlock(URLSource("https://example.org/a.png"))
     turn = [
         ThinkingBlock("a", metadata={"k": 1}), ThinkingBlock("", "sig"), "b", use("c"), "d", ThinkingBlock("e"), image,
@@ -553,8 +579,11 @@ def test_w55_blocks_keep_their_order_and_all_that_they_carry():
 # --- 21.6 tools -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec(
+    "W58", "W61", "W63", "W65", "W80", "case 80", "case 81", "case 98", "case 101", "case 102", "case 118"
+)
 def test_w58_w61_w63_w65_w80_tools():
-    """W58, W61, W63, W65, W80; §22 cases 80, 81, 98, 101, 102, 118: text as it is, schemas in order of registration,
+    """Text as it is, schemas in order of registration,
     inherited tools, one spelling of errors with a kind, and every result with its call's id and name."""
 
     class Base:
@@ -585,8 +614,9 @@ def test_w58_w61_w63_w65_w80_tools():
 # --- 21.7 state, shutdown -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W72", "W71")
 def test_w72_a_new_object_goes_on_where_the_old_one_was():
-    """W72, W71: what is pending comes back by the agent's name, whatever object; a session key is told as it is."""
+    """What is pending comes back by the agent's name, whatever object; a session key is told as it is."""
     session = InMemorySession()
     stop = hook(PostReasoningEvent)(lambda e: e.stop() if e.message.tool_calls else None)
     first = agent(use("a"), hooks=[stop])
@@ -597,8 +627,9 @@ def test_w72_a_new_object_goes_on_where_the_old_one_was():
     assert run_virtual(second.call()).text == "done" and said(second)[2] == "a=Sunny in Rome"
 
 
+@pytest.mark.spec("W72", "W73")
 def test_w72_w73_agents_are_told_apart_by_what_they_are_and_bindings_last():
-    """W72, W73: two agents of one name are both cut off and saved, in a later call too; new input is not lost."""
+    """Two agents of one name are both cut off and saved, in a later call too; new input is not lost."""
 
     async def main():
         session, shutdown = InMemorySession(), GracefulShutdown(timeout=5)
@@ -622,8 +653,9 @@ def test_w72_w73_agents_are_told_apart_by_what_they_are_and_bindings_last():
     run_virtual(main())
 
 
+@pytest.mark.spec("W77")
 def test_w77_media_and_metadata_survive_json_and_cannot_be_edited():
-    """W77: pixel bounds by one spelling; metadata is no live dict."""
+    """Pixel bounds by one spelling; metadata is no live dict."""
     source = Base64Source.of(b"x", "image/png")
     message = Msg.user(
         [ImageBlock(source, 1, 2), VideoBlock(URLSource("https://example.org/v"), 1.5, 2, 3, 4, 5)]
@@ -636,8 +668,9 @@ def test_w77_media_and_metadata_survive_json_and_cannot_be_edited():
     assert not isinstance(message.metadata, MappingProxyType) and ToolUseBlock("a", "b").input == {}
 
 
+@pytest.mark.spec("W79")
 def test_w79_one_method_with_keywords():
-    """W79: `call` and `stream` take the same, by keyword; `call` is the last value of `stream`."""
+    """`call` and `stream` take the same, by keyword; `call` is the last value of `stream`."""
     call, stream = (set(inspect.signature(method).parameters) for method in (Agent.call, Agent.stream))
     assert stream - call == {"options"} and call == {"self", "msgs", "context", "memory", "limits", "output"}
     assert {name for name in vars(Agent) if name.startswith(("call", "stream"))} == {"call", "stream"}

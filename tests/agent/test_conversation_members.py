@@ -43,6 +43,7 @@ def friday(*turns, tools=(weather, slow), **options) -> ReActAgent:
 # --- as_heard ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W44")
 @pytest.mark.parametrize(
     ("content", "heard"),
     [
@@ -80,9 +81,10 @@ def test_what_was_heard_is_heard_the_same_again(content, role):
     assert as_heard(once) is once
 
 
+@pytest.mark.spec("W44")
 @given(st.lists(st.tuples(st.sampled_from(["Bob", "Friday", "tool"]), BLOCKS), max_size=6))
 def test_no_history_of_what_was_heard_has_a_call_or_breaks_a_provider(said):
-    """W44: whatever peers say, also one of the same name, no call of theirs is pending for the listener."""
+    """Whatever peers say, also one of the same name, no call of theirs is pending for the listener."""
     heard = [as_heard(Msg(name, content, MsgRole.ASSISTANT)) for name, content in said]
     assert open_calls(heard, "Friday") == ()
     for wire in format_messages(heard):
@@ -145,6 +147,7 @@ def stop_at_calls(event: PostReasoningEvent):
     return event.stop() if event.message.tool_calls else None
 
 
+@pytest.mark.spec("W44")
 @pytest.mark.parametrize(
     "observed",
     [
@@ -158,7 +161,7 @@ def stop_at_calls(event: PostReasoningEvent):
     ids=["words", "call", "own words", "own call", "result of mine", "foreign result"],
 )
 def test_what_is_observed_hides_none_of_my_pending_calls_and_adds_none(observed):
-    """W44: in Java a peer's message hides my pending calls, or its open call makes my next plain call fail."""
+    """In Java a peer's message hides my pending calls, or its open call makes my next plain call fail."""
     agent = friday([ToolUseBlock("mine", "weather", {"city": "Rome"})], "Done.", hooks=[stop_at_calls])
     run_virtual(agent.call("hi"))
     agent.observe(observed).run()
@@ -167,6 +170,7 @@ def test_what_is_observed_hides_none_of_my_pending_calls_and_adds_none(observed)
     assert [(result.id, result.text) for result in results] == [("mine", "Sunny in Rome")]
 
 
+@pytest.mark.spec("§4.7")
 @pytest.mark.parametrize(
     "observed",
     [
@@ -178,7 +182,7 @@ def test_what_is_observed_hides_none_of_my_pending_calls_and_adds_none(observed)
 )
 @pytest.mark.parametrize("end", ["completed", "interrupted", "disposed"])
 def test_what_is_observed_while_a_tool_runs_leaves_calls_and_results_in_pairs(observed, end):
-    """§4.7: observing ignores the running flag. The pair stays a pair, in memory and for the model."""
+    """Observing ignores the running flag. The pair stays a pair, in memory and for the model."""
     agent = friday([ToolUseBlock("mine", "slow", {"seconds": 5.0})], "Done.", "And on.")
 
     async def main() -> None:

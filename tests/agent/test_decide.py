@@ -23,6 +23,7 @@ def test_a_call_begins_with_what_is_to_be_run(calls: int, decision: Decision):
     assert at_begin(calls=calls) is decision
 
 
+@pytest.mark.spec("W36", "§22.10")
 @pytest.mark.parametrize(("interrupted", "limited", "sent_back"), list(product(YES_NO, repeat=3)))
 @pytest.mark.parametrize(
     ("iteration", "max_iters", "gotos", "rounds_left", "goto_left"),
@@ -47,7 +48,7 @@ def test_before_reasoning(
     rounds_left: bool,
     goto_left: bool,
 ):
-    """W36, §22.10: a hook's goto passes the limit, but is bounded."""
+    """A hook's goto passes the limit, but is bounded."""
     if interrupted:
         expected = Decision.INTERRUPT
     elif limited:
@@ -65,6 +66,7 @@ def test_before_reasoning(
     assert found is expected
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize(
     ("interrupted", "stop", "goto", "calls", "decision"),
     [
@@ -80,7 +82,7 @@ def test_before_reasoning(
     ],
 )
 def test_after_reasoning(interrupted: bool, stop: bool, goto: bool, calls: int, decision: Decision):
-    """§22.10: stop beats goto, goto beats acting, an interruption beats all."""
+    """Stop beats goto, goto beats acting, an interruption beats all."""
     assert after_reasoning(interrupted=interrupted, stop=stop, goto=goto, calls=calls) is decision
 
 

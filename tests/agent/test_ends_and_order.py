@@ -104,9 +104,10 @@ REASONS: dict[GenerateReason, Callable[[], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.spec("W40")
 @pytest.mark.parametrize("reason", [reason for reason in R if reason is not R.TOOL_CALLS])
 def test_every_reason_is_the_end_of_some_run(reason: GenerateReason):
-    """W40: what is declared is produced. (TOOL_CALLS is what remembered messages with calls have.)"""
+    """What is declared is produced. (TOOL_CALLS is what remembered messages with calls have.)"""
 
     async def main() -> None:
         assert (await REASONS[reason]()).generate_reason is reason
@@ -114,9 +115,8 @@ def test_every_reason_is_the_end_of_some_run(reason: GenerateReason):
     run_virtual(main())
 
 
+@pytest.mark.spec("W40")
 def test_a_remembered_message_with_calls_says_so():
-    """W40."""
-
     async def main() -> None:
         friday = agent(ScriptedModel(call("wait", seconds=1), "done"), tools=TOOLS)
         await friday.call("go")
@@ -128,6 +128,7 @@ def test_a_remembered_message_with_calls_says_so():
 # --- order ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W39", "R12", "§22.10")
 @pytest.mark.parametrize(
     ("seconds", "parallel", "told"),
     [
@@ -138,7 +139,7 @@ def test_a_remembered_message_with_calls_says_so():
     ],
 )
 def test_a_result_is_told_in_its_turn_and_no_later(seconds: list[float], parallel: bool, told: list[float]):
-    """W39, R12, §22.10: in call order whatever the delays, and as soon as that allows."""
+    """In call order whatever the delays, and as soon as that allows."""
     at: list[float] = []
 
     class Note(Hook):
@@ -164,9 +165,10 @@ def test_a_result_is_told_in_its_turn_and_no_later(seconds: list[float], paralle
     run_virtual(main())
 
 
+@pytest.mark.spec("D1", "R10")
 @pytest.mark.parametrize("parallel", [True, False])
 def test_hooks_see_every_call_of_a_batch(parallel: bool):
-    """D1: three calls, three times each."""
+    """Three calls, three times each."""
     seen: Counter[str] = Counter()
 
     class Note(Hook):
@@ -186,9 +188,8 @@ def test_hooks_see_every_call_of_a_batch(parallel: bool):
     run_virtual(main())
 
 
+@pytest.mark.spec("W10", "§22.10")
 def test_a_tool_without_a_result_does_not_shift_the_others():
-    """W10, §22.10."""
-
     async def main() -> None:
         calls = [call("wait", seconds=each) for each in (2, 0, 1)]
         friday = agent(ScriptedModel(calls, "done"), tools=TOOLS)
@@ -200,8 +201,9 @@ def test_a_tool_without_a_result_does_not_shift_the_others():
     run_virtual(main())
 
 
+@pytest.mark.spec("§22.10")
 def test_a_hook_that_fails_at_one_result_fails_the_run_and_every_call_has_a_result():
-    """§22.10: one failing hook."""
+    """One failing hook."""
 
     @hook(PostActingEvent)
     def fail(event: PostActingEvent) -> None:
@@ -222,8 +224,9 @@ def test_a_hook_that_fails_at_one_result_fails_the_run_and_every_call_has_a_resu
 # --- hooks' part in it ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W30")
 def test_events_do_not_change_in_anybodys_hands():
-    """W30: a hook answers with a copy; what another hook holds stays what it was."""
+    """A hook answers with a copy; what another hook holds stays what it was."""
     held: list[PostActingEvent] = []
 
     @hook(PostActingEvent, priority=1)
@@ -242,9 +245,10 @@ def test_events_do_not_change_in_anybodys_hands():
     run_virtual(main())
 
 
+@pytest.mark.spec("W34", "case 44")
 @pytest.mark.parametrize("who", ["the caller", "a hook"])
 def test_system_messages_are_no_input(who: str):
-    """W34, §22.3 case 44: one rule, for the caller and for hooks; nothing is remembered."""
+    """One rule, for the caller and for hooks; nothing is remembered."""
 
     @hook(PreCallEvent)
     def inject(event: PreCallEvent) -> PreCallEvent:
@@ -259,8 +263,9 @@ def test_system_messages_are_no_input(who: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("W37", "W49", "§22.10")
 def test_the_summary_is_an_answer_like_any_other():
-    """W37, W49, §22.10: hooks change what is asked and what is said; a stop has no meaning there, so there is none."""
+    """Hooks change what is asked and what is said; a stop has no meaning there, so there is none."""
     options = GenerateOptions(temperature=0.1)
 
     @hook(PreSummaryEvent)
@@ -330,8 +335,9 @@ def test_the_engine_says_what_no_summary_says(turn: Any, limits: Any):
     run_virtual(main())
 
 
+@pytest.mark.spec("W49")
 def test_a_summary_that_fails_is_an_error_and_no_reply():
-    """W49: an error has its own type, and is not remembered as if somebody had said it."""
+    """An error has its own type, and is not remembered as if somebody had said it."""
 
     async def main() -> None:
         turns = [ModelConnectionError("x")] * 3
@@ -346,8 +352,9 @@ def test_a_summary_that_fails_is_an_error_and_no_reply():
     run_virtual(main())
 
 
+@pytest.mark.spec("R2", "D9")
 def test_a_cancellation_is_not_an_interruption():
-    """R2, D9: whoever cancels gets a CancelledError; nobody says anything, no hook hears of an end."""
+    """Whoever cancels gets a CancelledError; nobody says anything, no hook hears of an end."""
     told: list[str] = []
 
     class Note(Hook):

@@ -70,9 +70,10 @@ async def goes_on(friday: ReActAgent) -> None:
 # --- who, and with what words ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§11", "R2", "D9")
 @pytest.mark.parametrize("source", InterruptSource)
 def test_whoever_interrupts_the_run_ends_with_a_reply(source: InterruptSource):
-    """§11, R2, D9: an interruption is not a cancellation: the run completes, and says who asked."""
+    """An interruption is not a cancellation: the run completes, and says who asked."""
     asked: list[InterruptSource] = []
 
     class Noting(ReActAgent):
@@ -89,9 +90,10 @@ def test_whoever_interrupts_the_run_ends_with_a_reply(source: InterruptSource):
     run_virtual(main())
 
 
+@pytest.mark.spec("W47", "§22.10")
 @pytest.mark.parametrize("words", ["Stop, look at this.", Msg("Ada", "Stop, look at this.")])
 def test_the_message_of_an_interruption_is_remembered_and_is_the_reply(words: Any):
-    """W47, §22.10: the content is used, the reason is set, PostCall and its hooks see it."""
+    """The content is used, the reason is set, PostCall and its hooks see it."""
     posted: list[str] = []
 
     @hook(PostCallEvent)
@@ -109,6 +111,7 @@ def test_the_message_of_an_interruption_is_remembered_and_is_the_reply(words: An
     run_virtual(main())
 
 
+@pytest.mark.spec("W34", "R5")
 @pytest.mark.parametrize(
     "message",
     [
@@ -139,8 +142,9 @@ def test_the_first_of_two_interruptions_counts():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 28", "W47")
 def test_an_interruption_without_a_run_does_not_affect_the_next_call():
-    """§22.2 case 28, W47: before subscription, between calls, and of another agent on the same memory."""
+    """Before subscription, between calls, and of another agent on the same memory."""
 
     async def main() -> None:
         friday = agent(ScriptedModel("one", "two"))
@@ -213,6 +217,7 @@ def test_from_another_thread():
 # --- where it is noticed --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("T8", "W43", "W47", "§22.10", "case 14")
 @pytest.mark.parametrize(
     ("turn", "partial"),
     [
@@ -224,7 +229,7 @@ def test_from_another_thread():
     ids=["before the first chunk", "in the text", "while it is slow", "behind a call"],
 )
 def test_a_stalled_model_ends_at_once(turn: Any, partial: str | None):
-    """§18 T8, W43, W47, §22.10: what came is remembered, calls that were begun get results, nothing is acted on."""
+    """What came is remembered, calls that were begun get results, nothing is acted on."""
 
     async def main() -> None:
         friday = agent(ScriptedModel(turn))
@@ -269,9 +274,10 @@ HOOKS: dict[str, tuple[list[str], list[str | None]]] = {
 }
 
 
+@pytest.mark.spec("W48")
 @pytest.mark.parametrize("type", HOOKS)
 def test_in_a_hook_it_is_noticed_at_the_next_check_point(type: str):
-    """W48: hooks run to their end; no tool begins, no model is asked after it; finished results are kept."""
+    """Hooks run to their end; no tool begins, no model is asked after it; finished results are kept."""
     follows, kinds = HOOKS[type]
 
     async def main() -> None:
@@ -288,8 +294,9 @@ def test_in_a_hook_it_is_noticed_at_the_next_check_point(type: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("D3", "W48")
 def test_between_two_tools_in_turn():
-    """D3, W48: the second does not begin, and gets a result; the first one's is kept."""
+    """The second does not begin, and gets a result; the first one's is kept."""
     ran: list[int] = []
 
     @tool
@@ -311,8 +318,9 @@ def test_between_two_tools_in_turn():
     run_virtual(main())
 
 
+@pytest.mark.spec("D3")
 def test_in_the_second_of_three_tools_in_turn():
-    """D3: no call is left without a result."""
+    """No call is left without a result."""
 
     async def main() -> None:
         friday = agent(
@@ -375,8 +383,9 @@ def careful(seconds: float, log: list[str] | None = None, **options: Any) -> Any
     return takes_time
 
 
+@pytest.mark.spec("R4")
 def test_an_async_tool_has_a_grace_for_its_finally_blocks():
-    """R4: awaits are cancelled at once, `finally` blocks run before the run ends."""
+    """Awaits are cancelled at once, `finally` blocks run before the run ends."""
 
     async def main() -> None:
         log: list[str] = []
@@ -462,9 +471,10 @@ def test_a_blocking_tool_is_left_to_finish_and_its_late_result_is_dropped_and_co
     asyncio.run(main())
 
 
+@pytest.mark.spec("R4")
 @pytest.mark.parametrize("parallel", [True, False])
 def test_a_tool_that_is_not_interruptible_runs_to_its_end(parallel: bool):
-    """R4: then its real result is stored, and the run ends interrupted; what had not begun does not."""
+    """Then its real result is stored, and the run ends interrupted; what had not begun does not."""
 
     @tool(interruptible=False)
     async def transfer() -> str:
@@ -486,8 +496,9 @@ def test_a_tool_that_is_not_interruptible_runs_to_its_end(parallel: bool):
     run_virtual(main())
 
 
+@pytest.mark.spec("W48")
 def test_a_tool_sees_that_its_run_was_interrupted():
-    """W48: a token for tools that look at it, such as those on threads and those that are not interruptible."""
+    """A token for tools that look at it, such as those on threads and those that are not interruptible."""
     noticed: list[float] = []
 
     @tool(interruptible=False)
@@ -578,6 +589,7 @@ async def _later(text: str) -> Msg:
     return Msg.assistant(text, "Friday")
 
 
+@pytest.mark.spec("§11", "R26")
 @pytest.mark.parametrize(
     "handle",
     [
@@ -589,7 +601,7 @@ async def _later(text: str) -> Msg:
     ids=["value", "flow", "flow that takes time", "coroutine"],
 )
 def test_handle_interrupt_says_what_the_run_ends_with(handle: Any):
-    """§11: the hook of subclasses; open calls have their results by then."""
+    """The hook of subclasses; open calls have their results by then."""
     open_calls: list[int] = []
 
     def noting(self: ReActAgent, run: Run) -> Any:

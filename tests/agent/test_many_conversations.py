@@ -70,8 +70,9 @@ def said(memory: InMemoryMemory) -> list[str]:
     return [message.text for message in memory.messages if message.text]
 
 
+@pytest.mark.spec("case 24", "W21", "W24", "R8", "D2")
 def test_a_hundred_conversations_at_once():
-    """§22.1 case 24, W21, W24, R8, D2: memories, contexts and events are not mixed up."""
+    """Memories, contexts and events are not mixed up."""
     seen: dict[str, set[str]] = {}
 
     class Note(Hook):
@@ -104,8 +105,9 @@ def test_a_hundred_conversations_at_once():
     run_virtual(main())
 
 
+@pytest.mark.spec("W21", "§22.10", "W07")
 def test_two_assembled_calls_do_not_swap_their_contexts():
-    """W21, §22.10: what a call is given belongs to that call, whichever is subscribed first."""
+    """What a call is given belongs to that call, whichever is subscribed first."""
 
     async def main() -> None:
         for overlap in (False, True):
@@ -125,8 +127,9 @@ def test_two_assembled_calls_do_not_swap_their_contexts():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 30")
 def test_hooks_and_tools_share_the_context_of_their_call():
-    """§22.2 case 30: a hook's change is seen by the tool; nothing is parked on the agent or the hook."""
+    """A hook's change is seen by the tool; nothing is parked on the agent or the hook."""
 
     class Database:
         pass
@@ -157,8 +160,9 @@ def test_hooks_and_tools_share_the_context_of_their_call():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 25", "R8", "D2")
 def test_a_second_call_in_one_conversation_is_refused_and_in_another_is_not():
-    """§22.2 case 25: the flag guards an agent with a memory, not the agent."""
+    """The flag guards an agent with a memory, not the agent."""
 
     async def main() -> None:
         friday = many()

@@ -117,6 +117,7 @@ def reply_of(events: list[Event]) -> Msg:
     return events[-1].message
 
 
+@pytest.mark.spec("T10", "case 64", "case 65", "case 73")
 @pytest.mark.parametrize("mode", MODES)
 @virtual
 async def test_a_valid_answer(mode: str):
@@ -134,6 +135,7 @@ async def test_a_valid_answer(mode: str):
     scripted.assert_complete()
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("mode", MODES)
 @virtual
 async def test_an_invalid_answer_then_a_valid_one(mode: str):
@@ -148,10 +150,11 @@ async def test_an_invalid_answer_then_a_valid_one(mode: str):
     assert "degrees: is required and was not given" in said
 
 
+@pytest.mark.spec("W66")
 @pytest.mark.parametrize("mode", MODES)
 @virtual
 async def test_retries_are_bounded_and_then_an_error_says_what_was_wrong(mode: str):
-    """W66: an error, not a plain text, after the last retry."""
+    """An error, not a plain text, after the last retry."""
     scripted = model(*[bad(mode)] * 3)
     friday = agent(scripted)
     events: list[Event] = []
@@ -179,6 +182,7 @@ async def test_or_the_plain_answer(mode: str):
     assert len(remembered(friday)) == 2
 
 
+@pytest.mark.spec("R17", "case 70", "case 71", "case 72")
 @virtual
 async def test_the_first_round_is_not_forced_and_a_reminder_is():
     """java-core.md §22.4 cases 70-72; R17: the reminder is a hint of one round and never stored."""
@@ -198,6 +202,7 @@ async def test_the_first_round_is_not_forced_and_a_reminder_is():
     assert remembered(friday)[1].text == "It is sunny."
 
 
+@pytest.mark.spec("case 70")
 @virtual
 async def test_prompt_mode_never_forces():
     """java-core.md §22.4 case 70."""
@@ -207,9 +212,9 @@ async def test_prompt_mode_never_forces():
     assert scripted.requests[1].messages[-1].text.startswith("Please call")
 
 
+@pytest.mark.spec("R18")
 @virtual
 async def test_a_provider_that_takes_no_forced_choice_is_asked_without():
-    """R18."""
     no = BadRequestError("Thinking mode does not support this tool_choice", status=400)
     scripted = model("Sunny.", no, "Still sunny.", good("tool"))
     friday = agent(scripted)
@@ -284,6 +289,7 @@ async def test_what_leaves_memory_with_an_output_are_its_own_calls_alone():
     assert [m.role for m in after[len(before) :]] == ["user", "assistant", "tool", "assistant"]
 
 
+@pytest.mark.spec("§22.10")
 @virtual
 async def test_words_three_times_are_an_error_too():
     """java-core.md §22.10: failed reminders. (Java gives the plain text.)"""
@@ -297,6 +303,7 @@ async def test_words_three_times_are_an_error_too():
     assert reply.text == "b"
 
 
+@pytest.mark.spec("W66", "§22.10")
 @virtual
 async def test_siblings_run_and_stay():
     """java-core.md §22.10: generate_response together with another tool; W66: no orphans."""
@@ -312,6 +319,7 @@ async def test_siblings_run_and_stay():
     assert not reply.blocks(ThinkingBlock)
 
 
+@pytest.mark.spec("R16", "case 66")
 @virtual
 async def test_usage_of_the_run_and_thinking_of_the_round_are_kept():
     """java-core.md §22.4 case 66; R16."""
@@ -338,9 +346,10 @@ async def test_of_several_responses_the_last_valid_one_counts():
     assert reply.structured() == {"city": "Oslo", "degrees": 3}
 
 
+@pytest.mark.spec("R18")
 @virtual
 async def test_auto_takes_the_models_best():
-    """R18: native if the model says so, else the tool, else words."""
+    """Native if the model says so, else the tool, else words."""
     native = ScriptedModel(TEXT, output_modes=MODES)
     assert (await agent(native).call("?", output=Weather)).structured() == ROME
     shape = native.requests[0].options.response_format
@@ -377,10 +386,11 @@ async def test_what_cannot_be_asked_is_refused_before_anything_starts():
     assert reply.structured() == ROME
 
 
+@pytest.mark.spec("R19")
 @pytest.mark.parametrize("mode", MODES)
 @virtual
 async def test_at_the_limit_there_is_one_more_chance(mode: str):
-    """R19: one forced attempt with a schema still open."""
+    """One forced attempt with a schema still open."""
     scripted = model(call("weather", city="Rome"), call("weather", city="Rome"), good(mode))
     friday = agent(scripted, max_iters=2)
     reply = reply_of(await run(friday, "Weather?", output=asked(mode)))
@@ -407,9 +417,10 @@ async def test_and_then_the_same_end(mode: str):
     assert reply.text == "In short."
 
 
+@pytest.mark.spec("W23", "R9")
 @virtual
 async def test_the_toolkit_of_the_agent_is_never_touched():
-    """W23, R9: the tool belongs to the run; two calls at once with different outputs do not meet."""
+    """The tool belongs to the run; two calls at once with different outputs do not meet."""
     scripted = ScriptedModel()
     friday = agent(scripted)
 
@@ -432,6 +443,7 @@ async def test_the_toolkit_of_the_agent_is_never_touched():
     assert "generate_response" not in friday.toolkit
 
 
+@pytest.mark.spec("case 67")
 @virtual
 async def test_a_second_call_at_once_works():
     """java-core.md §22.4 case 67."""
@@ -442,6 +454,7 @@ async def test_a_second_call_at_once_works():
     assert_no_trace(friday)
 
 
+@pytest.mark.spec("case 65")
 @virtual
 async def test_from_memory_only():
     """java-core.md §22.4 case 65."""
@@ -561,6 +574,7 @@ async def test_a_failing_hook_leaves_no_trace(kind: type[Event]):
     assert_no_trace(friday)
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("mode", MODES)
 @virtual
 async def test_a_failing_model_leaves_no_trace(mode: str):

@@ -109,6 +109,7 @@ async def _first(flow):
 MOMENTS = [step * 0.25 for step in range(48)]
 
 
+@pytest.mark.spec("R1", "R5", "§22.10")
 @pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
 @pytest.mark.parametrize("way", ["dispose", "cancel", "interrupt", "leave"])
 def test_ended_by_the_clock(way: str, mode: str):
@@ -176,8 +177,9 @@ def test_ended_at_an_event(mode: str, number: int, way: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("R6")
 def test_interrupted_in_the_middle_of_the_arguments():
-    """R6: half a call is not kept, nor is its result; what was said beside a sibling is."""
+    """Half a call is not kept, nor is its result; what was said beside a sibling is."""
 
     async def main() -> None:
         begun = [call("slow", seconds=9), ToolUseDelta(1, "b", "generate_response", '{"city": "Ro'), Delay(5), "never"]
@@ -258,6 +260,7 @@ def test_a_memory_that_refuses_to_forget_is_heard_of():
     assert "never" in str(dropped)
 
 
+@pytest.mark.spec("R19")
 @pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
 @pytest.mark.parametrize("good", [True, False])
 @pytest.mark.parametrize("which", ["model_calls", "tool_calls", "deadline"])

@@ -113,6 +113,7 @@ def test_anything_else_is_asked_for_in_the_field_response(asked: object, value: 
     assert problems(asked, {"answer": value})
 
 
+@pytest.mark.spec("case 69")
 def test_definitions_stand_at_the_root():
     """java-core.md §22.4 case 69: `$defs` are hoisted, so that `#/$defs/X` resolves."""
     schema = StructuredOutput(list[Forecast]).shape.schema
@@ -133,6 +134,7 @@ def test_a_reference_to_the_root_of_a_dict_follows_it_into_the_field():
         shape.read({"response": [[1]]}, "x")
 
 
+@pytest.mark.spec("case 68")
 def test_a_complex_nested_schema_as_a_dict():
     """java-core.md §22.4 case 68."""
     schema = {

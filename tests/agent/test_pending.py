@@ -149,6 +149,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.spec("T3", "T4", "T5", "T6", "W44", "case 34", "case 35", "case 36", "case 37", "§22.10")
 @pytest.mark.parametrize(("cause", "mode"), list(product(CAUSES, ["recover", "error"])))
 @pytest.mark.parametrize("name", INPUTS)
 def test_every_input_to_every_kind_of_pending_call(name: str, cause: str, mode: str):
@@ -250,9 +251,10 @@ def theirs(*ids: str) -> Msg:
     return Msg.assistant([use("work", id, id=id) for id in ids], "Bob")
 
 
+@pytest.mark.spec("W44")
 @pytest.mark.parametrize("how", ["observed", "input", "loaded", "shared"])
 def test_a_peers_open_calls_are_not_this_agents(how: str):
-    """W44: a peer's open call neither fails a plain call nor is run."""
+    """A peer's open call neither fails a plain call nor is run."""
 
     async def main() -> None:
         ran: list[str] = []
@@ -276,10 +278,11 @@ def test_a_peers_open_calls_are_not_this_agents(how: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("W44")
 @pytest.mark.parametrize("how", ["observed", "shared"])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_what_is_said_meanwhile_does_not_hide_the_pending_calls(cause: str, how: str):
-    """W44: peers' messages, heard or in a shared memory, stand between the calls and their results."""
+    """peers' messages, heard or in a shared memory, stand between the calls and their results."""
 
     async def main() -> None:
         it = Setting(cause)
@@ -309,8 +312,9 @@ def test_a_result_that_somebody_put_into_the_memory_answers_its_call():
     run_virtual(main())
 
 
+@pytest.mark.spec("W24", "W44")
 def test_two_agents_on_one_memory_settle_their_own_calls():
-    """W24, W44: pending calls are the agent's own, the messages everybody's."""
+    """Pending calls are the agent's own, the messages everybody's."""
 
     async def main() -> None:
         one = Setting("approval")
@@ -343,6 +347,7 @@ def test_two_agents_of_one_name_on_one_memory_keep_apart_what_they_know():
     run_virtual(main())
 
 
+@pytest.mark.spec("R11")
 def test_a_loaded_history_says_what_is_pending():
     async def main() -> None:
         calls = Msg.assistant([use("work", "a", id="a"), use("work", "b", id="b")], "Friday")
@@ -371,9 +376,10 @@ def test_older_open_calls_of_a_loaded_history_are_not_pending():
 # --- hooks that add to the input ------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W42", "W45")
 @pytest.mark.parametrize("cause", CAUSES)
 def test_what_a_hook_adds_does_not_pass_the_pending_calls_by(cause: str):
-    """W42 (b), W45: a hook that brings something from elsewhere into each call neither closes the calls that the
+    """A hook that brings something from elsewhere into each call neither closes the calls that the
     caller wants to be run nor gets the caller's answers refused."""
 
     @hook(PreCallEvent)
@@ -402,8 +408,9 @@ def test_what_a_hook_adds_does_not_pass_the_pending_calls_by(cause: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("W42")
 def test_a_hook_that_answers_the_calls_lets_plain_input_through():
-    """W42: recovery as a hook looks at what is pending, matches ids, and leaves an approving `call()` alone."""
+    """Recovery as a hook looks at what is pending, matches ids, and leaves an approving `call()` alone."""
 
     @hook(PreCallEvent)
     def recover(event: PreCallEvent) -> PreCallEvent | None:
@@ -430,8 +437,9 @@ def test_a_hook_that_answers_the_calls_lets_plain_input_through():
 # --- stop -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("T3", "case 32", "case 33", "case 39", "case 40", "§5.5.8")
 def test_stop_after_reasoning_returns_the_message_asks_once_and_runs_nothing():
-    """§18 T3, §22.3 cases 32, 33, 39, 40; §5.5.8: the stored message says the same as the returned one."""
+    """The stored message says the same as the returned one."""
 
     async def main() -> None:
         it = Setting("stop")
@@ -454,9 +462,8 @@ def test_stop_after_reasoning_returns_the_message_asks_once_and_runs_nothing():
     run_virtual(main())
 
 
+@pytest.mark.spec("T3", "T4")
 def test_given_results_get_no_acting_events_and_the_rest_does():
-    """§18 T3 and T4."""
-
     async def main() -> None:
         it = Setting("stop")
         await it.friday.call("go")
@@ -472,8 +479,9 @@ def test_given_results_get_no_acting_events_and_the_rest_does():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 38")
 def test_all_hooks_see_an_event_though_one_has_stopped_the_run():
-    """§22.3 case 38: any stop wins, and no later hook is kept from the event."""
+    """Any stop wins, and no later hook is kept from the event."""
     seen: list[bool] = []
 
     @hook(PostReasoningEvent, priority=200)
@@ -499,10 +507,11 @@ class StopAt(Hook):
         return event.stop() if isinstance(event, PostActingEvent) and event.tool_use.id == self.id else None
 
 
+@pytest.mark.spec("W32", "T5", "§22.10")
 @pytest.mark.parametrize("parallel", [True, False])
 @pytest.mark.parametrize("id", ["a", "b"])
 def test_a_stop_at_any_result_wins_and_all_results_are_kept(id: str, parallel: bool):
-    """W32, §18 T5, §22.10: a stop at the first of two tools is not lost to the second."""
+    """A stop at the first of two tools is not lost to the second."""
 
     async def main() -> None:
         it = Setting("none")
@@ -574,8 +583,9 @@ class SendBack(Hook):
         return None
 
 
+@pytest.mark.spec("T11", "W36", "§22.10")
 def test_goto_adds_its_messages_and_passes_the_limit_once():
-    """§18 T11, W36, §22.10: at the limit of rounds a hook gets one more; the next answer is bounded again."""
+    """At the limit of rounds a hook gets one more; the next answer is bounded again."""
 
     async def main() -> None:
         back = SendBack(lambda e: e.goto_reasoning("Are you sure?"))
@@ -598,9 +608,8 @@ def test_goto_adds_its_messages_and_passes_the_limit_once():
     run_virtual(main())
 
 
+@pytest.mark.spec("W36")
 def test_goto_is_bounded():
-    """W36."""
-
     async def main() -> None:
         class Always(Hook):
             def on_event(self, event: Event) -> Event | None:
@@ -615,10 +624,9 @@ def test_goto_is_bounded():
     run_virtual(main())
 
 
+@pytest.mark.spec("§5.5.8", "§22.10")
 @pytest.mark.parametrize("order", ["stop first", "goto first"])
 def test_stop_beats_goto(order: str):
-    """§5.5.8, §22.10."""
-
     def both(event: PostReasoningEvent) -> PostReasoningEvent:
         results = Msg.tool([given("a"), given("b")])
         return event.stop().goto_reasoning(results) if order == "stop first" else event.goto_reasoning(results).stop()
@@ -634,8 +642,9 @@ def test_stop_beats_goto(order: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("§22.10")
 def test_goto_with_open_calls_brings_their_results():
-    """§22.10: goto with results for open calls; without them the hook is told, and memory is whole."""
+    """Goto with results for open calls; without them the hook is told, and memory is whole."""
 
     async def main() -> None:
         it = Setting("none")
@@ -676,10 +685,11 @@ class SlowEnd(Hook):
         return self._wait() if self.times >= 0 else None
 
 
+@pytest.mark.spec("R5")
 @pytest.mark.parametrize("way", ["dispose", "cancel", "interrupt", "fail", "leave"])
 @pytest.mark.parametrize("cause", CAUSES)
 def test_calls_stay_pending_however_the_reply_is_received(cause: str, way: str):
-    """R5: an intended end is not undone by what happens while its reply is on its way."""
+    """An intended end is not undone by what happens while its reply is on its way."""
 
     class Failing(Hook):
         kinds = (PostCallEvent,)
@@ -721,9 +731,10 @@ def test_calls_stay_pending_however_the_reply_is_received(cause: str, way: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize("way", ["dispose", "interrupt", "fail"])
 def test_a_run_that_goes_on_with_pending_calls_and_is_cut_off_closes_them(way: str):
-    """R5, W43: from the moment the input is taken they are this run's to settle, like those of its own rounds."""
+    """From the moment the input is taken they are this run's to settle, like those of its own rounds."""
 
     async def main() -> None:
         it = Setting("stop", "done", "next")
@@ -791,8 +802,9 @@ def test_a_call_that_is_disposed_before_its_input_is_taken_loses_nothing():
     run_virtual(main())
 
 
+@pytest.mark.spec("§5.3")
 def test_the_count_of_rounds_begins_again_with_each_call():
-    """§5.3: also when it resumes; the round that is resumed counts as the first."""
+    """Also when it resumes; the round that is resumed counts as the first."""
 
     async def main() -> None:
         it = Setting("stop", [use("work", "c", id="c")], "done", max_iters=3)

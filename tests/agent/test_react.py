@@ -41,6 +41,7 @@ from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, cal
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types
 
 
+@pytest.mark.spec("T1", "case 1")
 def test_a_plain_answer():
     friday = agent(ScriptedModel(["Hel", "lo"]))
     events = run_virtual(events_of(friday, "hi"))
@@ -55,6 +56,7 @@ def test_a_plain_answer():
     assert events[-1].message.generate_reason is GenerateReason.MODEL_STOP
 
 
+@pytest.mark.spec("T2")
 def test_two_tools_in_one_round():
     model = ScriptedModel([call("slow", seconds=5.0), call("weather", city="Rome")], "done")
     friday = agent(model)
@@ -90,6 +92,7 @@ def test_progress_comes_while_the_tool_runs():
     assert run_virtual(main()) == [(0.1, "0", False), (0.2, "1", False), (0.3, "2", False), (0.3, "", True)]
 
 
+@pytest.mark.spec("case 5", "case 6", "case 22", "W51", "W65", "R6")
 def test_failing_unknown_and_invalid_calls_are_results_that_the_model_sees():
     model = ScriptedModel(
         [
@@ -119,6 +122,7 @@ def test_failing_unknown_and_invalid_calls_are_results_that_the_model_sees():
     assert_whole(friday)
 
 
+@pytest.mark.spec("case 8", "case 10")
 def test_history_grows_and_call_without_input_continues():
     model = ScriptedModel("one", "two", "three")
     friday = agent(model)
@@ -128,6 +132,7 @@ def test_history_grows_and_call_without_input_continues():
     assert [m.text for m in remembered(friday)] == ["a", "one", "b", "c", "two", "three"]
 
 
+@pytest.mark.spec("case 7", "case 18", "T7")
 def test_the_limit_ends_with_a_summary():
     model = ScriptedModel(*[call("weather", city="Rome") for _ in range(3)], ["all ", "sunny"])
     friday = agent(model, max_iters=3)
@@ -150,6 +155,7 @@ def test_calls_in_a_summary_are_left_out():
 EMPTY = [(), ("",), (ChatResponse(finish_reason=FinishReason.STOP),), (ChatResponse(usage=ChatUsage(3, 0)),)]
 
 
+@pytest.mark.spec("W01")
 @pytest.mark.parametrize("turn", EMPTY)
 def test_an_empty_answer_is_an_error(turn):
     friday = agent(ScriptedModel(list(turn), "next"))
@@ -179,6 +185,7 @@ def test_attempts_that_stay_empty_fail(turn):
     assert [m.text for m in remembered(friday)] == ["hi"]
 
 
+@pytest.mark.spec("W01")
 @pytest.mark.parametrize("times", [1, 2, 3])
 def test_the_model_goes_on_after_thinking_alone(times):
     model = ScriptedModel(*[[ThinkingBlock("hm")]] * times, call("weather", city="Rome"), "sunny")
@@ -208,6 +215,7 @@ def test_thinking_alone_uses_up_the_rounds():
     assert (reply.text, reply.generate_reason) == ("in short", GenerateReason.MAX_ITERATIONS)
 
 
+@pytest.mark.spec("T9", "case 9")
 def test_a_failing_model_fails_the_run_and_leaves_memory_whole():
     model = ScriptedModel(["par", ModelConnectionError("broken pipe")], "next")
     friday = agent(model)
@@ -236,6 +244,7 @@ def test_garbage_is_a_typed_error():
         friday.call("hi").run()
 
 
+@pytest.mark.spec("case 2", "case 13", "W55")
 def test_thinking_usage_and_order_of_blocks():
     model = ScriptedModel(
         [
@@ -262,6 +271,7 @@ def test_thinking_usage_and_order_of_blocks():
     assert len({c.message_id for c in chunks[:5]}) == 1 and chunks[0].message_id == first.id
 
 
+@pytest.mark.spec("case 20", "case 21")
 def test_options_reach_the_model():
     model = ScriptedModel("ok")
     options = GenerateOptions(temperature=0.3, seed=7)
@@ -270,6 +280,7 @@ def test_options_reach_the_model():
     assert (asked.temperature, asked.seed, asked.execution_config.timeout) == (0.3, 7, 9)
 
 
+@pytest.mark.spec("case 19")
 def test_tool_timeout_is_a_result():
     friday = agent(ScriptedModel(call("slow", seconds=50), "done"), tool_execution_config=ExecutionConfig(timeout=2))
     events = run_virtual(events_of(friday, "hi"))
@@ -321,6 +332,7 @@ def test_system_message_hints_and_input_are_separate_and_transient():
     assert "hurry" not in [m.text for m in remembered(friday)]
 
 
+@pytest.mark.spec("W31", "R12")
 def test_what_a_hook_puts_into_post_acting_is_what_all_see():
     @hook(PostActingEvent)
     def redact(event):
@@ -406,6 +418,7 @@ def test_goto_reasoning_adds_messages_and_is_bounded():
     assert [m.text for m in remembered(friday)][:4] == ["hi", "no", "once more", "no"]
 
 
+@pytest.mark.spec("case 25")
 def test_a_second_call_is_refused_and_the_first_goes_on():
     async def main():
         friday = agent(ScriptedModel([Delay(5), "first"], "second"))
@@ -443,6 +456,7 @@ def test_overlapping_runs_are_all_interrupted_and_waited_for():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 27")
 def test_the_agent_is_free_when_the_reply_is_seen():
     friday = agent(ScriptedModel("one", "two"))
     replies = friday.call("a").pipe(ops.flat_map(lambda first: friday.call(first.text))).run()
@@ -462,6 +476,7 @@ def test_the_agent_is_free_when_the_reply_is_seen():
     assert done[0].text == "two"
 
 
+@pytest.mark.spec("W06")
 def test_ten_thousand_turns_cost_no_stack():
     turns = 10_000
 

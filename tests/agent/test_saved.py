@@ -139,9 +139,10 @@ def test_suspended_calls_are_answered_in_another_process(session: Session):
     run_virtual(main())
 
 
+@pytest.mark.spec("W44")
 @pytest.mark.parametrize("pending", [True, False])
 def test_a_loaded_agent_knows_what_is_not_its_own(session: Session, pending: bool):
-    """W44: an open call of the same name in the history is a peer's if the saved state says so: it is never run, and
+    """An open call of the same name in the history is a peer's if the saved state says so: it is never run, and
     gets a result only because the model would be told in each prompt that one is to come."""
 
     async def main() -> None:
@@ -176,8 +177,9 @@ def test_persistence_chooses(session: Session):
     run_virtual(main())
 
 
+@pytest.mark.spec("R7")
 def test_a_bound_conversation_is_saved_at_every_end(session: Session):
-    """R7: completed, failed, interrupted, disposed."""
+    """Completed, failed, interrupted, disposed."""
 
     async def main() -> None:
         first = friday("one", ValueError("model"), [Delay(10), "late"], [call("slow", "s", seconds=10)])

@@ -43,6 +43,7 @@ quick_to_shrink = settings(
 )
 
 
+@pytest.mark.spec("§22.10")
 @quick_to_shrink
 @given(script=scripts())
 def test_whatever_happens(script: Script, tmp_path_factory):

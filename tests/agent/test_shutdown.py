@@ -48,9 +48,8 @@ def friday(shutdown, *turns, parallel=True, **options):
     return agent(ScriptedModel(*turns), tools=None, toolkit=toolkit, shutdown=shutdown, **options)
 
 
+@pytest.mark.spec("case 143")
 def test_runs_in_progress_finish_and_new_ones_are_refused():
-    """§22.8 case 143."""
-
     async def main() -> None:
         shutdown = GracefulShutdown(timeout=30)
         one, two = friday(shutdown, [Delay(5), "one"], "never"), friday(shutdown, "two")
@@ -84,10 +83,9 @@ def test_with_nothing_running_it_is_over_at_once_and_may_be_begun_again():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 144", "case 145", "case 146", "§13")
 @pytest.mark.parametrize("partial", ["keep", "discard"])
 def test_a_model_that_takes_too_long_is_cut_off(partial):
-    """§22.8 cases 144-146; §13."""
-
     async def main() -> None:
         store = InMemorySession()
         shutdown = GracefulShutdown(timeout=10, partial=partial)
@@ -113,9 +111,10 @@ def test_a_model_that_takes_too_long_is_cut_off(partial):
     run_virtual(main())
 
 
+@pytest.mark.spec("W73")
 @pytest.mark.parametrize("again", ["nothing", "the same", "something else"])
 def test_what_is_asked_after_the_restart(again: str):
-    """W73: the same input goes on from where it was cut off, another is answered."""
+    """The same input goes on from where it was cut off, another is answered."""
 
     async def main() -> None:
         store = InMemorySession()

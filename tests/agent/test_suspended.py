@@ -105,10 +105,11 @@ def friday(*turns: Any, tools: Any = (coroutine, weather), parallel: bool = True
     return ReActAgent("Friday", ScriptedModel(*turns), toolkit=Toolkit(tools, parallel=parallel), **options)
 
 
+@pytest.mark.spec("§5.6", "§9.14", "T6", "W08", "W81")
 @pytest.mark.parametrize("resume", ["results", "call"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_tool_may_suspend_its_call(kind: str, resume: str):
-    """§5.6, §9.14, §18 T6, W08, W81: the reply pairs the call with a placeholder; neither is remembered."""
+    """The reply pairs the call with a placeholder; neither is remembered."""
 
     async def main() -> None:
         someone = friday(use("ask", "q"), "Thanks.", tools=[KINDS[kind]])
@@ -147,10 +148,11 @@ def test_every_kind_of_tool_may_suspend_its_call(kind: str, resume: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("parallel", [True, False])
 def test_one_of_three_is_suspended_and_the_others_are_kept(parallel: bool, place: int):
-    """§22.10: results in call order; in turn, what stands behind the suspended call has not begun, and waits, too."""
+    """Results in call order; in turn, what stands behind the suspended call has not begun, and waits, too."""
 
     async def main() -> None:
         calls = [use("weather", f"w{n}", city=f"{n}") for n in range(2)]
@@ -247,9 +249,10 @@ def test_arguments_that_do_not_fit_are_not_handed_to_anybody():
     run_virtual(main())
 
 
+@pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize("way", ["interrupt", "dispose", "fail"])
 def test_a_call_that_was_suspended_in_a_run_that_is_cut_off_is_closed(way: str):
-    """R5, W43: nobody was told that it waits, so it does not."""
+    """Nobody was told that it waits, so it does not."""
 
     class Failing(Hook):
         kinds = (PostActingEvent,)

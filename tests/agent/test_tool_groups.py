@@ -132,9 +132,10 @@ async def _tick() -> None:
     await asyncio.sleep(0.01)
 
 
+@pytest.mark.spec("W60")
 @pytest.mark.parametrize("durable", [False, True])
 def test_active_groups_are_saved_with_the_conversation(durable, tmp_path):
-    """W60: a restore activates and deactivates."""
+    """A restore activates and deactivates."""
     session = JsonSession(tmp_path) if durable else InMemorySession()
     bot, _ = friday(EQUIP, "one")
     bot.bind(session, "s").run()

@@ -109,12 +109,14 @@ def test_the_line_is_the_persons_reply():
     assert screen == "Bob: Shall we go?\n? "
 
 
+@pytest.mark.spec("case 158")
 def test_without_a_message_it_only_prompts():
     """§22.9 case 158, testCallWithNullMessage."""
     assert asked(None, "Hello.")[1] == "? "
     assert TerminalInput()._prompt == "User Input: "
 
 
+@pytest.mark.spec("case 159")
 def test_an_empty_line_is_an_empty_answer_and_the_end_of_the_input_is_none():
     """§22.9 case 159, testNullInputText: in Java the end of the input is an empty text, for ever."""
     assert asked(None, "")[0].content == (TextBlock(""),)
@@ -123,6 +125,7 @@ def test_an_empty_line_is_an_empty_answer_and_the_end_of_the_input_is_none():
     assert issubclass(EndOfInputError, EOFError)
 
 
+@pytest.mark.spec("case 158")
 def test_the_run_has_its_events_and_hooks_as_any_agents():
     """§22.9 case 158, testPostCallHookModification."""
     terminal = Terminal("hello", "hello")
@@ -214,15 +217,17 @@ def test_the_conversation_is_remembered_and_can_be_another():
     assert [message.text for message in mine.messages] == ["Well?", "no"]
 
 
+@pytest.mark.spec("W78")
 def test_nothing_is_printed_but_by_the_terminal(capsys):
-    """W78: Java's user agent prints each reply to stdout, whatever its input."""
+    """Java's user agent prints each reply to stdout, whatever its input."""
     UserAgent("Ann", lambda question: "yes").call("Well?").run()
     asked("Well?", "yes")
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.spec("W28")
 def test_two_user_agents_have_inputs_of_their_own():
-    """W28: Java keeps a static default input."""
+    """Java keeps a static default input."""
     one, two = UserAgent("One", lambda question: "1"), UserAgent("Two", lambda question: "2")
     assert [agent.call().run().text for agent in (one, two)] == ["1", "2"]
 
@@ -302,6 +307,7 @@ def test_an_observable_that_goes_on_is_left_at_its_first_value():
     asyncio.run(main())
 
 
+@pytest.mark.spec("case 158")
 def test_a_message_keeps_its_blocks_id_and_metadata():
     """§22.9 case 158, testMessageWithMetadata."""
     said = Msg.user([TextBlock("look"), PICTURE]).replace(metadata={"from": "phone"})
@@ -356,6 +362,7 @@ def test_what_an_input_raises_fails_the_run_and_the_next_call_asks_again(later):
     assert ann.call().run().text == "here"
 
 
+@pytest.mark.spec("§16")
 @pytest.mark.parametrize(
     ("make", "match"),
     [
@@ -369,7 +376,7 @@ def test_what_an_input_raises_fails_the_run_and_the_next_call_asks_again(later):
     ],
 )
 def test_wrong_arguments_are_named(make, match):
-    """§16: name required."""
+    """Name required."""
     with pytest.raises(ConfigurationError, match=match):
         make()
 
@@ -593,6 +600,7 @@ def test_the_loop_goes_on_while_the_terminal_waits():
 # --- structured input --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 159")
 def test_a_form_is_asked_field_by_field_and_again_for_what_does_not_fit():
     """Python §3.9; §22.9 case 159, testMalformedStructuredInput: in Java what is malformed is passed over."""
     reply, screen = asked(
@@ -648,6 +656,7 @@ class All(BaseModel):
     extra: dict[str, int] = {}
 
 
+@pytest.mark.spec("case 159")
 def test_every_kind_of_field_can_be_typed():
     """§22.9 case 159, testStructuredInputWithEqualsInValue: any text is itself."""
     reply, screen = asked(

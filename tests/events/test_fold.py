@@ -153,8 +153,8 @@ def test_decisions_are_copies():
     assert acted.with_result(other).result == other and acted.with_result(other).message.id == acted.message.id
 
 
+@pytest.mark.spec("case 106")
 def test_goto_needs_a_result_for_each_open_call():
-    """§22.6 case 106."""
     event = PostReasoningEvent(message=asks("a", "b"))
     with pytest.raises(InvalidInputError, match="'b'"):
         event.goto_reasoning([result("a").message])

@@ -62,6 +62,7 @@ def failed_stock(event: Event):
     return rx.throw(OwnError(event.type))
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("kind", [*PHASES, *CHUNKS])
 @pytest.mark.parametrize("failing", [raised_in_order, raised_later, failed_flow, failed_stock])
 def test_an_error_names_hook_event_and_agent_and_is_still_itself(kind, failing):
@@ -164,8 +165,9 @@ PLACES = {
 }
 
 
+@pytest.mark.spec("W34")
 def test_w34_a_system_message_is_refused_wherever_a_hook_puts_one():
-    """W34: Java refuses one in PreCall's input, and takes it in PreReasoning's list: one rule for all places."""
+    """Java refuses one in PreCall's input, and takes it in PreReasoning's list: one rule for all places."""
     places = [(kind, field) for kind in PLACES for field in PLACES[kind]]
     places += [(PreReasoningEvent, "hints"), (PreSummaryEvent, "messages"), (PostReasoningEvent, "goto_messages")]
     for kind, field in places:
@@ -182,6 +184,7 @@ def test_w34_a_system_message_is_refused_wherever_a_hook_puts_one():
         assert all(message.role is not MsgRole.SYSTEM for message in remembered(agent))
 
 
+@pytest.mark.spec("W34", "case 44")
 def test_what_the_caller_gives_is_refused_where_it_is_given():
     """java-core.md §22.3 case 44 and W34: the caller's own SYSTEM message is not a hook's fault."""
     with pytest.raises(AgentScopeError, match="cannot be part of the input") as caught:

@@ -42,6 +42,7 @@ def made(*hooks: Hook, turns=(call("weather", city="Rome"), "Sunny."), **options
 # --- order -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 53", "§22.10", "W05")
 @pytest.mark.parametrize("kind", [*PHASES, *SUMMARY, *CHUNKS])
 def test_hooks_of_every_kind_come_by_priority_then_registration(kind):
     """§22.3 case 53, HookE2ETest#testHookPriorityOrder; equal priorities and async hooks of §22.10."""
@@ -62,6 +63,7 @@ def test_hooks_of_every_kind_come_by_priority_then_registration(kind):
     assert order[:5] == ["first", "second", "third", "fourth", "fifth"]
 
 
+@pytest.mark.spec("case 38")
 def test_all_hooks_run_though_one_requests_a_stop():
     """§22.3 case 38, testMultipleHooksWithStop."""
     seen: list[str] = []
@@ -71,9 +73,10 @@ def test_all_hooks_run_though_one_requests_a_stop():
     assert seen == ["weather"] and reply.tool_calls
 
 
+@pytest.mark.spec("case 39", "case 40")
 @pytest.mark.parametrize(("watched", "stops"), [("weather", True), ("other", False)])
 def test_a_hook_may_stop_by_what_it_sees_in_the_message(watched, stops):
-    """§22.3 cases 39 and 40: testHookCanInspectReasoningMessage, testStopOnFirstIteration: one model call."""
+    """testHookCanInspectReasoningMessage, testStopOnFirstIteration: one model call."""
 
     @hook(PostReasoningEvent)
     def guard(event: PostReasoningEvent):
@@ -87,9 +90,10 @@ def test_a_hook_may_stop_by_what_it_sees_in_the_message(watched, stops):
 # --- the system message ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 41")
 @pytest.mark.parametrize(("prompt", "text"), [("You are Friday.", "You are Friday."), ("", None), (None, None)])
 def test_the_prompt_is_the_first_system_message_and_an_empty_one_is_none(prompt, text):
-    """§22.3 case 41: sysPrompt_isSeededIntoSystemMsg, emptySysPrompt_seedsNullSystemMsg."""
+    """sysPrompt_isSeededIntoSystemMsg, emptySysPrompt_seedsNullSystemMsg."""
     seen: list[Msg | None] = []
     agent = ReActAgent(
         "Friday",
@@ -101,8 +105,9 @@ def test_the_prompt_is_the_first_system_message_and_an_empty_one_is_none(prompt,
     assert [message and message.text for message in seen] == [text]
 
 
+@pytest.mark.spec("case 42", "case 46")
 def test_what_pre_call_says_of_the_system_message_holds_for_the_call_and_is_not_remembered():
-    """§22.3 cases 42 and 46: prepended to the model's input, appended text included; created if there was none."""
+    """Prepended to the model's input, appended text included; created if there was none."""
 
     @hook(PreReasoningEvent)
     def append(event: PreReasoningEvent):
@@ -131,6 +136,7 @@ def test_appending_does_not_grow_from_round_to_round():
     assert [request.messages[0].text for request in agent.model.requests] == ["Hi.\nOnce."] * 2
 
 
+@pytest.mark.spec("W33", "case 43")
 def test_history_and_input_are_apart():
     """§22.3 case 43 pins Java's one list of both; W33: here two fields, and only the input can be changed."""
     agent = made(turns=("One.", "Two."))
@@ -147,6 +153,7 @@ def test_history_and_input_are_apart():
     assert [message.text for message in seen[0].input] == ["second"]
 
 
+@pytest.mark.spec("case 44")
 def test_a_system_message_in_the_input_is_refused():
     """§22.3 case 44, hook_injectingSystemIntoTail_throws."""
     agent = made(hook(PreCallEvent)(lambda event: event.replace(input=(*event.input, Msg.system("Obey.")))))
@@ -160,6 +167,7 @@ def test_a_system_message_in_the_input_is_refused():
 MARK = Msg.assistant("changed", "Friday")
 
 
+@pytest.mark.spec("case 45", "case 53")
 @pytest.mark.parametrize(
     ("kind", "change", "where"),
     [
@@ -192,10 +200,11 @@ def sent(agent: ReActAgent, index: int) -> list[str]:
     return [message.text for message in agent.model.requests[index].messages]
 
 
+@pytest.mark.spec("case 48", "W35")
 @pytest.mark.parametrize("kind", [PreReasoningEvent, PreSummaryEvent])
 @pytest.mark.parametrize("override", [True, False])
 def test_a_hooks_options_are_used_instead_of_the_agents_for_this_round(kind, override):
-    """§22.3 case 48: shouldAllowOverridingGenerateOptions, shouldReturnOriginalOptionsWhenNotOverridden; W35."""
+    """shouldAllowOverridingGenerateOptions, shouldReturnOriginalOptionsWhenNotOverridden; W35."""
     seen: list[GenerateOptions | None] = []
 
     @hook(kind)
@@ -214,6 +223,7 @@ def test_a_hooks_options_are_used_instead_of_the_agents_for_this_round(kind, ove
     assert temperatures[1 - index] == 0.1
 
 
+@pytest.mark.spec("case 45")
 @pytest.mark.parametrize("kind", [PreCallEvent, PostCallEvent, PostReasoningEvent, PostSummaryEvent, PostActingEvent])
 def test_what_must_not_be_none_is_refused(kind):
     """§22.3 case 45, testNullValidation."""
@@ -224,8 +234,9 @@ def test_what_must_not_be_none_is_refused(kind):
     assert_whole(agent)
 
 
+@pytest.mark.spec("W35")
 def test_post_reasoning_says_what_was_asked_and_what_it_cost():
-    """W35: in Java reasoning events carry no options, and PostReasoning neither usage nor input."""
+    """In Java reasoning events carry no options, and PostReasoning neither usage nor input."""
     seen: list[PostReasoningEvent] = []
     agent = made(hook(PostReasoningEvent)(lambda event: seen.append(event)))
     run_virtual(agent.call("hi"))
@@ -246,10 +257,11 @@ def raise_now(event: Event) -> None:
     raise ZeroDivisionError(event.type)
 
 
+@pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("kind", [*PHASES, *SUMMARY, *CHUNKS])
 @pytest.mark.parametrize("failing", [raise_now, raise_later])
 def test_a_hook_that_raises_fails_the_run_in_every_phase_and_leaves_memory_whole(kind, failing):
-    """§22.10: a hook raising in each phase. The error is its own; the events end with ErrorEvent."""
+    """A hook raising in each phase. The error is its own; the events end with ErrorEvent."""
     agent = made(hook(kind)(failing))
     events: list[Event] = []
     with pytest.raises(ZeroDivisionError, match=kind.type):
@@ -273,8 +285,9 @@ def test_a_hook_after_one_that_raised_is_not_called_and_errors_are_observed(kind
     assert seen == [kind.type]
 
 
+@pytest.mark.spec("W18", "§22.10")
 def test_a_failing_observer_of_an_error_is_reported_and_the_error_stays():
-    """W18, §22.10: error hook failing."""
+    """Error hook failing."""
     seen: list[str] = []
     agent = made(
         hook(PreCallEvent)(raise_now),
@@ -289,8 +302,9 @@ def test_a_failing_observer_of_an_error_is_reported_and_the_error_stays():
 # --- tools of hooks ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 47")
 def test_a_hook_brings_tools_and_none_is_fine():
-    """§22.3 case 47: registersAgentToolsFromHook, registersMethodToolsFromHook, nullToolsListIgnored."""
+    """registersAgentToolsFromHook, registersMethodToolsFromHook, nullToolsListIgnored."""
 
     class Clock(Hook):
         """Brings a tool of its own state."""

@@ -40,8 +40,9 @@ def hints_of(agent: ReActAgent) -> list[str]:
     return [message.text for message in agent.model.requests[-1].messages[1:]]
 
 
+@pytest.mark.spec("D10", "R10")
 def test_a_class_hook_reaches_the_class_and_its_subclasses_only():
-    """D10: AgentScope Python keeps all class hooks in one dict of the base."""
+    """AgentScope Python keeps all class hooks in one dict of the base."""
     base, one, other = family()
     one.add_class_hook(Hinting("one"))
     assert (hints(base), hints(one), hints(other)) == ([], ["one"], [])
@@ -105,9 +106,8 @@ def test_adding_does_not_change_a_list_of_the_class_body():
     assert len(given) == 1 and hints(mine) == ["given", "added"]
 
 
+@pytest.mark.spec("case 47")
 def test_class_hooks_may_bring_tools():
-    """§22.3 case 47."""
-
     @tool
     def clock() -> str:
         """Tells the time."""

@@ -48,6 +48,7 @@ def told(messages) -> list[str]:
     return [message.text or ", ".join(call.name for call in message.tool_calls) or "result" for message in messages]
 
 
+@pytest.mark.spec("W35")
 def test_the_summary_says_how_it_was_asked_for_and_what_it_cost():
     """W35, java-core.md §6.3: what PostReasoning has, and the limit that was reached."""
     noting = Noting()
@@ -74,8 +75,9 @@ def test_a_summary_hooks_options_are_those_of_the_post_event():
     assert isinstance(event, PostSummaryEvent) and event.options is not None and event.options.temperature == 0.9
 
 
+@pytest.mark.spec("W33")
 def test_the_last_event_has_the_input_as_it_was_remembered_and_the_whole_history():
-    """W33: input and history apart, at the end of a call as at its beginning."""
+    """Input and history apart, at the end of a call as at its beginning."""
     noting = Noting(PostCallEvent)
     polite = hook(PreCallEvent)(lambda event: event.replace(input=(*event.input, Msg.user("Please."))))
     agent = made("One.", "Two.", hooks=(polite, noting))

@@ -54,8 +54,8 @@ ALL = [
 ]  # fmt: skip
 
 
+@pytest.mark.spec("R25")
 def test_every_name_sees_its_events():
-    """R25."""
     seeing = type("Everything", (Seeing,), {name: _noting(name) for name in ALL})
     agent = made(seeing, call("weather", city="Rome"), "Sunny.", max_iters=1)
     run_virtual(agent.call("hi"))
@@ -86,6 +86,7 @@ async def _later(event: PostActingEvent) -> PostActingEvent:
     return event
 
 
+@pytest.mark.spec("W31")
 @pytest.mark.parametrize("answer", [lambda e: e, _later, just, rx.of], ids=["sync", "async", "flow", "stock"])
 def test_what_post_acting_puts_into_the_event_is_remembered_and_sent(answer):
     """D-like difference to AgentScope Python, whose post_acting comes after memory was written (§2, S9); W31."""
@@ -150,6 +151,7 @@ class Plain(Base):
     pass
 
 
+@pytest.mark.spec("D10")
 @pytest.mark.parametrize(("cls", "hints"), [(Base, ["base"]), (Plain, ["base"]), (Derived, ["base", "derived"])])
 def test_a_method_is_inherited_overridden_and_called_once(cls, hints):
     """D10 and the double wrapping of §2: a method that a subclass overrides is not called beside it."""
@@ -158,8 +160,9 @@ def test_a_method_is_inherited_overridden_and_called_once(cls, hints):
     assert [message.text for message in agent.model.requests[0].messages[1:]] == hints
 
 
+@pytest.mark.spec("case 38", "case 53")
 def test_methods_come_before_given_hooks_of_equal_priority_and_after_more_urgent_ones():
-    """§22.3 cases 38 and 53: order."""
+    """Order."""
 
     class Ordered(ReActAgent):
         def pre_call(self, event: PreCallEvent):

@@ -146,6 +146,7 @@ def test_what_an_observer_answers_changes_nothing(kind, make, answer):
     assert list(fold(events).history) == list(remembered(someone))
 
 
+@pytest.mark.spec("W18")
 @pytest.mark.parametrize(("kind", "make"), OBSERVED)
 @pytest.mark.parametrize("failure", [lambda event: 1 / 0, lambda event: throw(ZeroDivisionError())])
 def test_a_failing_observer_is_reported_and_passed_over(kind, make, failure):

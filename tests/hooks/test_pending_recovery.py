@@ -19,6 +19,7 @@ def left(event: PreCallEvent) -> PreCallEvent:
     return PendingToolRecovery().on_event(event) or event
 
 
+@pytest.mark.spec("W42")
 @pytest.mark.parametrize(
     ("event", "why"),
     [
@@ -70,6 +71,7 @@ def stopped(*turns, **options) -> ReActAgent:
     return agent
 
 
+@pytest.mark.spec("W42", "case 37")
 @pytest.mark.parametrize("pending", ["recover", "error"])
 def test_plain_input_goes_on_past_pending_calls_also_with_older_results_in_memory(pending):
     """§22.3 case 37; W42 a: in Java it never recovers once memory holds any tool result."""
@@ -85,6 +87,7 @@ def test_plain_input_goes_on_past_pending_calls_also_with_older_results_in_memor
     assert_whole(agent)
 
 
+@pytest.mark.spec("W42")
 def test_a_bare_call_runs_what_is_pending():
     """W42 b."""
     agent = stopped("Fine.", hooks=[PendingToolRecovery()], pending="error")

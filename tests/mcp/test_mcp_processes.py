@@ -36,8 +36,9 @@ def servers() -> set[int]:
 
 
 class TestStdio:
+    @pytest.mark.spec("case 122")
     def test_from_a_plain_script(self) -> None:
-        """Case 122: register, call, close, each by a run() of its own; nothing is left."""
+        """Register, call, close, each by a run() of its own; nothing is left."""
         toolkit = Toolkit()
         toolkit.register_mcp(STDIO, name="demo").run()
         (pid,) = servers()

@@ -35,8 +35,9 @@ class TestWhich:
             assert toolkit.names[-1] == "files_read_all"
             assert call(toolkit, "files_read_all").text == "all"
 
+    @pytest.mark.spec("case 119")
     def test_enabled_and_disabled(self) -> None:
-        """Case 119: disable excludes; enable keeps only those."""
+        """Disable excludes; enable keeps only those."""
         client = McpClient(McpInMemory(mcp_server.make()))
         toolkit = Toolkit()
         toolkit.register_mcp(client, enable=["draw", "add"], prefix="demo_").run()
@@ -52,6 +53,7 @@ class TestWhich:
             toolkit.register_mcp(McpInMemory(mcp_server.make()), **{option: ["ad"]}).run()
         assert len(toolkit) == 0 and not toolkit.mcp
 
+    @pytest.mark.spec("case 119")
     def test_all_or_none(self) -> None:
         """Case 119, mended: a registration that fails half-way registers nothing, and closes what it opened."""
 
@@ -67,8 +69,9 @@ class TestWhich:
         assert toolkit.names == ("nothing", "nothing_2")
         toolkit.close().run()
 
+    @pytest.mark.spec("W59", "case 119")
     def test_presets_are_hidden_and_win(self) -> None:
-        """W59, case 119: one rule for presets, the registry's."""
+        """One rule for presets, the registry's."""
         toolkit = Toolkit()
         server = McpInMemory(mcp_server.make())
         toolkit.register_mcp(server, enable=["add"], presets={"add": {"b": 40}}).run()
@@ -126,8 +129,9 @@ class TestWhich:
 
 
 class TestSchemas:
+    @pytest.mark.spec("case 120")
     def test_as_given(self) -> None:
-        """Case 120: references, both $defs and definitions, unions, no properties; the output's schema is kept."""
+        """References, both $defs and definitions, unions, no properties; the output's schema is kept."""
         with near() as toolkit:
             draw, nothing, add = toolkit.get("draw"), toolkit.get("nothing"), toolkit.get("add")
             assert draw is not None and draw.parameters == mcp_server.SHAPES
@@ -153,8 +157,9 @@ class TestSchemas:
 
 
 class TestResults:
+    @pytest.mark.spec("case 121")
     def test_content(self) -> None:
-        """Case 121: each kind of content, what is empty, what no model can read."""
+        """Each kind of content, what is empty, what no model can read."""
         with near() as toolkit:
             output = call(toolkit, "mixed").output
         assert output == (
@@ -177,16 +182,17 @@ class TestResults:
             result = call(toolkit, "add", a=1, b=2)
         assert result.text == "3" and result.metadata == {"structured": {"sum": 3}}
 
+    @pytest.mark.spec("case 120", "case 121")
     def test_errors(self) -> None:
-        """Cases 120 and 121: a failing tool is a failed result with all of its text, or with words for none."""
+        """A failing tool is a failed result with all of its text, or with words for none."""
         with near() as toolkit:
             failed, mute = call(toolkit, "fail"), call(toolkit, "fail_mute")
         assert failed.kind is ToolResultKind.FAILED and failed.text == "Error: no luck\nat all"
         assert mute.kind is ToolResultKind.FAILED and mute.text == "Error: The tool failed and does not say why."
 
+    @pytest.mark.spec("case 120")
     @BOTH
     def test_an_error_of_the_protocol(self, mode: str) -> None:
-        """Case 120."""
         tools = mcp_server.Tools()
         with near(tools, mode=mode) as toolkit:
             tools.go_on = None  # type: ignore[assignment]
@@ -280,8 +286,9 @@ class TestLife:
             agent = ReActAgent("Friday", ScriptedModel(called("add", a=40, b=2), "42"), toolkit=toolkit)
             assert agent.call("What is 40 + 2?").run().text == "42"
 
+    @pytest.mark.spec("case 122")
     def test_closed(self) -> None:
-        """Case 122: a call after the end says so; closing twice is nothing new; nor does anything connect again."""
+        """A call after the end says so; closing twice is nothing new; nor does anything connect again."""
         with near() as toolkit:
             client = toolkit.mcp["demo"]
             client.close().run()
@@ -291,8 +298,9 @@ class TestLife:
             with pytest.raises(McpClosedError, match="'demo'"):
                 client.tools().run()
 
+    @pytest.mark.spec("case 122")
     def test_connected_when_it_is_needed_and_once(self) -> None:
-        """Case 122: a client that was not connected connects; calls that come together share the connection."""
+        """A client that was not connected connects; calls that come together share the connection."""
         made: list[object] = []
 
         class Counted(McpInMemory):
@@ -331,8 +339,9 @@ class TestLife:
             result = asyncio.run(closed())
         assert result.kind is ToolResultKind.FAILED and "has been closed" in result.text
 
+    @pytest.mark.spec("W62")
     def test_copies_and_their_servers(self) -> None:
-        """W62: a copy knows its servers; closing it closes nothing of the original's."""
+        """A copy knows its servers; closing it closes nothing of the original's."""
         toolkit = Toolkit()
         toolkit.register_mcp(McpInMemory(mcp_server.make())).run()
         other = toolkit.copy()

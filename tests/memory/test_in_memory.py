@@ -58,6 +58,7 @@ def test_replace_is_by_id_the_last_one_counts():
     assert memory.messages == [A, B, changed]
 
 
+@pytest.mark.spec("case 134")
 def test_delete_says_how_many_there_were():
     memory = InMemoryMemory([A, B, A, C])
     assert memory.delete(["a", "x"]).run() == 2
@@ -109,6 +110,7 @@ def test_only_lists_of_messages_are_kept(wrong):
         InMemoryMemory(wrong)
 
 
+@pytest.mark.spec("case 134")
 def test_threads_lose_nothing_and_readers_see_whole_additions():
     memory = InMemoryMemory()
     torn: list[int] = []

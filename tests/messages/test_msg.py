@@ -105,6 +105,7 @@ def test_metadata_that_json_cannot_say_is_an_error_of_ours():
         Msg("u", "hi", metadata={"live": object()}).to_json()
 
 
+@pytest.mark.spec("case 132")
 def test_text_is_that_of_the_text_blocks_joined():
     message = Msg("a", [TextBlock("one"), ThinkingBlock("hm"), CALL, TextBlock("two")], "assistant")
     assert message.text == "one\ntwo"

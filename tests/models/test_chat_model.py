@@ -71,16 +71,15 @@ def test_nothing_is_retried_once_a_chunk_has_come():
     assert retried.unplayed == 1
 
 
+@pytest.mark.spec("case 127")
 @pytest.mark.parametrize("error", [BadRequestError("x", status=400), ValueError("x")])
 def test_an_error_that_will_not_pass_is_not_retried(error):
-    """§22.7 case 127."""
     retried = model(error, "never", max_attempts=3, **TWO_SECONDS)
     assert run_virtual(timeline(retried)) == [(0.0, type(error).__name__)]
 
 
+@pytest.mark.spec("case 127")
 def test_by_default_there_are_three_attempts():
-    """§22.7 case 127."""
-
     async def main() -> list[str]:
         model = ScriptedModel(BROKEN, BROKEN, BROKEN, "never")
         model.execution_config = None

@@ -286,8 +286,9 @@ async def _call(agent: ReActAgent, text: str, **given: Any) -> Msg:
     return await agent.call(text, **given)
 
 
+@pytest.mark.spec("S10")
 def test_a_thinking_model_is_asked_again_without_force(serve: Serve) -> None:
-    """S10: a forced tool is refused while the model thinks."""
+    """A forced tool is refused while the model thinks."""
     told = "<400> InternalError.Algo.InvalidParameter: The tool_choice parameter does not support being set to object"
 
     async def answer(reply: Any) -> None:

@@ -74,9 +74,9 @@ def test_configs_merge_associatively_and_what_is_given_wins(a, b, c):
         assert merged is (getattr(b, field.name) if mine is UNSET else mine)
 
 
+@pytest.mark.spec("case 128")
 @given(options, options, options)
 def test_options_merge_associatively_and_what_is_given_wins(a, b, c):
-    """§22.7 case 128."""
     assert a.over(b).over(c) == a.over(b.over(c))
     assert a.over(None) == a.over(GenerateOptions()) == GenerateOptions().over(a) == a.over(a) == a
     merged = a.over(b)
@@ -138,11 +138,11 @@ def test_a_config_that_cannot_work_is_refused_by_name(field, value):
         ExecutionConfig(**{field: value})
 
 
+@pytest.mark.spec("case 129")
 @pytest.mark.parametrize(
     "make", [lambda: ToolChoice("specific"), lambda: ToolChoice.specific(" "), lambda: ToolChoice("auto", "t")]
 )
 def test_a_tool_choice_names_a_tool_if_and_only_if_it_is_specific(make):
-    """§22.7 case 129."""
     with pytest.raises(ConfigurationError, match="specific"):
         make()
 

@@ -94,8 +94,8 @@ def test_what_is_no_model(spec, says):
         get_model(spec)
 
 
+@pytest.mark.spec("case 130")
 def test_ones_own_providers():
-    """§22.7 case 130."""
     registry = ModelRegistry(packages=False)
     registry.register_provider("mine", lambda name, /, **options: ScriptedModel(model_name=name, **options))
     made = registry.model("mine:m", output_modes=("native",))

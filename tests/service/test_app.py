@@ -282,8 +282,9 @@ def test_a_missing_extra_is_named():
     )
 
 
+@pytest.mark.spec("R27")
 def test_what_waits_inside_of_a_sub_agent_is_answered_over_http():
-    """R27: the ids of the reply are those of the answers; the run's id is that of the outermost."""
+    """The ids of the reply are those of the answers; the run's id is that of the outermost."""
     done: list[str] = []
 
     @tool(requires_approval=True)

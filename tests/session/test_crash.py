@@ -162,9 +162,10 @@ def attempted(operation: Flow[object]) -> SessionStorageError | None:
     return None
 
 
+@pytest.mark.spec("W71")
 @pytest.mark.parametrize("operation", ["remove", "delete"])
 def test_what_could_not_be_removed_is_an_error_of_remove_and_delete(tmp_path: Path, operation: str):
-    """W71: nothing is left in silence. The entry is gone all the same, and the next attempt removes the rest."""
+    """Nothing is left in silence. The entry is gone all the same, and the next attempt removes the rest."""
     for number in range(20):
         session = JsonSession(tmp_path / str(number))
         session.save_list(KEY, "memory", [1]).run()

@@ -45,8 +45,9 @@ def written(session: JsonSession, items: list[object]) -> int:
 # -- what is written
 
 
+@pytest.mark.spec("W70", "case 138")
 def test_a_list_that_grew_is_appended_to_and_costs_what_is_new(tmp_path: Path):
-    """W70: after a reload everything was rewritten. Cases 138 to 140: incremental saves."""
+    """After a reload everything was rewritten. Cases 138 to 140: incremental saves."""
     items = messages(10_000)
     assert written(JsonSession(tmp_path), items) > 1_000_000
     longer = [*items, *messages(2)]
@@ -56,9 +57,10 @@ def test_a_list_that_grew_is_appended_to_and_costs_what_is_new(tmp_path: Path):
     assert JsonSession(tmp_path).load_list("k", "memory").run() == longer
 
 
+@pytest.mark.spec("W70")
 @pytest.mark.parametrize("place", [0, 1, 4321, 9_999])
 def test_a_change_at_any_position_is_kept(tmp_path: Path, place: int):
-    """W70: edits at positions that were not sampled were lost when sizes matched."""
+    """Edits at positions that were not sampled were lost when sizes matched."""
     items = messages(10_000)
     session = JsonSession(tmp_path)
     session.save_list("k", "memory", items).run()

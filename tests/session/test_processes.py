@@ -31,8 +31,9 @@ def check(found: Saved) -> None:
         assert values["b"] == [name, number] and found.lists["turns"] == turns
 
 
+@pytest.mark.spec("W69")
 def test_two_programs_write_and_a_third_reads(tmp_path: Path):
-    """W69: writes were neither atomic nor locked."""
+    """Writes were neither atomic nor locked."""
     programs = [writer(tmp_path, name, 60) for name in ("one", "two")]
     session = JsonSession(tmp_path)
     reads = 0
@@ -48,8 +49,9 @@ def test_two_programs_write_and_a_third_reads(tmp_path: Path):
     assert session.load("one", "number").run() == session.load("two", "number").run() == 59
 
 
+@pytest.mark.spec("W69")
 def test_programs_are_killed_in_the_middle(tmp_path: Path):
-    """W69: between data and hash file a crash made for a stale append. The lock of a dead process is free."""
+    """Between data and hash file a crash made for a stale append. The lock of a dead process is free."""
     session = JsonSession(tmp_path, lock_timeout=5)
     for number in range(4):
         with writer(tmp_path, f"n{number}", 10_000) as program:

@@ -67,8 +67,9 @@ def test_nothing_happens_before_subscription_and_each_is_one_operation(session: 
     assert load.run() == Saved()
 
 
+@pytest.mark.spec("§12.2", "case 141")
 def test_nothing_aliases_what_was_saved_or_what_was_loaded(session: Session):
-    """§12.2: states and items were kept by reference. Case 141: isolation."""
+    """States and items were kept by reference. Case 141: isolation."""
     value: Any = {"inner": {"list": [1]}}
     items: Any = [{"n": [1]}, value]
     session.save_all("k", {"v": value}, {"l": items}).run()
@@ -98,6 +99,7 @@ def test_values_are_taken_when_the_save_is_subscribed_to(session: Session):
     assert run_virtual(main()) == Saved({"v": {"n": 1}}, {"l": [[1]]})
 
 
+@pytest.mark.spec("case 141")
 def test_sessions_and_entries_are_apart(session: Session):
     """Case 141, InMemorySessionNewApiTest#testDataIsolation."""
     for key in ("a", "b"):
@@ -109,10 +111,11 @@ def test_sessions_and_entries_are_apart(session: Session):
     assert session.load_all("b").run() == Saved({"v": "b"}, {"l": ["b"]})
 
 
+@pytest.mark.spec("case 139", "case 140")
 @pytest.mark.parametrize("before", [[], [1], [1, 2, 3]])
 @pytest.mark.parametrize("after", [[], [1], [2], [1, 2, 3, 4], [1, 9, 3], [9, 2, 3], [1, 2, 9], [1, 2], [1, 2, 3]])
 def test_a_list_grows_shrinks_and_changes_anywhere(session: Session, before: list[object], after: list[object]):
-    """Cases 139 and 140: JsonSessionNewApiTest, ListHashUtilTest."""
+    """JsonSessionNewApiTest, ListHashUtilTest."""
     session.save_list("k", "l", before).run()
     session.save_list("k", "l", after).run()
     assert session.load_list("k", "l").run() == after
@@ -139,8 +142,9 @@ def test_an_entry_is_a_value_or_a_list_and_the_last_save_says_which(session: Ses
     assert session.load_all("k").run() == Saved({"x": None}, {})
 
 
+@pytest.mark.spec("W71")
 def test_remove_leaves_nothing_of_an_entry_and_the_last_one_takes_the_session_along(session: Session):
-    """W71: per-key delete left list and hash files behind."""
+    """per-key delete left list and hash files behind."""
     session.save_all("k", {"v": 1}, {"l": [1, 2]}).run()
     assert session.remove("k", "l").run() is True
     assert session.remove("k", "l").run() is False
@@ -160,6 +164,7 @@ def test_a_save_of_nothing_makes_no_session(session: Session):
     assert session.exists("k").run() is True and session.load_all("k").run() == Saved({}, {"l": []})
 
 
+@pytest.mark.spec("case 142")
 @pytest.mark.parametrize("blank", ["", " ", "\t\n ", "\u3000"])
 def test_blank_keys_and_names_are_errors_of_the_flow(session: Session, blank: str):
     """Case 142, SimpleSessionKeyTest#testBlankSessionId."""
@@ -189,9 +194,10 @@ def test_blank_keys_and_names_are_errors_of_the_flow(session: Session, blank: st
     assert session.keys().run() == []
 
 
+@pytest.mark.spec("case 142")
 @pytest.mark.parametrize("wrong", [None, 3, b"k", Path("k")])
 def test_keys_and_names_are_text(session: Session, wrong: Any):
-    """Case 142: a key of None."""
+    """A key of None."""
     with pytest.raises(InvalidInputError, match="session key must be a str"):
         session.save(wrong, "n", 1).run()
     with pytest.raises(InvalidInputError, match="entry name must be a str"):

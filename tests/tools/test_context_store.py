@@ -68,8 +68,9 @@ def name_of_second(db: Annotated[Database, Inject("second")]) -> str:
 # --- the store in memory ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 115")
 def test_objects_are_found_by_type_and_key():
-    """Case 115: singletons, several of one type by key."""
+    """Singletons, several of one type by key."""
     main, second, clock = Database(), Database("second"), Fixed()
     store = InMemoryContextStore(main).register(second, "second").register(clock, as_=Clock)
     assert store.get(Database) is main
@@ -90,8 +91,9 @@ def test_a_subclass_does_unless_several_would():
     assert InMemoryContextStore(main).register(main, as_=object).get(object) is main
 
 
+@pytest.mark.spec("W64")
 def test_a_store_beside_others_keeps_what_was_registered():
-    """W64: there is no builder that drops objects when a store is added; both are asked."""
+    """There is no builder that drops objects when a store is added; both are asked."""
     store = InMemoryContextStore(Database()).register(Cache())
     runtime = RuntimeContext(Fixed(), store=store)
     assert runtime.get(Fixed) and runtime.get(Database) and runtime.get(Cache)
@@ -142,9 +144,10 @@ def test_threads_register_at_once():
 PLACES = ("values", "attributes", "nested", "agent", "toolkit")
 
 
+@pytest.mark.spec("case 115", "case 116", "§9.11")
 @given(st.sets(st.sampled_from(PLACES)))
 def test_law_the_first_that_has_it_gives_it(places: set[str]):
-    """Cases 115, 116; §9.11: call > its nested store > agent > toolkit, whichever of them there are."""
+    """Call > its nested store > agent > toolkit, whichever of them there are."""
 
     def store(place: str) -> InMemoryContextStore:
         return InMemoryContextStore().register(Database(place), "second") if place in places else InMemoryContextStore()
@@ -165,8 +168,9 @@ def test_law_the_first_that_has_it_gives_it(places: set[str]):
         assert block.text == wanted
 
 
+@pytest.mark.spec("case 116")
 def test_in_an_agents_run():
-    """Case 116: context on all levels, merged for the tools of a run."""
+    """Context on all levels, merged for the tools of a run."""
     seen: list[object] = []
 
     @tool
@@ -367,9 +371,10 @@ FORMS = [
 ]
 
 
+@pytest.mark.spec("§9.12")
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: getattr(form, "__name__", type(form).__name__))
 def test_what_is_injected_shows_in_no_schema(form: object):
-    """§9.12: in every form of a tool the model sees `x` alone, and may not send the others."""
+    """In every form of a tool the model sees `x` alone, and may not send the others."""
     toolkit = Toolkit([form], context_store=InMemoryContextStore(Database()).register(Database("main"), "second"))
     (schema,) = toolkit.schemas()
     assert list(schema.parameters["properties"]) == ["x"]  # pyright: ignore

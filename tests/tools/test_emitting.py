@@ -392,8 +392,9 @@ def test_a_call_that_has_ended_is_stopping_and_drops_what_is_emitted():
     context.emit("late")
 
 
+@pytest.mark.spec("case 117")
 def test_a_context_made_by_hand():
-    """Case 117: there always is something to emit into, and what is in it cannot be changed."""
+    """There always is something to emit into, and what is in it cannot be changed."""
     context = ToolContext(use("f"))
     context.emit("into nothing")
     assert not context.stopping and not context.wait(0)

@@ -56,8 +56,9 @@ def ask(toolkit: Toolkit, name: str, **input: object) -> ToolResultBlock:
     return event
 
 
+@pytest.mark.spec("case 86", "case 87", "case 112")
 def test_a_tool_in_no_group_is_always_available_others_while_a_group_is_active():
-    """Cases 86, 87, 112: any active group suffices; ungrouped tools are always there."""
+    """Any active group suffices; ungrouped tools are always there."""
     toolkit = grouped()
     assert told(toolkit) == ["clock"]
     toolkit.update_tool_groups(["desk"], active=True)
@@ -71,8 +72,8 @@ def test_a_tool_in_no_group_is_always_available_others_while_a_group_is_active()
     assert toolkit.names == ("clock", "browse", "click") and len(toolkit) == 3 and "browse" in toolkit
 
 
+@pytest.mark.spec("case 85", "case 87")
 def test_a_call_of_an_inactive_tool_says_why_and_how():
-    """Cases 85, 87."""
     result = ask(grouped(meta=True), "browse", url="x")
     assert result.kind is ToolResultKind.NOT_FOUND and result.is_error
     assert result.text == (
@@ -91,8 +92,9 @@ def test_nobody_is_asked_about_a_call_that_cannot_run():
     assert toolkit.needs_approval(use("click", id=1))
 
 
+@pytest.mark.spec("W61")
 def test_schemas_come_in_the_order_of_registration_and_are_the_same_tuple():
-    """W61: prompt caches live on it."""
+    """Prompt caches live on it."""
     toolkit = grouped()
     toolkit.update_tool_groups(["web", "desk"], active=True)
     first = toolkit.schemas()
@@ -104,8 +106,9 @@ def test_schemas_come_in_the_order_of_registration_and_are_the_same_tuple():
     assert view.schemas() is first and told(toolkit) == ["clock"]
 
 
+@pytest.mark.spec("W62")
 def test_a_copy_and_a_view_have_active_groups_of_their_own():
-    """W62: a copy does not leak into its original, nor back."""
+    """A copy does not leak into its original, nor back."""
     toolkit = grouped()
     copied, view = toolkit.copy(), toolkit.overlay()
     copied.update_tool_groups(["web"], active=True)
@@ -130,8 +133,9 @@ def test_what_is_added_while_a_view_is_in_use_is_in_its_groups_there_too():
     assert toolkit.groups_of("mine") == () and view.groups_of("mine") == ("desk",)
 
 
+@pytest.mark.spec("W60", "case 111")
 def test_setting_the_active_groups_deactivates_the_others():
-    """W60, case 111: one representation of what is active; no duplicates; nothing is changed if a name is unknown."""
+    """One representation of what is active; no duplicates; nothing is changed if a name is unknown."""
     toolkit = grouped()
     toolkit.set_active_groups(["web", "web", "desk"])
     assert toolkit.active_groups == ("web", "desk")
@@ -144,8 +148,8 @@ def test_setting_the_active_groups_deactivates_the_others():
     assert toolkit.active_groups == ("desk",)
 
 
+@pytest.mark.spec("case 111")
 def test_removing_a_group_takes_the_tools_that_are_in_no_other():
-    """Case 111."""
     toolkit = grouped()
     toolkit.set_active_groups(["web", "desk"])
     assert [each.name for each in toolkit.remove_tool_groups(["web"])] == ["browse"]
@@ -210,8 +214,9 @@ def test_the_model_activates_and_reads_what_it_has_got():
     assert ask(toolkit, "browse", url="x").text == "page x"
 
 
+@pytest.mark.spec("case 110")
 def test_activation_leaves_others_and_an_empty_list_is_fine():
-    """Case 110: activating deactivates nothing; an empty list succeeds; one unknown name changes nothing."""
+    """Activating deactivates nothing; an empty list succeeds; one unknown name changes nothing."""
     toolkit = grouped(meta=True)
     toolkit.set_active_groups(["desk"])
     ask(toolkit, "reset_equipped_tools", to_activate=["web"])
@@ -252,8 +257,9 @@ def test_a_meta_tool_of_another_name_tells_of_the_groups_as_well():
     assert toolkit.active_groups == ("web", "desk")
 
 
+@pytest.mark.spec("§9.7")
 def test_a_copied_meta_tool_controls_the_copy():
-    """§9.7: the quirk that a copy's meta tool went on controlling its original."""
+    """The quirk that a copy's meta tool went on controlling its original."""
     toolkit = grouped(meta=True)
     copied = toolkit.copy()
     ask(copied, "reset_equipped_tools", to_activate=["web"])

@@ -89,6 +89,7 @@ def test_every_call_of_a_batch_gets_its_own():
     assert [text_of(each) for each in found] == ["1", "2"]
 
 
+@pytest.mark.spec("case 30")
 def test_a_hook_and_a_tool_share_one_context():
     """Java case 30: what was put before the call is seen by the tool, what the tool puts is seen after."""
     runtime = RuntimeContext()
@@ -102,8 +103,9 @@ def test_a_hook_and_a_tool_share_one_context():
     assert runtime.get(int) == 7
 
 
+@pytest.mark.spec("W21")
 def test_two_assembled_calls_do_not_swap_their_contexts():
-    """W21: a context is an argument of its call, parked nowhere."""
+    """A context is an argument of its call, parked nowhere."""
 
     async def f(context: RuntimeContext) -> str:
         return context.require(str)

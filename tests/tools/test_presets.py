@@ -86,8 +86,9 @@ def test_a_fixed_preset_is_hidden_with_the_types_that_only_it_used():
     assert text(toolkit, "search", place={"city": "Rome"}) == f"hi Rome {SECRET} 10 C"
 
 
+@pytest.mark.spec("case 82", "D5", "W59")
 def test_a_fixed_preset_wins_and_the_tool_runs():
-    """Case 82, D5, W59: presets beat input in every kind of tool."""
+    """Presets beat input in every kind of tool."""
     toolkit, _ = registered(search, presets={"account": {"key": SECRET}, "limit": 3})
     given = {"query": "hi", "place": {"city": "Rome"}, "account": {"key": "mine"}, "limit": "many"}
     assert text(toolkit, "search", **given) == f"hi Rome {SECRET} 3 C"
@@ -129,6 +130,7 @@ def test_a_field_that_is_asked_for_again_under_the_name_of_a_preset_is_the_model
     assert result(toolkit, "find", query="hi", limit="many").kind is ToolResultKind.INVALID_ARGUMENTS
 
 
+@pytest.mark.spec("W59", "case 82", "case 88")
 def test_where_any_name_may_be_sent_a_fixed_preset_wins_in_silence():
     """Case 82 (shouldApplyPresetParametersAfterExplicitInput, ..WhenInputsAbsent), case 88, W59."""
     toolkit, schema = registered(Open(), presets={"root": "/data"})
@@ -274,6 +276,7 @@ def test_a_validator_of_the_tool_s_own_that_wants_everything_does_not_hinder():
 # --- changed later ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 88")
 def test_presets_are_changed_for_the_next_call_on():
     """Case 88 (testUpdatePresetParameters, testPresetParametersOverride); the schema follows, which Java's does not."""
     toolkit, _ = registered(Open(), name="see", presets={"root": "/data"}, description="Look.")
@@ -304,8 +307,9 @@ def test_presets_that_cannot_be_leave_things_as_they_are():
     assert text(toolkit, "open", path="a") == '{"path": "a", "root": "/data"}'
 
 
+@pytest.mark.spec("W62")
 def test_copies_and_overlays_have_presets_of_their_own():
-    """W62: a copy shares nothing that changes."""
+    """A copy shares nothing that changes."""
     toolkit, _ = registered(Open(), presets={"root": "/data"})
     copy, view = toolkit.copy(), toolkit.overlay()
     copy.update_presets("open", {"root": "/copy"})

@@ -114,6 +114,7 @@ def test_a_blocking_function_under_options_still_runs_on_the_toolkit_s_executor(
         assert text(toolkit, "plain").startswith("mine")
 
 
+@pytest.mark.spec("case 91")
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -130,7 +131,7 @@ def test_a_blocking_function_under_options_still_runs_on_the_toolkit_s_executor(
     ],
 )
 def test_a_value_that_no_option_has_is_an_error_and_nothing_is_registered(options: dict[str, Any], says: str):
-    """§22.6 case 91: one source, and options that are none or right."""
+    """One source, and options that are none or right."""
     toolkit = Toolkit()
     with pytest.raises(ConfigurationError, match=says):
         toolkit.register(add, **options)
@@ -192,6 +193,7 @@ def nested(it: Inner) -> int:
     return it.x
 
 
+@pytest.mark.spec("case 114")
 def test_an_extension_is_asked_for_and_checked_and_the_tool_does_not_get_it():
     """§22.6 case 114 (testMergePreservesOtherBaseSchemaFields): and the fields are validated, which Java's are not."""
     seen: list[Mapping[str, object]] = []
@@ -225,6 +227,7 @@ def test_an_extension_over_a_json_schema_tool():
     assert "- reason: is required" in text(toolkit, "echo", text="hi")
 
 
+@pytest.mark.spec("case 114")
 def test_fields_that_are_there_already_are_a_conflict():
     """§22.6 case 114 (testExtendedModelConflictDetection)."""
 
@@ -235,6 +238,7 @@ def test_fields_that_are_there_already_are_a_conflict():
         Toolkit().register(add, extend=Clash)
 
 
+@pytest.mark.spec("case 113")
 def test_equal_definitions_are_shared_and_different_ones_refused():
     """§22.6 case 113 (testHoistDefsEquivalent, testHoistDefsConflict)."""
     assert list(Toolkit().register(nested, extend=Why).schema.parameters["$defs"]) == ["Inner"]
@@ -266,9 +270,10 @@ async def shout_later(call: ToolUseBlock, result: ToolResultBlock) -> ToolResult
     return shout(call, result)
 
 
+@pytest.mark.spec("case 92")
 @pytest.mark.parametrize("function", [shout, shout_later])
 def test_a_result_is_what_postprocess_makes_of_it(function: Any):
-    """§22.6 case 92: there are no converter classes: a function is given, once, for any kind of tool."""
+    """There are no converter classes: a function is given, once, for any kind of tool."""
     toolkit = Toolkit()
     toolkit.register(Echo(), postprocess=function)
     assert run_virtual(toolkit.call(use("echo", text="hi"))).text == "echo: HI"
@@ -461,6 +466,7 @@ class Mine(Base):
         return cls.__name__
 
 
+@pytest.mark.spec("W63")
 def test_the_tools_of_an_object_are_those_its_class_shows():
     """W63; inherited methods, static and class methods, what a subclass made of them; no property is touched."""
     toolkit = Toolkit([Mine()])
@@ -519,8 +525,9 @@ def test_several_sources_at_once_and_all_or_none():
 # --- taking out ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 89")
 def test_a_tool_is_taken_out_only_if_it_is_that_very_tool():
-    """§22.6 case 89: by identity, also where options were laid over it; not if it has been replaced."""
+    """By identity, also where options were laid over it; not if it has been replaced."""
     mine = Echo()
     toolkit = Toolkit()
     made = toolkit.register(mine, description="Other.")
@@ -534,8 +541,9 @@ def test_a_tool_is_taken_out_only_if_it_is_that_very_tool():
     assert toolkit.names == ("echo",)
 
 
+@pytest.mark.spec("case 90", "W66")
 def test_what_is_not_to_be_taken_out_lies_beneath_an_overlay():
-    """§22.6 case 90 and W66: no switch forbids deletion; whoever gets an overlay cannot take out what is beneath."""
+    """No switch forbids deletion; whoever gets an overlay cannot take out what is beneath."""
     toolkit = Toolkit([one])
     view = toolkit.overlay(two)
     with pytest.raises(ConfigurationError, match="beneath this overlay"):

@@ -100,9 +100,10 @@ WAYS = [
 ]
 
 
+@pytest.mark.spec("W65", "W80")
 @pytest.mark.parametrize(("call", "kind"), WAYS, ids=lambda value: getattr(value, "name", ""))
 def test_every_result_says_whose_it_is_and_how_it_came_out(call: ToolUseBlock, kind: ToolResultKind | None):
-    """W65, W80: whatever goes wrong, and wherever; and JSON gives it back as it was."""
+    """Whatever goes wrong, and wherever; and JSON gives it back as it was."""
     block = answer(EVERY, call)
     assert (block.id, block.name, block.kind) == (call.id, call.name, kind)
     assert block.is_error == (kind is not None and kind is not ToolResultKind.SUSPENDED)
@@ -153,9 +154,10 @@ def _forms(act: Callable[[], None]) -> list[object]:
     return [plain, coroutine, generator, async_generator, observable, at_once, late_flow]
 
 
+@pytest.mark.spec("case 97", "case 101")
 @pytest.mark.parametrize("index", range(7))
 def test_failures_and_suspensions_look_the_same_from_every_form(index: int):
-    """Cases 97, 101: a suspension gets out of each kind of callable, and errors are worded alike."""
+    """A suspension gets out of each kind of callable, and errors are worded alike."""
     broke, waits = result(_forms(_breaks)[index]), result(_forms(_suspends)[index])
     assert (broke.kind, broke.text) == (ToolResultKind.FAILED, "Error: ValueError: it broke")
     assert (waits.kind, waits.text) == (ToolResultKind.SUSPENDED, "Ask Ann.")
@@ -176,6 +178,7 @@ NUMBER = uuid.UUID(int=7)
 DUE = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
 
 
+@pytest.mark.spec("W58", "case 102")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -193,7 +196,7 @@ DUE = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
     ],
 )
 def test_values_of_the_standard_library(value: object, text: str):
-    """W58, case 102: what JSON writes as a string is that string, without quotes of its own."""
+    """What JSON writes as a string is that string, without quotes of its own."""
     assert output_of(value) == (TextBlock(text),)
 
 

@@ -48,6 +48,7 @@ class Writable(Protocol):
 # --- by type ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 31")
 def test_typed_access():
     """Java case 31, typedAccess: a value by its type, one under a key, none of another type."""
     store, other = FileStore(), FileStore()
@@ -60,6 +61,7 @@ def test_typed_access():
     assert context.get(str) == "text"
 
 
+@pytest.mark.spec("case 31")
 def test_self_typed_access():
     """Java case 31, selfTypedAccess."""
     context = RuntimeContext()
@@ -68,6 +70,7 @@ def test_self_typed_access():
     assert context.get(RuntimeContext, "other") is None
 
 
+@pytest.mark.spec("case 31")
 def test_typed_values_go_before_attributes_of_the_key():
     """Java case 31, merge priority: typed first, then an attribute of that name if it is of the type."""
     typed, named = FileStore(), FileStore()
@@ -184,6 +187,7 @@ def test_the_repr_tells_names_and_no_secrets():
 # --- threads ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("case 31")
 def test_thread_safety():
     """Java case 31, threadSafety: no change is lost, no lookup fails while others change."""
     context = RuntimeContext()
@@ -242,6 +246,7 @@ def test_it_behaves_as_a_dict_of_type_and_key(script: list[tuple[str, object, st
 # --- events -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W25", "case 30")
 def test_an_event_leads_to_the_context_of_its_call():
     """Java case 30 and W25: a hook reads it from the event, nothing is parked in the hook."""
     context = RuntimeContext(FileStore())
@@ -293,6 +298,7 @@ def test_a_context_written_into_json_by_hand_is_not_read():
 # --- through an agent -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("W21", "W25", "case 30")
 def test_hooks_and_tools_of_a_call_share_its_context_and_nobody_elses():
     """Java case 30; W21, W25: two assembled calls, run in the other order, with hooks that the agent shares."""
     seen: list[tuple[str, str | None]] = []

@@ -442,6 +442,7 @@ def test_the_corpus_is_large():
     assert len(TYPES) + len(DEFAULTS) + len(SIGNATURES) >= 130
 
 
+@pytest.mark.spec("case 93", "case 103")
 @pytest.mark.parametrize(("annotation", "good", "bad"), TYPES, ids=NAMES)
 def test_a_type_is_told_as_pydantic_tells_it(annotation: Any, good: list[Any], bad: list[Any]):
     """§22.6 case 93 ($ref in nested schemas), case 103."""
@@ -454,9 +455,10 @@ def test_a_type_is_told_as_pydantic_tells_it(annotation: Any, good: list[Any], b
         check.problems({"x": value})
 
 
+@pytest.mark.spec("case 99", "case 100", "case 103")
 @pytest.mark.parametrize(("annotation", "good", "bad"), TYPES, ids=NAMES)
 def test_a_type_takes_what_pydantic_takes(annotation: Any, good: list[Any], bad: list[Any]):
-    """§22.6 cases 99, 100, 103: typed conversion, its edges, and what is refused."""
+    """Typed conversion, its edges, and what is refused."""
     made, adapter = FunctionTool(function_of(annotation)), TypeAdapter(annotation)
     for value in [*good, *bad]:
         ours = outcome(lambda given: made.validate({"x": given})["x"], value)
@@ -516,9 +518,10 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:
     return TypeAdapter(list[annotation], config=ConfigDict(extra="forbid"))
 
 
+@pytest.mark.spec("case 104")
 @pytest.mark.parametrize(("annotation", "default"), DEFAULTS, ids=stable_id)
 def test_a_default_is_told_as_pydantic_tells_it_and_is_the_function_s_own(annotation: Any, default: Any):
-    """§22.6 case 104: an explicit null for what has a default and takes none counts as not given."""
+    """An explicit null for what has a default and takes none counts as not given."""
     made = FunctionTool(function_of(annotation, default))
     assert json.loads(json.dumps(made.parameters)) == by_pydantic({"x": (annotation, default)})
     assert made.validate({}) == {}
@@ -539,6 +542,7 @@ def nulls(
 ADA = {"name": "Ada"}
 
 
+@pytest.mark.spec("case 104")
 @pytest.mark.parametrize(
     ("given", "stays"),
     [
@@ -558,6 +562,7 @@ def test_a_null_that_says_nothing_counts_as_not_given(given: dict[str, Any], sta
     }
 
 
+@pytest.mark.spec("case 104")
 @pytest.mark.parametrize(
     ("given", "says"),
     [

@@ -82,10 +82,11 @@ SUSPENDING = [
 ]
 
 
+@pytest.mark.spec("W08")
 @pytest.mark.parametrize("config", [None, AGAIN, ExecutionConfig(timeout=60, idle_timeout=60)])
 @pytest.mark.parametrize("suspending", SUSPENDING, ids=lambda each: getattr(each, "__name__", type(each).__name__))
 def test_a_suspension_is_a_placeholder_and_never_retried(suspending: object, config: ExecutionConfig | None):
-    """W08: also where it is raised on entry. Java 9.14: the reason is the text."""
+    """Also where it is raised on entry. Java 9.14: the reason is the text."""
     *before, last = events(suspending, config)
     assert isinstance(last, ToolResultBlock)
     assert (last.kind, last.text, last.metadata) == (ToolResultKind.SUSPENDED, "ask a person", {"ticket": 7})
@@ -112,10 +113,9 @@ def test_a_suspension_after_failed_attempts_ends_the_trying():
     assert len(calls) == 2
 
 
+@pytest.mark.spec("case 109")
 @pytest.mark.parametrize("reason", [None, ""])
 def test_without_a_reason_it_says_so(reason: str | None):
-    """§22.6 case 109."""
-
     async def suspends() -> None:
         raise ToolSuspend(reason)
 
@@ -206,8 +206,8 @@ PICK = ToolSchema(
 )
 
 
+@pytest.mark.spec("case 107")
 def test_an_external_tool_is_its_schema():
-    """§22.6 case 107."""
     toolkit = Toolkit()
     made = toolkit.register_schema(PICK)
     assert isinstance(made, ExternalTool)
@@ -215,6 +215,7 @@ def test_an_external_tool_is_its_schema():
     assert toolkit.get("pick") is made
 
 
+@pytest.mark.spec("case 108")
 def test_a_valid_call_of_an_external_tool_suspends_by_nature():
     """Java 9.4: a schema-only tool always suspends, with the default reason. (§22.6 case 108)"""
     block = result(ExternalTool.of(PICK), folder="/tmp")

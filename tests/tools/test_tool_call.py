@@ -52,8 +52,9 @@ def test_an_unknown_tool_of_an_empty_toolkit():
     assert block.text == "Error: There is no tool 'x'. No tools are available."
 
 
+@pytest.mark.spec("case 105")
 def test_malformed_json_is_told_and_nothing_runs():
-    """§22.6 case 105: no input is read as no arguments, text that is no JSON is told."""
+    """No input is read as no arguments, text that is no JSON is told."""
     ran: list[str] = []
 
     def note(city: str = "") -> None:

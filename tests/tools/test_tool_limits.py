@@ -145,8 +145,9 @@ def test_a_wrapper_is_within_its_tools_limits_and_may_have_its_own():
 # --- one round ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R17")
 def test_a_tool_at_its_limit_does_not_hold_up_the_others():
-    """R17: a call whose tool is full lets later calls of other tools begin; those of one tool stay in order."""
+    """A call whose tool is full lets later calls of other tools begin; those of one tool stay in order."""
     bench = Bench()
     one, many = bench.make("one", max_concurrency=1), bench.make("many")
     toolkit = Toolkit([one, many], max_concurrency=2)
@@ -164,8 +165,9 @@ def test_calls_in_turn_stay_in_turn():
     assert bench.begun == [(0, "a"), (1, "b"), (2, "c")]
 
 
+@pytest.mark.spec("R16")
 def test_an_exclusive_tool_is_a_barrier():
-    """R16: calls before it end first, calls behind it begin after it."""
+    """Calls before it end first, calls behind it begin after it."""
     bench = Bench()
     toolkit = Toolkit([bench.make("any"), bench.make("alone", exclusive=True)])
     calls = [("any", 3), ("any", 1), ("alone", 2), ("any", 1), ("alone", 1), ("alone", 1), ("any", 1)]
@@ -350,10 +352,11 @@ def test_two_loops_share_a_tool():
 # --- blocking tools -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("R13")
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_blocking_tool_that_outlives_its_timeout_is_counted_and_keeps_its_permit(own: bool, fails: bool):
-    """R13: its late result is dropped, its late exception too; who comes next waits until it has really ended."""
+    """Its late result is dropped, its late exception too; who comes next waits until it has really ended."""
     go, entered = threading.Event(), threading.Event()
 
     @tool(max_concurrency=1, execution_config=ExecutionConfig(timeout=1))
@@ -387,8 +390,9 @@ def test_a_blocking_tool_that_outlives_its_timeout_is_counted_and_keeps_its_perm
         pool.shutdown()
 
 
+@pytest.mark.spec("R13")
 def test_an_executor_of_the_callers_own_with_the_callers_context():
-    """R13: blocking tools run on `Toolkit(executor=)`, or their own, in a copy of the run's context variables."""
+    """Blocking tools run on `Toolkit(executor=)`, or their own, in a copy of the run's context variables."""
     who: ContextVar[str] = ContextVar("who", default="nobody")
     names: list[str] = []
 
@@ -463,8 +467,9 @@ def failing_batch(**options: Any) -> tuple[Bench, list[ToolResultBlock]]:
     return bench, results(events)
 
 
+@pytest.mark.spec("case 81")
 def test_by_default_a_failure_is_the_calls_own():
-    """§22 case 81: one failure does not affect siblings."""
+    """One failure does not affect siblings."""
     bench, found = failing_batch()
     assert [each.kind for each in found] == [None, ToolResultKind.FAILED, None, None, None]
     assert len(bench.begun) == 5
@@ -515,8 +520,9 @@ def trying(error: Exception, times: int, **config: Any) -> tuple[list[float], To
     return at, found
 
 
+@pytest.mark.spec("R13")
 def test_an_error_is_a_result_only_after_the_retries():
-    """R13: retry and timeout first, the result last."""
+    """Retry and timeout first, the result last."""
     at, found = trying(HttpError(503), 2)
     assert len(at) == 3 and found.text == "page"
     at, found = trying(HttpError(503), 99, max_attempts=3)

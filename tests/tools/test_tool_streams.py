@@ -262,9 +262,10 @@ class Own(Tool):
 EVERY = [emits, aemits, yields, ayields, flows, Own()]
 
 
+@pytest.mark.spec("case 94", "case 96", "case 118")
 @pytest.mark.parametrize("form", EVERY, ids=lambda form: getattr(form, "__name__", "own"))
 def test_progress_of_every_form_is_chunk_events_of_its_call_in_order(form: object):
-    """Cases 94, 96, 118: a hook and the stream get every chunk, with the call's id, name and path, in order."""
+    """A hook and the stream get every chunk, with the call's id, name and path, in order."""
     toolkit = Toolkit([form])
     (name,) = toolkit.names
     heard: list[ActingChunkEvent] = []
@@ -288,8 +289,9 @@ def test_progress_of_every_form_is_chunk_events_of_its_call_in_order(form: objec
     assert kinds.index(PostActingEvent) > max(index for index, kind in enumerate(kinds) if kind is ActingChunkEvent)
 
 
+@pytest.mark.spec("case 96")
 def test_agents_that_share_a_toolkit_hear_each_their_own():
-    """Case 96: nothing is kept on the toolkit, so there is no callback to be overwritten or copied."""
+    """Nothing is kept on the toolkit, so there is no callback to be overwritten or copied."""
     toolkit = Toolkit([aemits])
 
     async def main() -> list[list[str]]:
@@ -303,6 +305,7 @@ def test_agents_that_share_a_toolkit_hear_each_their_own():
     assert run_virtual(main()) == [["A"] * 3, ["B"] * 3]
 
 
+@pytest.mark.spec("case 95")
 def test_a_hook_that_fails_at_a_chunk_stops_the_tool_and_names_itself():
     """Case 95, in our form: nobody's failure is swallowed, and no tool runs on behind it."""
     ended: list[str] = []

@@ -326,8 +326,8 @@ def test_a_toolkit_serves_several_loops():
         assert block.text == "1"
 
 
+@pytest.mark.spec("case 89", "case 90")
 def test_deletion_may_be_forbidden():
-    """Cases 89, 90."""
     toolkit = Toolkit([Echo()], allow_deletion=False)
     toolkit.create_tool_group("g", "Group")
     for copy in (toolkit, toolkit.copy()):

@@ -17,6 +17,7 @@ from tests.agent.sub.parts import agent, ask, child_of, history, researcher, use
 from tests.support.assertions import results_in
 
 
+@pytest.mark.spec("§9.15", "case 125")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -33,18 +34,19 @@ from tests.support.assertions import results_in
     ],
 )
 def test_names(name: str, expected: str):
-    """§9.15, §22 case 125: what no provider accepts is replaced, and what that would mix up is told apart."""
+    """What no provider accepts is replaced, and what that would mix up is told apart."""
     made = tool_name(name)
     assert re.fullmatch(expected, made) and len(made) <= 64 and "__" not in made
 
 
+@pytest.mark.spec("case 125")
 def test_names_of_different_agents_differ():
-    """§22 case 125."""
     assert len({tool_name(name) for name in ("研究员", "分析师", "c", "c++", "c#", "x" * 100, "x" * 101)}) == 7
 
 
+@pytest.mark.spec("§9.15")
 def test_what_a_model_sees():
-    """§9.15: a message, and the id of a conversation to go on with; nothing else."""
+    """A message, and the id of a conversation to go on with; nothing else."""
     made = researcher().as_tool()
     assert (made.name, made.description) == ("call_researcher", "Call Researcher to complete tasks.")
     assert list(made.parameters["properties"]) == ["message", "conversation_id"]
@@ -55,8 +57,9 @@ def test_what_a_model_sees():
     assert (named.name, named.description) == ("look_up", "Looks things up.")
 
 
+@pytest.mark.spec("W67")
 def test_an_agent_made_by_a_function_is_made_at_its_first_call():
-    """W67: not at registration; and once, whatever the number of conversations."""
+    """Not at registration; and once, whatever the number of conversations."""
     made: list[ReActAgent] = []
 
     def make() -> ReActAgent:
@@ -121,8 +124,9 @@ def test_arguments_that_do_not_fit(arguments: dict[str, object], words: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("§9.15", "case 123")
 def test_a_conversation_is_gone_on_with_by_its_id():
-    """§9.15, §22 case 123: each has a memory of its own; the model goes on with one by the id that a result told."""
+    """Each has a memory of its own; the model goes on with one by the id that a result told."""
 
     async def main() -> None:
         child = researcher("one", "two", "three")
@@ -205,8 +209,9 @@ def test_the_least_recently_used_go_but_not_those_that_wait():
     run_virtual(main())
 
 
+@pytest.mark.spec("§9.15")
 def test_called_by_hand_it_keeps_its_conversations_itself():
-    """§9.15: a toolkit without an agent; events come as `ToolNested`, the context is passed on."""
+    """A toolkit without an agent; events come as `ToolNested`, the context is passed on."""
 
     async def main() -> None:
         child = researcher("one", "two")

@@ -38,12 +38,13 @@ def pair(*child_turns, parent_turns=("Well.",), child_options=None, **options) -
     return agent("Boss", ask("p"), *parent_turns, tools=[child.as_tool(**options)]), child
 
 
+@pytest.mark.spec("R4")
 @pytest.mark.parametrize(
     ("turns", "inside"),
     [((["It ", HANG],), {}), ((use("slow", "s", seconds=10),), {"s"}), (([Delay(10), "late"],), {})],
 )
 def test_an_interruption_is_passed_down_and_its_last_words_come_back(turns, inside):
-    """R4: by the same source; the sub-agent ends in its own memory before its parent does."""
+    """By the same source; the sub-agent ends in its own memory before its parent does."""
 
     async def main() -> None:
         parent, child = pair(*turns)
@@ -140,10 +141,11 @@ def test_a_grandchild_is_interrupted_as_well():
     run_virtual(main())
 
 
+@pytest.mark.spec("R1", "W67")
 @pytest.mark.parametrize("when", [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])
 @pytest.mark.parametrize("way", ["dispose", "interrupt", "fail", "deadline"])
 def test_at_any_moment(way: str, when: float):
-    """R1, W67: cut off anywhere, every memory is whole, and everybody can be called again."""
+    """Cut off anywhere, every memory is whole, and everybody can be called again."""
 
     @tool
     async def tidy() -> str:

@@ -49,8 +49,9 @@ def pair(**options: Any) -> ReActAgent:
     return agent("Boss", ask("p"), "Good.", tools=[child.as_tool(**options)])
 
 
+@pytest.mark.spec("R23", "§8.3", "case 124")
 def test_a_sub_agents_events_are_in_the_stream_under_their_path():
-    """R23, §8.3, §22 case 124: in order, before the result, no number left out; each run folds to its outcome."""
+    """In order, before the result, no number left out; each run folds to its outcome."""
 
     async def main() -> None:
         boss = pair()
@@ -77,13 +78,14 @@ def test_a_sub_agents_events_are_in_the_stream_under_their_path():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 124")
 @pytest.mark.parametrize(
     ("forward", "nested", "chunks", "inside"),
     [("events", True, True, True), ("text", True, True, False), ("none", True, False, False),
      ("events", False, True, False), ("events", 1, True, True)],
 )  # fmt: skip
 def test_what_is_shown_of_it(forward: str, nested: bool | int, chunks: bool, inside: bool):
-    """§22 case 124: by the tool, and by whoever looks; the outcome is the same, and so are the numbers."""
+    """By the tool, and by whoever looks; the outcome is the same, and so are the numbers."""
 
     async def main() -> None:
         boss = pair(forward=forward)
@@ -170,8 +172,9 @@ def test_several_at_once_and_in_turn():
     run_virtual(main())
 
 
+@pytest.mark.spec("case 126")
 def test_a_call_gets_the_runtime_context_of_its_parents():
-    """§22 case 126: tools and hooks of a sub-agent find what the caller gave, under call and stream."""
+    """Tools and hooks of a sub-agent find what the caller gave, under call and stream."""
     found: list[object] = []
 
     @tool
@@ -195,8 +198,9 @@ def test_a_call_gets_the_runtime_context_of_its_parents():
     run_virtual(main())
 
 
+@pytest.mark.spec("R22")
 def test_a_slow_reader_slows_the_sub_agent():
-    """R22: what nobody reads is not asked for, however deep it is."""
+    """What nobody reads is not asked for, however deep it is."""
 
     async def main() -> None:
         child = researcher([f"{n} " for n in range(2000)])
@@ -280,8 +284,9 @@ def test_an_agent_that_tells_of_its_runs_in_its_own_way():
 # --- costs -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("§9.15", "R34")
 def test_what_a_sub_agent_uses_counts_as_its_parents():
-    """§9.15, R34: calls, tokens and cost, in all levels, as they happen."""
+    """Calls, tokens and cost, in all levels, as they happen."""
 
     async def main() -> None:
         low = agent("Low", [use("weather", "w", city="Rome"), used(1)], ["low", used(2)], tools=[weather])

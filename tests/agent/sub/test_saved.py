@@ -29,6 +29,7 @@ def team(done: Done, *, low: tuple[Any, ...] = (), mid: tuple[Any, ...] = (), to
     return agent("Boss", *top, tools=[child.as_tool()]), child, helper
 
 
+@pytest.mark.spec("R27")
 def test_an_approval_given_in_another_process_reaches_the_sub_agent(session: Session):
     """R27, field #40: two levels deep; nothing runs twice, nothing is asked twice."""
     done = Done()

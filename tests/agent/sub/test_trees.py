@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
@@ -147,6 +148,7 @@ def _answer(call: ToolUseBlock, reject: bool) -> Any:
     return Reject(call) if reject else Approve(call)
 
 
+@pytest.mark.spec("R5", "R27")
 @settings(max_examples=60)
 @given(trees_of(["quick", "risky", "outside"]), st.data())
 def test_every_tree_ends_whole(root: Node, data: st.DataObject):

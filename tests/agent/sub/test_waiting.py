@@ -28,6 +28,7 @@ def boss(child, *turns, **options):
     return agent("Boss", *turns, tools=[child.as_tool(), weather], **options)
 
 
+@pytest.mark.spec("R27", "W67")
 def test_an_approval_is_asked_for_by_the_parent_and_reaches_the_sub_agent():
     """R27, W67, field #40: shown with a path, answered with edited arguments, gone on with from where it was."""
     done = Done()
@@ -66,8 +67,9 @@ def test_an_approval_is_asked_for_by_the_parent_and_reaches_the_sub_agent():
     run_virtual(main())
 
 
+@pytest.mark.spec("R27")
 def test_a_rejection_and_what_is_approved_for_good_are_the_sub_agents_own():
-    """R27: `remember` holds in the sub-agent's conversation; the reason is what its model reads."""
+    """`remember` holds in the sub-agent's conversation; the reason is what its model reads."""
     done = Done()
 
     async def main() -> None:
@@ -231,6 +233,7 @@ def test_input_that_passes_by_closes_what_waits_inside(policy: str):
     run_virtual(main())
 
 
+@pytest.mark.spec("R27")
 def test_grandchildren_wait_through_all_levels():
     """R27, field #40: ids, path and tools add up; one answer goes down two levels."""
     done = Done()

@@ -1,19 +1,18 @@
-"""Which test closes what: each number is cited in the docstring of a test, or is said not to be here, and why.
+"""Which test closes what: each number of the specification marks a test, or its part is named as not here.
 
-    python -m tests.acceptance.test_matrix          prints number -> tests
+    python -m tests.test_spec_numbers          prints number -> tests
 
-W: weaknesses of §21; case: §22; T: traces of §18; R, D, V: rules and defects of AgentScope Python.
+W: weaknesses of §21; case: §22; T: traces of §18; R, D, V: rules and defects of AgentScope Python. Marks may name
+other sections and lists too; those are not counted.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
 
 WANTED = [
     *(f"W{n:02d}" for n in range(1, 82)),
@@ -36,45 +35,40 @@ NOT_HERE = {
     "D11": "the message hub",
     "D12": "background tools",
 }
-"""Parts that the project does not have yet: who adds one closes its numbers, and takes them out of here."""
-
-_CODES = re.compile(r"\b([WRDVT])(\d{1,2})\b(?:-\1?(\d{1,2})\b)?")
-_CASES = re.compile(r"\b[Cc]ases?\s+((?:\d+(?:-\d+)?(?:,\s*|\s+and\s+)?)+)")
+"""Parts that the project does not have yet: a change that adds one marks its tests and removes its numbers here."""
 
 
-def cited(doc: str) -> Iterator[str]:
-    """The numbers that a docstring cites; ranges written out."""
-    for letter, first, last in _CODES.findall(doc):
-        for number in range(int(first), int(last or first) + 1):
-            yield f"W{number:02d}" if letter == "W" else f"{letter}{number}"
-    for numbers in _CASES.findall(doc):
-        for first, last in re.findall(r"(\d+)(?:-(\d+))?", numbers):
-            yield from (f"case {number}" for number in range(int(first), int(last or first) + 1))
-    if "§22.10" in doc:
-        yield "§22.10"
+def numbers(decorator: ast.expr) -> list[str]:
+    """The arguments of `@pytest.mark.spec(...)`; of another decorator none."""
+    if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.spec":
+        return [ast.literal_eval(argument) for argument in decorator.args]
+    return []
 
 
 def matrix() -> dict[str, list[str]]:
-    """Number -> the tests that cite it."""
+    """Number -> the tests that it marks. The files are read, not imported: that takes a second."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "mark.spec" in text else ():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
-                for number in set(cited(ast.get_docstring(node) or "")):
+                for number in (each for decorator in node.decorator_list for each in numbers(decorator)):
                     found[number].append(f"{path.relative_to(TESTS).with_suffix('').as_posix()}::{node.name}")
     return found
 
 
-def test_every_number_is_cited_or_said_not_to_be_here():
+def test_every_number_marks_a_test_or_is_not_here_yet():
     found = matrix()
     assert [number for number in WANTED if number not in found and number not in NOT_HERE] == []
     assert [number for number in NOT_HERE if number in found] == [], "it is here now"
     assert set(NOT_HERE) <= set(WANTED)
 
 
-def test_how_numbers_are_read():
-    doc = "W05, R1-R3; §22 cases 3-4, 7 and 9, case 12. T1"
-    assert list(cited(doc)) == ["W05", "R1", "R2", "R3", "T1", "case 3", "case 4", "case 7", "case 9", "case 12"]
+def test_marks_are_read_from_decorators():
+    call = '@pytest.mark.slow("W01")\n@pytest.mark.spec("W05", "case 3")\n@plain\ndef test_it(): "W06"'
+    (function,) = ast.parse(call).body
+    assert isinstance(function, ast.FunctionDef)
+    assert [numbers(each) for each in function.decorator_list] == [[], ["W05", "case 3"], []]
 
 
 if __name__ == "__main__":
