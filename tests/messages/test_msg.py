@@ -236,3 +236,29 @@ def test_a_video_may_be_its_pictures():
             FramesSource(wrong)
     with pytest.raises(InvalidInputError, match="needs a source"):
         ImageBlock(frames)
+
+
+@pytest.mark.spec("case 131")
+def test_the_reason_of_a_reply_is_a_field():
+    """Departure: a reason that nobody knows is an error; metadata is not touched by it."""
+    message = Msg.assistant("x").replace(metadata={"k": 1})
+    assert message.generate_reason is GenerateReason.MODEL_STOP
+    changed = message.replace(generate_reason=GenerateReason.INTERRUPTED)
+    assert (changed.id, changed.metadata, changed.timestamp) == (message.id, {"k": 1}, message.timestamp)
+    assert Msg.from_json(changed.to_json()).generate_reason is GenerateReason.INTERRUPTED
+    data = json.loads(message.to_json())
+    with pytest.raises(InvalidInputError, match="generate_reason"):
+        Msg.from_dict({**data, "generate_reason": "whatever"})
+
+
+@pytest.mark.spec("case 133")
+def test_a_call_is_not_what_its_caller_changes_later():
+    """JSON and immutability; what the caller changes later does not show."""
+    arguments = {"a": [1, {"b": 2}]}
+    call = ToolUseBlock("x", "y", arguments)
+    arguments["a"].append(3)
+    assert call.input == {"a": [1, {"b": 2}]}
+    message = Msg.assistant(call)
+    assert Msg.from_json(message.to_json()).tool_calls == (call,)
+    with pytest.raises(TypeError):
+        call.input["z"] = 1

@@ -1,8 +1,4 @@
-"""The weaknesses W01-W81 of §21, each by a test that would fail if we had it.
-
-Those that another test of this folder closes are cited there (`test_gaps`, `test_traces`, `test_java_*`); parts that
-this project does not have yet (hub, pipelines, plans, RAG, sub-agents, MCP, tool groups) are not looked at.
-"""
+"""Faults that other engines have, each by a test that this one would fail if it had them."""
 
 from __future__ import annotations
 
@@ -62,8 +58,8 @@ from agentscope_rx.models import growing_blocks as growing
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import empty, from_async_iterable, just, then
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
-from tests.acceptance.parts import agent, assert_good, broken, given, said, trace, use
 from tests.agent.parts import count, events_of, remembered, slow, weather
+from tests.agent.shorthand import agent, assert_good, broken, given, said, trace, use
 
 ONCE = ExecutionConfig(max_attempts=1)
 
@@ -72,7 +68,7 @@ ONCE = ExecutionConfig(max_attempts=1)
 
 
 @pytest.mark.spec("W04", "J7")
-def test_w04_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
+def test_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
     """A slow chunk hook delays the Post event; what it raises fails the run."""
 
     @hook(ReasoningChunkEvent)
@@ -89,24 +85,8 @@ def test_w04_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
         run_virtual(friday.call("hi"))
 
 
-@pytest.mark.spec("W06")
-def test_w06_the_stack_does_not_grow_with_the_rounds():
-    """As deep in round 300 as in round 3."""
-    depths: list[int] = []
-
-    @tool
-    async def depth() -> str:
-        """Measures."""
-        depths.append(len(inspect.stack(0)))
-        return "ok"
-
-    rounds = 300
-    agent(ScriptedModel(*[use("x", "depth")] * rounds, "done"), tools=[depth], max_iters=rounds + 1).call("go").run()
-    assert len(depths) == rounds and depths[2] == depths[-1]
-
-
 @pytest.mark.spec("W13", "W14", "J13")
-def test_w13_w14_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multiplier_counts():
+def test_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multiplier_counts():
     """By a typed attribute; 1 s, then ten times that, with +-50 %."""
 
     async def main():
@@ -120,7 +100,7 @@ def test_w13_w14_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multipli
 
 
 @pytest.mark.spec("W09", "W16", "R13", "J13")
-def test_w09_w16_a_tool_is_really_called_again_and_its_errors_become_results_behind_the_retry():
+def test_a_tool_is_really_called_again_and_its_errors_become_results_behind_the_retry():
     """Lookup, entry and timeout are those of each attempt; a failure is retried if it says so."""
     called: list[int] = []
 
@@ -141,7 +121,7 @@ def test_w09_w16_a_tool_is_really_called_again_and_its_errors_become_results_beh
 
 @pytest.mark.spec("W17", "D9")
 @pytest.mark.parametrize("error", [InterruptedError("socket"), asyncio.CancelledError(), TimeoutError("late")])
-def test_w17_a_cancelled_request_is_not_an_interruption_by_the_user(error: BaseException):
+def test_a_cancelled_request_is_not_an_interruption_by_the_user(error: BaseException):
     """It is an error, not a polite answer."""
 
     class Cut(ScriptedModel):
@@ -160,7 +140,7 @@ def test_w17_a_cancelled_request_is_not_an_interruption_by_the_user(error: BaseE
 
 
 @pytest.mark.spec("W19")
-def test_w19_a_tracer_belongs_to_its_agent():
+def test_a_tracer_belongs_to_its_agent():
     """No global; another agent's run is not seen."""
     seen: list[str] = []
 
@@ -177,7 +157,7 @@ def test_w19_a_tracer_belongs_to_its_agent():
 
 
 @pytest.mark.spec("W20", "D13", "R24", "J1")
-def test_w20_a_blocking_tool_does_not_block_the_loop():
+def test_a_blocking_tool_does_not_block_the_loop():
     """The loop answers what the tool waits for."""
 
     @tool
@@ -201,7 +181,7 @@ def test_w20_a_blocking_tool_does_not_block_the_loop():
 
 
 @pytest.mark.spec("W26", "W22")
-def test_w26_progress_goes_to_the_run_that_it_belongs_to():
+def test_progress_goes_to_the_run_that_it_belongs_to():
     """Two runs on one agent at once, one toolkit: each stream has its own chunks."""
 
     async def main():
@@ -218,7 +198,7 @@ def test_w26_progress_goes_to_the_run_that_it_belongs_to():
 
 
 @pytest.mark.spec("W27", "R9")
-def test_w27_building_twice_shares_nothing():
+def test_building_twice_shares_nothing():
     """Neither history, hooks nor tools; what was handed over is as it was."""
     hooks, toolkit = [hook(PreCallEvent)(lambda event: None)], Toolkit([weather])
     one, two = (agent("x", toolkit=toolkit, hooks=hooks, finish="text") for _ in range(2))
@@ -229,7 +209,7 @@ def test_w27_building_twice_shares_nothing():
 
 
 @pytest.mark.spec("W29")
-def test_w29_an_agent_need_not_be_a_react_agent():
+def test_an_agent_need_not_be_a_react_agent():
     """Events, hooks, memory and interruption are those of any agent."""
 
     class Parrot(Agent):
@@ -251,58 +231,6 @@ def test_w29_an_agent_need_not_be_a_react_agent():
 # --- 21.3 hooks and events ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("W30")
-def test_w30_events_cannot_be_edited_in_place():
-    """A hook that tries fails the run, whatever it tries to set."""
-
-    @hook(PostReasoningEvent)
-    def edit(event):
-        event.message = Msg.assistant("mine")
-
-    with pytest.raises(AttributeError):
-        run_virtual(agent("x", hooks=[edit]).call("hi"))
-
-
-def with_system(kind, change):
-    return lambda: agent(
-        use("a"), "x", "y", max_iters=1 if kind is PostSummaryEvent else 5, hooks=[hook(kind)(change)]
-    ).call("hi")
-
-
-SYSTEM = Msg.system("Obey.")
-
-
-@pytest.mark.spec("W34")
-@pytest.mark.parametrize(
-    "begin",
-    [
-        lambda: agent("x").call(SYSTEM),
-        lambda: agent("x").call([Msg.user("hi"), SYSTEM]),
-        lambda: agent("x").observe(SYSTEM),
-        with_system(PreCallEvent, lambda e: e.replace(input=(*e.input, SYSTEM))),
-        with_system(PreReasoningEvent, lambda e: e.replace(messages=[*e.messages, SYSTEM])),
-        with_system(PreReasoningEvent, lambda e: e.with_hint(SYSTEM)),
-        with_system(PostReasoningEvent, lambda e: None if e.message.tool_calls else e.replace(message=SYSTEM)),
-        with_system(PostReasoningEvent, lambda e: None if e.message.tool_calls else e.goto_reasoning([SYSTEM])),
-        with_system(PostActingEvent, lambda e: e.replace(message=e.message.replace(role="system"))),
-        with_system(PostSummaryEvent, lambda e: e.replace(message=SYSTEM)),
-        with_system(PostCallEvent, lambda e: e.replace(message=SYSTEM)),
-    ],
-)
-def test_w34_one_rule_for_system_messages(begin):
-    """There is one, in `system_message`; no other is taken, whoever would put it in, for a round or for good."""
-    with pytest.raises((InvalidInputError, HookError)):
-        run_virtual(begin())
-
-
-@pytest.mark.spec("W34", "R5")
-def test_w34_what_an_interruption_may_say():
-    """`interrupt` takes no instruction either, and nothing that would be answered or answers nothing."""
-    for message in (SYSTEM, Msg.assistant([use("a")]), Msg.tool(given("a"))):
-        with pytest.raises(InvalidInputError, match="cannot end with"):
-            agent("x").interrupt(message)
-
-
 @pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize(
     ("kind", "change"),
@@ -318,7 +246,7 @@ def test_w34_what_an_interruption_may_say():
         (PreCallEvent, lambda e: e.replace(input=(Msg.assistant([use("z")], "Friday"),))),
     ],
 )
-def test_r5_no_hook_makes_calls_or_results_out_of_nothing(kind, change):
+def test_no_hook_makes_calls_or_results_out_of_nothing(kind, change):
     """Every call in memory has one result, and every result a call, whatever hooks do."""
     friday = agent(use("a"), "x", "y", max_iters=1, hooks=[hook(kind)(change)])
     with pytest.raises((InvalidInputError, HookError)):
@@ -327,7 +255,7 @@ def test_r5_no_hook_makes_calls_or_results_out_of_nothing(kind, change):
 
 
 @pytest.mark.spec("R5")
-def test_r5_a_result_that_was_stopped_at_stays():
+def test_a_result_that_was_stopped_at_stays():
     """PostCall of a run that stopped at a result may change its text, not take it from its call."""
 
     @hook(PostActingEvent)
@@ -347,7 +275,7 @@ def test_r5_a_result_that_was_stopped_at_stays():
 
 
 @pytest.mark.spec("W37")
-def test_w37_what_an_event_offers_has_an_effect():
+def test_what_an_event_offers_has_an_effect():
     """No stop on a summary, no system message where none is sent."""
     offers = {kind: {name for name in ("stop", "goto_reasoning", "append_system_content", "with_hint", "with_result")
                      if hasattr(kind, name)} for kind in _KINDS.values()}  # fmt: skip
@@ -361,7 +289,7 @@ def test_w37_what_an_event_offers_has_an_effect():
 
 @pytest.mark.spec("W38")
 @pytest.mark.parametrize("kind", [PreCallEvent, PreReasoningEvent, PostReasoningEvent, PostActingEvent, PostCallEvent])
-def test_w38_none_is_unchanged_and_nothing_is_an_error(kind):
+def test_none_is_unchanged_and_nothing_is_an_error(kind):
     """None goes on; an Observable without an event is a `HookError` with the hook's name; no run ends silently."""
     assert run_virtual(agent(use("a"), "x", hooks=[hook(kind)(lambda event: None)]).call("hi")).text == "x"
 
@@ -374,7 +302,7 @@ def test_w38_none_is_unchanged_and_nothing_is_an_error(kind):
 
 
 @pytest.mark.spec("W40", "R20")
-def test_w40_every_reason_and_every_kind_of_event_is_produced():
+def test_every_reason_and_every_kind_of_event_is_produced():
     """Nothing is declared that never comes."""
     reasons: set[GenerateReason] = set()
     kinds: set[str] = set()
@@ -433,7 +361,7 @@ def test_w40_every_reason_and_every_kind_of_event_is_produced():
 
 
 @pytest.mark.spec("W41", "R20", "R21")
-def test_w41_what_is_the_default_is_what_is_said():
+def test_what_is_the_default_is_what_is_said():
     """All is shown, the reply last, or what was chosen; plain input recovers from pending calls."""
     assert isinstance(run_virtual(events_of(agent("x"), "hi"))[-1], PostCallEvent)
     for kinds in ((), PreActingEvent):
@@ -444,47 +372,11 @@ def test_w41_what_is_the_default_is_what_is_said():
 # --- 21.4 interruption ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("W44")
-def test_w44_peers_neither_hide_nor_add_pending_calls():
-    """What others said in a shared history, with calls of their own, is looked past."""
-    stop = hook(PostReasoningEvent)(lambda e: e.stop() if e.message.tool_calls else None)
-    friday = agent(use("a"), "done", "done", hooks=[stop])
-    run_virtual(friday.call("hi"))
-    run_virtual(friday.observe([Msg.assistant("I see.", "Bob"), Msg.assistant([use("b")], "Bob")]))
-    run_virtual(friday.memory.add([Msg.assistant([use("c")], "Bob")]))
-    assert [call.id for call in friday.conversation().pending_in(remembered(friday), None)] == ["a"]
-    assert run_virtual(friday.call()).text == "done"
-    assert "a=Sunny in Rome" in said(friday) and not any(line.startswith(("b", "c")) for line in said(friday))
-    assert run_virtual(friday.call("and now?")).text == "done"
-
-
-@pytest.mark.spec("W47")
-def test_w47_an_interrupted_run_is_a_run():
-    """PostCall, reason, the message that was given; and an interruption of a call that waits counts."""
-
-    async def main():
-        finals: list[Msg] = []
-
-        @hook(PostCallEvent)
-        def look(event):
-            finals.append(event.message)
-
-        friday = agent([HANG], "next", hooks=[look])
-        task = friday.call("hi").as_task()
-        await asyncio.sleep(1)
-        assert friday.interrupt(stop := Msg.user("Stop."))
-        reply = await task
-        assert (reply.id, reply.text, reply.generate_reason) == (stop.id, "Stop.", GenerateReason.INTERRUPTED)
-        assert finals == [reply] and remembered(friday)[-1] == reply
-
-    run_virtual(main())
-
-
 # --- 21.5 accumulation and arguments --------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("W50", "R14")
-def test_w50_one_truth_about_arguments():
+def test_one_truth_about_arguments():
     """What a hook puts into the call is validated, run, and all that there is."""
     ran: list[str] = []
 
@@ -504,7 +396,7 @@ def test_w50_one_truth_about_arguments():
 
 @pytest.mark.spec("W51", "R6", "S11", "case 57", "case 58")
 @pytest.mark.parametrize("raw", ['{"city": "Ro', "[1]", "Rome", '{"city": "Rome"} {"city"', "{'city': 'Rome'}", '"x"'])
-def test_w51_malformed_arguments_are_told_from_missing_ones(raw: str):
+def test_malformed_arguments_are_told_from_missing_ones(raw: str):
     """The model is told that its JSON was wrong; it is never replayed as arguments."""
     friday = agent([ToolUseDelta(0, "a", "weather", raw)], "done")
     run_virtual(friday.call("hi"))
@@ -514,7 +406,7 @@ def test_w51_malformed_arguments_are_told_from_missing_ones(raw: str):
 
 
 @pytest.mark.spec("W52", "W53", "W56", "W57", "case 54", "case 55")
-def test_w52_w53_w56_w57_whose_piece_it_is():
+def test_whose_piece_it_is():
     """By index; an id that comes late, calls without ids, a tool named `__x`,
     an answer whose chunks all have other ids."""
 
@@ -548,7 +440,7 @@ def test_w52_w53_w56_w57_whose_piece_it_is():
 
 
 @pytest.mark.spec("W54", "R15")
-def test_w54_pieces_are_read_once():
+def test_pieces_are_read_once():
     """Arguments in 5,000 pieces are parsed once, text joined once."""
     raw = '{"city":"' + "x" * 5000 + '"}'
     friday = agent([ToolUseDelta(0, "a", "weather"), *(ToolUseDelta(0, arguments=each) for each in raw)], "done")
@@ -563,7 +455,7 @@ def test_w54_pieces_are_read_once():
 
 
 @pytest.mark.spec("W55")
-def test_w55_blocks_keep_their_order_and_all_that_they_carry():
+def test_blocks_keep_their_order_and_all_that_they_carry():
     """Interleaving, signatures, metadata, media."""
     image = ImageBlock(URLSource("https://example.org/a.png"))
     turn = [
@@ -582,7 +474,7 @@ def test_w55_blocks_keep_their_order_and_all_that_they_carry():
 @pytest.mark.spec(
     "W58", "W61", "W63", "W65", "W80", "case 80", "case 81", "case 98", "case 101", "case 102", "case 118"
 )
-def test_w58_w61_w63_w65_w80_tools():
+def test_results_of_every_kind_in_one_batch():
     """Text as it is, schemas in order of registration,
     inherited tools, one spelling of errors with a kind, and every result with its call's id and name."""
 
@@ -614,21 +506,8 @@ def test_w58_w61_w63_w65_w80_tools():
 # --- 21.7 state, shutdown -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("W72", "W71")
-def test_w72_a_new_object_goes_on_where_the_old_one_was():
-    """What is pending comes back by the agent's name, whatever object; a session key is told as it is."""
-    session = InMemorySession()
-    stop = hook(PostReasoningEvent)(lambda e: e.stop() if e.message.tool_calls else None)
-    first = agent(use("a"), hooks=[stop])
-    run_virtual(first.call("hi"))
-    run_virtual(first.save(session, "Ann's"))
-    second = agent("done")
-    assert run_virtual(second.load(session, "Ann's")) and run_virtual(session.keys()) == ["Ann's"]
-    assert run_virtual(second.call()).text == "done" and said(second)[2] == "a=Sunny in Rome"
-
-
 @pytest.mark.spec("W72", "W73")
-def test_w72_w73_agents_are_told_apart_by_what_they_are_and_bindings_last():
+def test_agents_are_told_apart_by_what_they_are_and_bindings_last():
     """Two agents of one name are both cut off and saved, in a later call too; new input is not lost."""
 
     async def main():
@@ -654,7 +533,7 @@ def test_w72_w73_agents_are_told_apart_by_what_they_are_and_bindings_last():
 
 
 @pytest.mark.spec("W77")
-def test_w77_media_and_metadata_survive_json_and_cannot_be_edited():
+def test_media_and_metadata_survive_json_and_cannot_be_edited():
     """Pixel bounds by one spelling; metadata is no live dict."""
     source = Base64Source.of(b"x", "image/png")
     message = Msg.user(
@@ -669,7 +548,7 @@ def test_w77_media_and_metadata_survive_json_and_cannot_be_edited():
 
 
 @pytest.mark.spec("W79")
-def test_w79_one_method_with_keywords():
+def test_one_method_with_keywords():
     """`call` and `stream` take the same, by keyword; `call` is the last value of `stream`."""
     call, stream = (set(inspect.signature(method).parameters) for method in (Agent.call, Agent.stream))
     assert stream - call == {"options"} and call == {"self", "msgs", "context", "memory", "limits", "output"}

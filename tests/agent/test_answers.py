@@ -1,8 +1,4 @@
-"""The acceptance cases 54-85 of §22: accumulation, streaming, tool calls. One test each, by number.
-
-Structured output (64-73) is in `tests/agent/test_output*`; 54, 55, 57, 58 in `test_weaknesses`; 80, 81 there as well.
-Case 82 (presets) is about a part that is not here yet; case 85 is in tests/tools/test_groups.py.
-"""
+"""What becomes of a model's answer: blocks and usage, the events that show it, and the calls that it makes."""
 
 from __future__ import annotations
 
@@ -29,12 +25,12 @@ from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
-from tests.acceptance.parts import agent, said, trace, use
 from tests.agent.parts import count, events_of, remembered, weather
+from tests.agent.shorthand import agent, said, trace, use
 
 
 @pytest.mark.spec("case 56", "case 59", "W50")
-def test_cases_56_59_text_and_arguments_agree():
+def test_text_and_arguments_agree():
     """Departure: one truth, `input`; the text is kept only if it could not be read."""
     friday = agent([ToolUseDelta(0, "a", "weather", '{ "city" :\n'), ToolUseDelta(0, arguments='"Rome" }')], "done")
     run_virtual(friday.call("hi"))
@@ -43,7 +39,7 @@ def test_cases_56_59_text_and_arguments_agree():
 
 
 @pytest.mark.spec("case 60")
-def test_case_60_metadata_belongs_to_its_call():
+def test_metadata_belongs_to_its_call():
     turn = [
         ToolUseDelta(0, "a", "weather", "{}", {"sign": "A"}), ToolUseDelta(1, "b", "weather", "{}"),
         ToolUseDelta(1, metadata={"sign": "B"}), ToolUseDelta(0, metadata={"more": 1}),
@@ -55,7 +51,7 @@ def test_case_60_metadata_belongs_to_its_call():
 
 
 @pytest.mark.spec("case 61", "case 62")
-def test_cases_61_62_the_last_usage_of_an_answer_counts_and_silence_keeps_it():
+def test_the_last_usage_of_an_answer_counts_and_silence_keeps_it():
     """Within one answer it is replaced, over the answers of a run summed."""
     friday = agent(
         [ChatResponse(usage=ChatUsage(1, 1)), use("a"), ChatResponse(usage=ChatUsage(9, 2)), TextBlock("x")],
@@ -66,7 +62,7 @@ def test_cases_61_62_the_last_usage_of_an_answer_counts_and_silence_keeps_it():
 
 
 @pytest.mark.spec("case 63")
-def test_case_63_no_piece_is_held_back():
+def test_no_piece_is_held_back():
     """Text, thinking and fragments of calls are shown when they come."""
 
     async def main():
@@ -84,7 +80,7 @@ def test_case_63_no_piece_is_held_back():
 
 @pytest.mark.spec("case 74")
 @pytest.mark.parametrize("turns", [["x"], [use("a"), "x"]])
-def test_case_74_the_last_event_is_the_reply(turns):
+def test_the_last_event_is_the_reply(turns):
     """`call()` is nothing else."""
     events = run_virtual(events_of(agent(*turns), "hi"))
     assert isinstance(events[-1], PostCallEvent) and not any(isinstance(e, PostCallEvent) for e in events[:-1])
@@ -104,7 +100,7 @@ def test_case_74_the_last_event_is_the_reply(turns):
         ((SummaryChunkEvent, PostCallEvent), "summary_chunk*2 post_call"),
     ],
 )  # fmt: skip
-def test_cases_75_77_78_kinds_of_events_are_chosen_one_by_one(kinds, shown: str):
+def test_kinds_of_events_are_chosen_one_by_one(kinds, shown: str):
     """Any set, exactly. No flags that contradict each other."""
     friday = agent(use("a", "count", upto=2), ["x", "y"], tools=[count], max_iters=1)
     assert trace(run_virtual(events_of(friday, "hi", StreamOptions(kinds=kinds)))) == shown
@@ -113,7 +109,7 @@ def test_cases_75_77_78_kinds_of_events_are_chosen_one_by_one(kinds, shown: str)
 
 
 @pytest.mark.spec("case 76")
-def test_case_76_an_error_of_the_run_is_the_streams():
+def test_an_error_of_the_run_is_the_streams():
     """The same error in the last event, on the stream and out of the call."""
     error = ModelConnectionError("gone")
 
@@ -129,7 +125,7 @@ def test_case_76_an_error_of_the_run_is_the_streams():
 
 
 @pytest.mark.spec("case 79")
-def test_case_79_every_event_of_a_run_is_written_and_read():
+def test_every_event_of_a_run_is_written_and_read():
     """Departure: `is_last` only marks a tool's chunk that is its result; the end is known by kind."""
     friday = agent([ThinkingBlock("t"), "x", use("a", "count", upto=2)], "done", tools=[count])
     for event in run_virtual(events_of(friday, "hi")):
@@ -144,7 +140,7 @@ def test_case_79_every_event_of_a_run_is_written_and_read():
     "error", [InterruptedError("x"), asyncio.CancelledError("x"), TimeoutError("x"), RecursionError("x"), OSError("x")]
 )
 @pytest.mark.parametrize("blocking", [True, False])
-def test_case_83_an_interruption_inside_a_tool_is_an_ordinary_error(error: BaseException, blocking: bool):
+def test_an_interruption_inside_a_tool_is_an_ordinary_error(error: BaseException, blocking: bool):
     """A result, no interruption of the run; siblings are not touched."""
 
     @tool
@@ -163,7 +159,7 @@ def test_case_83_an_interruption_inside_a_tool_is_an_ordinary_error(error: BaseE
 
 
 @pytest.mark.spec("case 84", "W20")
-def test_case_84_every_form_of_a_tool():
+def test_every_form_of_a_tool():
     """Sync, coroutine, generators, an Observable; values and failures alike; mixed in one batch."""
 
     def plain(fail: bool) -> str:

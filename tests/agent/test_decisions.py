@@ -15,8 +15,8 @@ from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimi
 from agentscope_rx.events import Event, PostReasoningEvent, PreCallEvent
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel, run_virtual
-from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import remembered
+from tests.agent.shorthand import agent, assert_good, given, said, trace, use
 from tests.support.assertions import assert_one_truth
 
 STOP, GOTO = "Shall I?", "Hm."

@@ -16,8 +16,8 @@ from agentscope_rx.errors import ModelConnectionError, ToolSuspend
 from agentscope_rx.events import Event, PostActingEvent, PostCallEvent, PostReasoningEvent, StreamOptions
 from agentscope_rx.messages import MsgRole
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual
-from tests.acceptance.parts import agent, assert_good, given, said, trace, use
 from tests.agent.parts import remembered, weather
+from tests.agent.shorthand import agent, assert_good, given, said, trace, use
 from tests.support.assertions import assert_one_truth
 
 
@@ -60,7 +60,7 @@ ROUND = "pre_reasoning reasoning_chunk post_reasoning"
 
 
 @pytest.mark.spec("T1", "case 1", "case 2")
-def test_t1_a_plain_answer() -> None:
+def test_trace_of_a_plain_answer() -> None:
     """The reply is the only message, under the agent's name."""
     friday = agent(["Hel", "lo"])
     assert trace(run(friday, "hi")) == "pre_call pre_reasoning reasoning_chunk*2 post_reasoning post_call"
@@ -69,7 +69,7 @@ def test_t1_a_plain_answer() -> None:
 
 
 @pytest.mark.spec("T2", "W39")
-def test_t2_two_tools() -> None:
+def test_trace_of_two_tools() -> None:
     """All calls are announced before one begins; results and memory are in call order, each as it comes."""
     friday = agent([use("a"), use("b", "slow", seconds=1.0)], "done")
     assert trace(run(friday, "hi")) == (
@@ -82,7 +82,7 @@ def test_t2_two_tools() -> None:
 
 
 @pytest.mark.spec("T3", "case 34")
-def test_t3_a_stop_after_reasoning_and_how_it_goes_on() -> None:
+def test_a_stop_after_reasoning_and_how_it_goes_on() -> None:
     """`call()` runs the pending call; a given result has no acting events."""
     for then, acting, result in (
         ((), "pre_acting acting_chunk post_acting ", "a=Sunny in Rome"),
@@ -99,7 +99,7 @@ def test_t3_a_stop_after_reasoning_and_how_it_goes_on() -> None:
 
 
 @pytest.mark.spec("T4", "case 36")
-def test_t4_partial_results() -> None:
+def test_trace_of_partial_results() -> None:
     """Only the call without a given result runs."""
     friday = agent([use("a"), use("b")], "done", hooks=[stop_at_calls])
     run(friday, "hi")
@@ -111,7 +111,7 @@ def test_t4_partial_results() -> None:
 
 
 @pytest.mark.spec("T5")
-def test_t5_a_stop_after_acting() -> None:
+def test_a_stop_after_acting() -> None:
     """The reply is the TOOL message, in memory as everywhere; `call()` goes on with reasoning."""
     friday = agent(use("a"), "done", hooks=[stop_at_results])
     events = run(friday, "hi")
@@ -124,7 +124,7 @@ def test_t5_a_stop_after_acting() -> None:
 
 
 @pytest.mark.spec("T6")
-def test_t6_one_of_two_is_suspended() -> None:
+def test_trace_of_one_of_two_is_suspended() -> None:
     """The finished sibling is kept; the reply pairs the call with its placeholder, and is not remembered."""
 
     async def ask_a_person() -> str:
@@ -149,7 +149,7 @@ def test_t6_one_of_two_is_suspended() -> None:
 
 @pytest.mark.spec("T7", "case 7", "case 18")
 @pytest.mark.parametrize("rounds", [1, 3])
-def test_t7_endless_tools(rounds: int) -> None:
+def test_trace_of_endless_tools(rounds: int) -> None:
     """N rounds, one question more without tools, which is not remembered; its answer is."""
     turns = [use(f"c{number}") for number in range(rounds)]
     friday = agent(*turns, ["that ", "is all"], max_iters=rounds)
@@ -165,7 +165,7 @@ def test_t7_endless_tools(rounds: int) -> None:
 
 
 @pytest.mark.spec("T8", "W47")
-def test_t8_an_interruption_while_the_model_speaks() -> None:
+def test_an_interruption_while_the_model_speaks() -> None:
     """What was said is kept. Departure: PostReasoning and PostCall happen, the reason is INTERRUPTED."""
 
     async def main() -> None:
@@ -186,7 +186,7 @@ def test_t8_an_interruption_while_the_model_speaks() -> None:
 
 
 @pytest.mark.spec("T9", "case 9")
-def test_t9_a_failing_model() -> None:
+def test_trace_of_a_failing_model() -> None:
     """An ErrorEvent, then the error; nothing of the broken answer is remembered."""
     friday = agent(["par", ModelConnectionError("gone")])
     events = run(friday, "hi", raises=ModelConnectionError)
@@ -196,7 +196,7 @@ def test_t9_a_failing_model() -> None:
 
 
 @pytest.mark.spec("T10", "W66")
-def test_t10_a_structured_output() -> None:
+def test_trace_of_a_structured_output() -> None:
     """The call and its result are gone at the end, also after a reminder; the reply is the last message.
 
     Departure: the reminder is a hint of one round and never in memory, so that nothing of it need be taken out.
@@ -223,7 +223,7 @@ def test_t10_a_structured_output() -> None:
 
 
 @pytest.mark.spec("T11")
-def test_t11_goto() -> None:
+def test_trace_of_goto() -> None:
     """The answer, then the messages of the goto, then the next round."""
 
     @hook(PostReasoningEvent)
@@ -237,7 +237,7 @@ def test_t11_goto() -> None:
 
 
 @pytest.mark.spec("T12", "W22", "T2")
-def test_t12_the_stream_is_the_run() -> None:
+def test_the_stream_is_the_run() -> None:
     """A stream of T2 with defaults shows all of it, in one order, gapless; its last event is the reply.
 
     Departure: no separate vocabulary of shown events; `StreamOptions.kinds` chooses among those that hooks see.

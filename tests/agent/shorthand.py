@@ -1,4 +1,4 @@
-"""What the acceptance tests share: an agent with quick tools, and memory and events in one line each.
+"""An agent with quick tools, and its memory and events in one line each.
 
 said(friday) == ["user hi", "Friday [a b]", "a=Sunny in Rome", "b!failed", "Friday done"]
 trace(events) == "pre_call pre_reasoning reasoning_chunk*2 post_reasoning post_call"
