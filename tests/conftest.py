@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -32,6 +34,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuses ids with addresses: each worker would find other tests (`tests.support.assertions.stable_id`)."""
     if addresses := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError("\n".join(["the ids of these tests change from run to run:", *addresses]))
+
+
+def pytest_collection_finish() -> None:
+    """Takes what is loaded out of the garbage collector's sight.
+
+    The suite, its parameters and the imported libraries are a million objects that stay to the end. Each full
+    collection would walk them, and many tests collect to see what is left.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 SETTLE_SECONDS = 5.0
@@ -68,16 +80,23 @@ def nothing_is_left() -> Iterator[None]:
         pytest.fail("\n".join(problems), pytrace=False)
 
 
+_reported: weakref.WeakSet[asyncio.Task[object]] = weakref.WeakSet()
+"""Tasks that a test has failed for: the tests after it do not wait for them, and do not fail."""
+
+
 def _left(threads: set[threading.Thread]) -> list[str]:
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
         left = [f"thread {thread.name}" for thread in set(threading.enumerate()) - threads if not thread.daemon]
         library = runtime._library
-        if library is not None and library.alive():
-            left += [f"task {task!r}" for task in _after_what_is_ready(library.loop)]
+        tasks = _after_what_is_ready(library.loop) if library is not None and library.alive() else set()
+        left += [f"task {task!r}" for task in tasks if task not in _reported]
         if jobs := outstanding_jobs():
             left.append(f"{jobs} worker jobs")
-        if not left or time.monotonic() > deadline:
+        if not left:
+            return left
+        if time.monotonic() > deadline:
+            _reported.update(tasks)
             return left
         time.sleep(0.001)
 

@@ -34,7 +34,8 @@ def _ours(thing: object) -> bool:
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    # what is there already is not looked at: a heap full of tests takes longer to go through than all they do
+    # objects that are there already are not looked at, and stay so: `gc.unfreeze` would give the collector the whole
+    # suite back (see `pytest_collection_finish` in tests/conftest.py)
     gc.freeze()
     gc.disable()
     try:
@@ -42,4 +43,3 @@ def _no_collector() -> Iterator[None]:
     finally:
         gc.set_debug(0)
         gc.enable()
-        gc.unfreeze()
