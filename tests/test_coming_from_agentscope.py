@@ -91,21 +91,21 @@ def test_what_an_agent_is_built_with():
         assert config.max_attempts == attempts
 
 
-def test_reasoning_and_acting_alternate_until_an_answer_calls_nothing():
+def test_rounds_alternate_until_an_answer_calls_nothing():
     friday = agent(call("add", a=1, b=2), "3")
     assert run_virtual(friday.call("1 + 2?")).text == "3"
     assert roles(friday) == ["user", "assistant", "tool", "assistant"]
     assert sent(friday, 0) == ["You are Friday.", "1 + 2?"]
 
 
-def test_a_failing_tool_is_a_result_that_the_model_sees_and_its_siblings_go_on():
+def test_a_failing_tool_is_a_result_and_its_siblings_go_on():
     """Also one that fails while it streams."""
     friday = agent([call("broken"), call("add", a=1, b=2)], "3")
     assert run_virtual(friday.call("Go")).text == "3"
     assert [each.kind for each in results(friday)] == [ToolResultKind.FAILED, None]
 
 
-def test_hooks_are_a_chain_by_priority_and_each_sees_what_those_before_made_of_the_event():
+def test_hooks_are_a_chain_by_priority():
     seen: list[int] = []
 
     @hook(PreReasoningEvent, priority=900)
@@ -127,7 +127,7 @@ def test_hooks_are_a_chain_by_priority_and_each_sees_what_those_before_made_of_t
     assert len(friday.memory.messages) == 4
 
 
-def test_what_a_hook_recalls_stands_between_instruction_and_history_and_is_not_stored():
+def test_what_a_hook_recalls_precedes_history_and_is_not_stored():
     @hook(PreReasoningEvent)
     def recall(event: PreReasoningEvent):
         return event.replace(messages=(Msg.user("likes tea"), *event.messages))
@@ -137,7 +137,7 @@ def test_what_a_hook_recalls_stands_between_instruction_and_history_and_is_not_s
     assert sent(friday) == ["You are Friday.", "likes tea", "A drink?"] and len(friday.memory.messages) == 2
 
 
-def test_a_hook_after_acting_cuts_a_large_result_for_memory_and_model():
+def test_a_hook_after_acting_cuts_a_large_result():
     @hook(PostActingEvent, priority=50)
     def cut(event: PostActingEvent):
         return event.with_result(ToolResultBlock(event.result.id, event.result.name, event.result.text[:2]))
@@ -148,7 +148,7 @@ def test_a_hook_after_acting_cuts_a_large_result_for_memory_and_model():
     assert friday.model.requests[1].messages[-1].tool_results[0].text == "10"
 
 
-def test_chunks_of_reasoning_acting_and_summary_are_in_the_stream_and_reach_hooks():
+def test_chunks_of_every_stage_reach_stream_and_hooks():
     seen: list[str] = []
 
     @hook(ActingChunkEvent)
@@ -165,14 +165,14 @@ def test_chunks_of_reasoning_acting_and_summary_are_in_the_stream_and_reach_hook
     run_virtual(main())
 
 
-def test_the_summary_is_asked_for_without_tools_and_the_request_is_not_stored():
+def test_the_summary_has_no_tools_and_its_request_is_not_stored():
     friday = agent(call("add", a=1, b=2), "So far: 3.", max_iters=1)
     assert run_virtual(friday.call("Go")).text == "So far: 3."
     assert friday.model.requests[1].tools == () and "summarize" in sent(friday)[-1]
     assert roles(friday) == ["user", "assistant", "tool", "assistant"]
 
 
-def test_calls_that_are_open_at_a_limit_get_error_results_before_the_summary():
+def test_calls_open_at_a_limit_get_error_results():
     friday = agent(
         [call("add", a=1, b=2), call("add", a=1, b=3)], "Sorry.", limits=UsageLimits(tool_calls=1, on_limit="summary")
     )
@@ -191,7 +191,7 @@ class StopsAfterTools(ReActAgent):
 
 
 @pytest.mark.parametrize("given", [0, 1, 2], ids=["none", "some", "all"])
-def test_a_stop_after_reasoning_leaves_the_calls_to_the_next_one(given: int):
+def test_a_stop_after_reasoning_leaves_calls_pending(given: int):
     """Without input they run; with results these count, and the rest runs."""
     friday = agent([call("add", a=1, b=2), call("add", a=2, b=2)], "Done.", cls=StopsBeforeTools)
     reply = run_virtual(friday.call("Go"))
@@ -208,7 +208,7 @@ def test_a_stop_after_acting_gives_the_result_and_call_goes_on():
     assert run_virtual(friday.call()).text == "3"
 
 
-def test_a_suspended_call_comes_back_with_its_placeholder_and_finished_siblings_are_kept():
+def test_a_suspended_call_returns_and_siblings_are_kept():
     @tool
     async def sign() -> str:
         """Signs."""
@@ -223,7 +223,7 @@ def test_a_suspended_call_comes_back_with_its_placeholder_and_finished_siblings_
     assert run_virtual(friday.call(Msg.tool(ToolResultBlock(pending.id, pending.name, "ok")))).text == "Signed."
 
 
-def test_goto_reasoning_stores_its_messages_and_passes_max_iters():
+def test_goto_reasoning_stores_messages_and_passes_max_iters():
     class SendsBack(ReActAgent):
         def post_reasoning(self, event):
             return event.goto_reasoning("Again.") if event.iteration == 0 else None
@@ -233,7 +233,7 @@ def test_goto_reasoning_stores_its_messages_and_passes_max_iters():
     assert [message.text for message in friday.memory.messages] == ["Go", "One.", "Again.", "Two."]
 
 
-def test_the_running_flag_is_a_resource_freed_before_the_subscriber_hears_and_on_error_and_cancel():
+def test_the_running_flag_is_freed_however_a_call_ends():
     async def main() -> None:
         friday = agent([Delay(5), "One."], ValueError("boom"), [HANG], "Four.")
         free: list[bool] = []
@@ -269,7 +269,7 @@ def test_a_tracer_wraps_the_call_and_by_default_none_does():
 
 
 @pytest.mark.parametrize(("parallel", "seconds"), [(True, 2.0), (False, 3.0)])
-def test_tools_run_at_once_or_in_turn_with_results_in_call_order(parallel: bool, seconds: float):
+def test_tools_run_at_once_or_in_turn_in_call_order(parallel: bool, seconds: float):
     async def main() -> None:
         friday = agent(
             [call("nap", seconds=2), call("nap", seconds=1)], "Awake.", toolkit=Toolkit([nap], parallel=parallel)
@@ -345,7 +345,7 @@ def test_an_error_reaches_error_hooks_and_the_caller():
     assert heard == ["boom"]
 
 
-def test_an_interruption_keeps_what_was_said_and_replies_with_the_message_given():
+def test_an_interruption_keeps_the_text_and_replies_as_given():
     async def main() -> None:
         friday = agent(["Let me ", HANG], "On.")
         running = friday.call("Go").as_task()
@@ -358,7 +358,7 @@ def test_an_interruption_keeps_what_was_said_and_replies_with_the_message_given(
     run_virtual(main())
 
 
-def test_interrupted_tools_get_results_and_handle_interrupt_may_be_overridden():
+def test_interrupted_tools_get_results_and_the_reply_is_ours():
     class Polite(ReActAgent):
         def handle_interrupt(self, run):
             return just(Msg.assistant("Of course.", self.name))
@@ -408,7 +408,7 @@ def test_hooks_stand_around_reply_reasoning_and_acting():
     assert seen == [*names[:5], "pre_reasoning", "post_reasoning", "post_reply"]
 
 
-def test_the_finish_tool_is_always_offered_ends_the_run_and_plain_text_counts_as_its_call():
+def test_the_finish_tool_ends_the_run_and_text_counts_as_it():
     """Python up to 1.0.7; at `max_iters` it, too, ends by a summary."""
     friday = agent(call("add", a=1, b=2), call("generate_response", response="3"), "Plain.", finish="tool")
     assert run_virtual(friday.call("Go")).text == "3"

@@ -51,7 +51,7 @@ def test_metadata_belongs_to_its_call():
 
 
 @pytest.mark.spec("case 61", "case 62")
-def test_the_last_usage_of_an_answer_counts_and_silence_keeps_it():
+def test_the_last_usage_of_an_answer_counts():
     """Within one answer it is replaced, over the answers of a run summed."""
     friday = agent(
         [ChatResponse(usage=ChatUsage(1, 1)), use("a"), ChatResponse(usage=ChatUsage(9, 2)), TextBlock("x")],

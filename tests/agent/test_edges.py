@@ -169,7 +169,7 @@ def test_an_empty_answer_ends_call_and_stream(turn):
 @pytest.mark.spec("§22.10", "W03", "D7", "D9", "R1", "R3", "J2")
 @pytest.mark.parametrize("way", ["dispose call", "dispose stream", "leave stream", "cancel task"])
 @pytest.mark.parametrize("turn", [["so", HANG], [use("a", "stubborn")]])
-def test_cancelling_releases_the_agent_and_stops_the_work(way: str, turn):
+def test_cancelling_frees_the_agent_and_stops_the_work(way: str, turn):
     """No message, the work stopped, CancelledError not swallowed."""
 
     async def main():
@@ -267,7 +267,7 @@ def pending(*turns, mode: str = "recover", **options) -> ReActAgent:
         (lambda: Msg.user([use("c")]), r"tool calls \['c'\]"),
     ],
 )
-def test_input_that_does_not_fit_is_refused_and_nothing_is_lost(then, text: str):
+def test_wrong_input_is_refused_and_nothing_is_lost(then, text: str):
     """Instructions, and calls that would stay open. (Wrong results: see `test_pending`.)"""
     friday = pending("done")
     with pytest.raises(InvalidInputError, match=text):

@@ -68,7 +68,7 @@ ONCE = ExecutionConfig(max_attempts=1)
 
 
 @pytest.mark.spec("W04", "J7")
-def test_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
+def test_chunks_are_awaited_in_order_and_their_errors_heard():
     """A slow chunk hook delays the Post event; what it raises fails the run."""
 
     @hook(ReasoningChunkEvent)
@@ -86,7 +86,7 @@ def test_chunks_are_awaited_in_order_and_their_hooks_errors_heard():
 
 
 @pytest.mark.spec("W13", "W14", "J13")
-def test_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multiplier_counts():
+def test_timeouts_and_5xx_are_retried_with_the_multiplier():
     """By a typed attribute; 1 s, then ten times that, with +-50 %."""
 
     async def main():
@@ -100,7 +100,7 @@ def test_own_timeouts_and_5xx_are_worth_another_attempt_and_the_multiplier_count
 
 
 @pytest.mark.spec("W09", "W16", "R13", "J13")
-def test_a_tool_is_really_called_again_and_its_errors_become_results_behind_the_retry():
+def test_a_retried_tool_is_really_called_again():
     """Lookup, entry and timeout are those of each attempt; a failure is retried if it says so."""
     called: list[int] = []
 
@@ -507,7 +507,7 @@ def test_results_of_every_kind_in_one_batch():
 
 
 @pytest.mark.spec("W72", "W73")
-def test_agents_are_told_apart_by_what_they_are_and_bindings_last():
+def test_agents_of_one_name_are_told_apart():
     """Two agents of one name are both cut off and saved, in a later call too; new input is not lost."""
 
     async def main():

@@ -124,7 +124,7 @@ def test_disposal_stops_all_and_leaves_memory_whole(when: str, way: str):
 
 
 @pytest.mark.spec("R1", "R5")
-def test_disposal_between_reasoning_and_acting_and_while_suspended():
+def test_disposal_before_acting_and_while_suspended():
     """The first closes the call; a suspended run is over, there is nothing to dispose of."""
 
     async def main():
@@ -149,7 +149,7 @@ def test_disposal_between_reasoning_and_acting_and_while_suspended():
 
 
 @pytest.mark.spec("R22", "D8", "§1.9 e")
-def test_a_reader_that_stalls_does_not_keep_the_run_from_being_interrupted():
+def test_a_run_whose_reader_stalls_can_be_interrupted():
     """Nobody reads, a bounded channel is full, and the interruption ends the run all the same."""
 
     async def main():
@@ -259,7 +259,7 @@ def test_a_hint_lives_for_one_question():
 
 @pytest.mark.spec("R20", "S1", "S2", "M24", "M29", "M38")
 @pytest.mark.parametrize("end", ["done", "error", "interrupted", "suspended"])
-def test_a_stream_ends_with_one_last_event_and_folds_to_the_reply(end: str):
+def test_a_stream_has_one_last_event_and_folds_to_the_reply(end: str):
     """What was said comes first, then `post_call`, or `error` and the error."""
     turn = {"done": "x", "error": ["x", ModelConnectionError("gone")], "interrupted": ["x", HANG],
             "suspended": use("a", "risky")}[end]  # fmt: skip
@@ -313,7 +313,7 @@ def test_acting_hooks_are_not_called_for_plain_text():
 
 
 @pytest.mark.spec("M2", "M5", "M6", "M7", "R25", "J12")
-def test_hooks_of_a_subclass_run_once_in_order_and_go_on_after_an_error():
+def test_hooks_of_a_subclass_run_once_in_order():
     """Three levels of `super()`, an overridden stage, an error in between."""
     ran: list[str] = []
 

@@ -384,7 +384,7 @@ class TestCancellation:
             assert result.kind is ToolResultKind.TIMEOUT
             assert call(toolkit, "was_cancelled").text == "yes"
 
-    def test_a_server_that_does_not_answer_is_not_waited_for_without_end(self) -> None:
+    def test_a_silent_server_is_not_waited_for_without_end(self) -> None:
         class Mute(McpInMemory):
             def link(self) -> Any:
                 from contextlib import asynccontextmanager

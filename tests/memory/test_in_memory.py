@@ -26,7 +26,7 @@ def test_what_is_added_is_there_in_order():
     assert memory.add([]).run() is None and len(memory) == 3
 
 
-def test_nothing_happens_before_subscription_and_each_is_one_operation():
+def test_each_subscription_is_one_operation():
     memory = InMemoryMemory([A])
     add, replace, delete, clear = memory.add([B]), memory.replace(A), memory.delete(["a"]), memory.clear()
     get = memory.get()

@@ -367,7 +367,7 @@ def test_an_overloaded_server_is_asked_again(serve: Serve) -> None:
     assert said(chunks) == "Hello"
 
 
-def test_an_error_before_the_first_word_is_tried_again_and_one_after_it_is_not(serve: Serve) -> None:
+def test_only_an_error_before_the_first_word_is_retried(serve: Serve) -> None:
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 
     async def early(reply: Any) -> None:

@@ -88,7 +88,7 @@ def test_by_default_there_are_three_attempts():
     assert run_virtual(main()) == ["retry 1", "retry 2", "ModelConnectionError"]
 
 
-def test_one_attempt_is_one_attempt_unless_a_stop_says_otherwise():
+def test_one_attempt_is_one_attempt():
     assert run_virtual(timeline(model(BROKEN, "x", max_attempts=1))) == [(0.0, "ModelConnectionError")]
     stopping = model(BROKEN, "x", max_attempts=1, stop=stop_after_attempt(2), **TWO_SECONDS)
     assert [what for _, what in run_virtual(timeline(stopping))] == ["retry 1 in 2: broken pipe", "x"]
@@ -228,7 +228,7 @@ def test_a_model_needs_a_name(name):
 # --- the total over all attempts ----------------------------------------------------------------------------------
 
 
-def test_a_total_timeout_bounds_all_attempts_and_the_waits_between_them():
+def test_a_total_timeout_bounds_attempts_and_waits():
     slow = [Delay(4), BROKEN]
     bounded = model(slow, slow, slow, "never", max_attempts=4, total_timeout=15, **TWO_SECONDS)
     assert run_virtual(timeline(bounded))[-1] == (15.0, "ModelTimeoutError")
@@ -250,7 +250,7 @@ def test_a_total_timeout_ends_a_stream_that_has_begun():
 # --- after the first content --------------------------------------------------------------------------------------
 
 
-def test_an_answer_that_broke_off_may_be_made_anew_and_is_announced_as_void():
+def test_a_broken_answer_may_be_remade_and_is_announced_void():
     """field.md P6: a retry that knows what has been shown."""
     restarting = model(["half ", BROKEN], "whole", max_attempts=2, after_content="restart", **TWO_SECONDS)
     gather = ResponseAccumulator()
@@ -268,7 +268,7 @@ def test_an_answer_that_broke_off_may_be_made_anew_and_is_announced_as_void():
     assert gather.blocks() == (TextBlock("whole"),)
 
 
-def test_silence_after_the_first_content_is_retried_if_that_may_be():
+def test_silence_after_content_is_retried_if_allowed():
     restarting = model(
         ["half ", HANG], ["whole"], max_attempts=2, idle_timeout=5, after_content="restart", **TWO_SECONDS
     )

@@ -98,7 +98,7 @@ def test_a_stream_is_asked_for_and_summed_up(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_whole_answer_is_read_whether_or_not_a_stream_was_asked_for(serve: Serve, stream: bool) -> None:
+def test_a_whole_answer_is_read_where_a_stream_was_asked_for(serve: Serve, stream: bool) -> None:
     async def whole(reply: Any) -> None:
         reply.json(200, piece("Hello", "stop", reasoning_content="hm"))
 
@@ -188,7 +188,7 @@ def test_an_error_in_a_stream(serve: Serve) -> None:
     assert refused(serve(complain), RateLimitError).request_id == "r9"
 
 
-def test_a_model_of_the_other_endpoint_is_told_from_a_wrong_address(serve: Serve) -> None:
+def test_a_model_of_the_other_endpoint_is_named(serve: Serve) -> None:
     async def complain(reply: Any) -> None:
         reply.json(400, {"code": "InvalidParameter", "message": "url error, please check url!", "request_id": "r9"})
 

@@ -304,7 +304,7 @@ def test_an_answer_in_one_piece_is_whole() -> None:
         ("RequestTimeOut", "Request timed out, please try again later.", ServerError),
     ],
 )
-def test_a_complaint_in_a_stream_is_the_error_that_its_code_means(code: str, text: str, kind: type[Exception]) -> None:
+def test_an_error_in_a_stream_has_the_type_of_its_code(code: str, text: str, kind: type[Exception]) -> None:
     data = json.dumps({"code": code, "message": text, "request_id": "r9"})
     for event in (ServerEvent(data, "error"), ServerEvent(data, "result"), ServerEvent(data, whole=True)):
         parser = DashScopeParser(lambda: 0.0)

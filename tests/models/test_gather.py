@@ -88,7 +88,7 @@ def test_thinking_keeps_its_metadata():
 # --- tool calls --------------------------------------------------------------------------------------------------
 
 
-def test_interleaved_pieces_of_parallel_calls_are_put_together_by_index():
+def test_interleaved_calls_are_put_together_by_index():
     found = blocks(
         ToolUseDelta(0, "a", "one", '{"x"'),
         ToolUseDelta(1, "b", "two", '{"y": '),
@@ -221,7 +221,7 @@ def test_deep_and_wide_arguments_are_kept():
 # --- facts -------------------------------------------------------------------------------------------------------
 
 
-def test_a_later_usage_replaces_an_earlier_one_and_silence_keeps_it():
+def test_a_later_usage_replaces_an_earlier_one():
     gather = ResponseAccumulator()
     for usage in (ChatUsage(1, 1), None, ChatUsage(1, 5), None):
         gather.feed(ChatResponse(usage=usage))
@@ -277,7 +277,7 @@ pieces = st.one_of(
 
 
 @given(st.lists(pieces, max_size=12))
-def test_a_view_shows_its_block_as_it_was_however_late_it_is_looked_at(content: list):
+def test_a_view_shows_its_block_as_it_was(content: list):
     gather = ResponseAccumulator()
     views = []
     for block in content:

@@ -308,7 +308,7 @@ def test_a_connection_that_breaks_off(serve: Serve) -> None:
         asyncio.run(collect(model(serve(broken)).stream(ASK)))
 
 
-def test_silence_has_its_deadline_and_disposal_closes_the_response(serve: Serve) -> None:
+def test_silence_has_a_deadline_and_disposal_closes(serve: Serve) -> None:
     async def silent(reply: Any) -> None:
         reply.start()
         reply.send(HELLO[0])

@@ -139,7 +139,7 @@ def test_in_one_piece_and_as_a_list_it_is_the_same() -> None:
     assert wired.blocks(found) == BLOCKS
 
 
-def test_calls_without_ids_get_ids_of_their_own_and_keep_them_to_us() -> None:
+def test_calls_without_ids_get_ids_that_are_not_sent() -> None:
     found = read(response(call("f", {"a": 1}, signature="S"), call("f", {"a": 2}), reason="STOP"))
     first, second = wired.blocks(found)
     assert isinstance(first, ToolUseBlock)
@@ -184,7 +184,7 @@ def test_a_text_that_was_changed_loses_its_signatures_alone() -> None:
     assert format_messages([Msg.user("?"), Msg.assistant(blocks)]).contents[1].parts == [text("short")]
 
 
-def test_thoughts_without_signature_and_thoughts_of_others_stay_here() -> None:
+def test_unsigned_and_foreign_thoughts_are_not_sent() -> None:
     blocks = [ThinkingBlock("hm"), ThinkingBlock("hm", "S"), ThinkingBlock("hm", "S", {"vendor": "x"}), TextBlock("so")]
     assert format_messages([Msg.user("?"), Msg.assistant(blocks)]).contents[1].parts == [text("so")]
 
@@ -225,7 +225,7 @@ def test_a_prompt_that_was_blocked() -> None:
 
 
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
-def test_a_failure_of_the_model_without_a_word_can_be_tried_again(reason: str) -> None:
+def test_a_model_failure_without_words_is_retryable(reason: str) -> None:
     with pytest.raises(EmptyResponseError) as caught:
         read(response(reason=reason, finishMessage="print(f("))
     assert caught.value.retryable

@@ -173,7 +173,7 @@ def test_a_shape_is_native_where_the_user_says_so() -> None:
     assert "native" in OllamaChatModel("m", native_output=True).output_modes
 
 
-def test_a_stream_is_what_a_server_gives_that_is_not_told_otherwise() -> None:
+def test_a_server_streams_unless_told_otherwise() -> None:
     for given, streams in (({"stream": None}, True), ({"stream": False}, False), ({}, True)):
         options = GenerateOptions(additional_body_params=given)
         assert OllamaChatModel("m").exchange([Msg.user("hi")], (), options).streams is streams

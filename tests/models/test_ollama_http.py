@@ -84,7 +84,7 @@ def test_a_stream_is_asked_for_and_summed_up(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_whole_answer_is_read_whether_or_not_a_stream_was_asked_for(serve: Serve, stream: bool) -> None:
+def test_a_whole_answer_is_read_where_a_stream_was_asked_for(serve: Serve, stream: bool) -> None:
     async def whole(reply: Any) -> None:
         reply.json(200, piece("Hello", True, thinking="hm"))
 

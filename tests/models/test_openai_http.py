@@ -131,7 +131,7 @@ WHOLE = {"id": "c2", "choices": [{"message": {"role": "assistant", "content": "H
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_whole_completion_is_read_whether_or_not_a_stream_was_asked_for(serve: Serve, stream: bool) -> None:
+def test_a_completion_is_read_where_a_stream_was_asked_for(serve: Serve, stream: bool) -> None:
     async def whole(reply: Any) -> None:
         reply.json(200, WHOLE)
 
@@ -396,7 +396,7 @@ def test_one_model_object_works_in_two_loops_and_in_none(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_a_connection_is_used_again_unless_the_server_holds_the_stream_open(
+def test_a_connection_is_reused_unless_the_stream_stays_open(
     serve: Serve, held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if held:

@@ -214,7 +214,7 @@ def test_calls_without_ids_get_one_each(index: int | None) -> None:
     assert (rest.id, rest.arguments) == (None, "1}")
 
 
-def test_a_name_repeated_without_an_id_begins_a_call_only_after_whole_arguments() -> None:
+def test_a_repeated_name_begins_a_call_after_whole_arguments() -> None:
     chunks = [piece(0, None, "f", "{"), piece(0, None, "f", "}"), piece(0, None, "f"), piece(0, None, None, "{}")]
     assert [(b.index, b.arguments) for b in content(parse(chunks)) if isinstance(b, ToolUseDelta)] == [
         (0, "{"),
@@ -274,7 +274,7 @@ def test_reasoning_details_are_put_together_and_given_once() -> None:
     ]
 
 
-def test_reasoning_details_are_read_where_nothing_else_has_the_text() -> None:
+def test_reasoning_details_are_read_as_a_last_resort() -> None:
     chunks = [delta(reasoning_details=[{"type": "reasoning.summary", "summary": "x"}]), delta("stop")]
     first, last = content(parse(chunks))
     assert first == thought("x")
@@ -414,7 +414,7 @@ def test_an_answer_that_was_withheld_is_an_error() -> None:
         parse([delta("content_filter")])
 
 
-def test_an_answer_that_was_withheld_without_a_message_tells_its_usage() -> None:
+def test_a_withheld_answer_reports_its_usage() -> None:
     parser = ChunkParser(lambda: 0.0)
     choice = {"index": 0, "finish_reason": "content_filter", "content_filter_results": {"hate": {"filtered": True}}}
     (told,) = parser.read_whole({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 2}})

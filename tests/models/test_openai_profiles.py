@@ -299,7 +299,7 @@ def test_a_speaker_is_said_in_words_where_there_is_no_field() -> None:
     assert "name" not in second
 
 
-def test_thinking_goes_back_with_calls_where_calls_without_it_are_refused() -> None:
+def test_thinking_goes_back_where_calls_need_it() -> None:
     messages = (
         Msg.assistant([ThinkingBlock("x"), TextBlock("a")]),
         Msg.assistant([ThinkingBlock("y"), CALL]),

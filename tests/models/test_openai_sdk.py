@@ -315,7 +315,7 @@ def test_the_request_is_that_of_the_sdk(server: Loopback, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
-def test_the_request_to_a_compatible_server_is_what_the_sdk_is_made_to_send(server: Loopback, name: str) -> None:
+def test_the_request_to_a_compatible_server_is_the_sdks(server: Loopback, name: str) -> None:
     profile, case = GATEWAYS[name]
     compare(ours(server, case.ours, profile=profile), theirs(server, case.theirs))
 

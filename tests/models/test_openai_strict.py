@@ -18,7 +18,7 @@ OPEN = [
 ]
 
 
-def test_every_field_is_required_and_what_was_optional_may_be_null():
+def test_every_field_is_required_and_optional_ones_nullable():
     schema = {
         "type": "object",
         "properties": {

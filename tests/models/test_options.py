@@ -142,7 +142,7 @@ def test_a_config_that_cannot_work_is_refused_by_name(field, value):
 @pytest.mark.parametrize(
     "make", [lambda: ToolChoice("specific"), lambda: ToolChoice.specific(" "), lambda: ToolChoice("auto", "t")]
 )
-def test_a_tool_choice_names_a_tool_if_and_only_if_it_is_specific(make):
+def test_only_a_specific_tool_choice_names_a_tool(make):
     with pytest.raises(ConfigurationError, match="specific"):
         make()
 
@@ -179,7 +179,7 @@ def test_defaults_are_those_that_are_documented():
         (OSError("disk full"), False),
     ],
 )
-def test_errors_say_themselves_whether_they_are_worth_another_attempt(error, again):
+def test_errors_say_if_they_are_retryable(error, again):
     assert is_retryable(error) is again
 
 
@@ -266,7 +266,7 @@ def test_what_cannot_say_which_errors_count(retry_on):
         ExecutionConfig(retry_on=retry_on)
 
 
-def test_a_wait_that_would_outlast_the_total_timeout_is_not_begun():
+def test_a_wait_past_the_total_timeout_is_not_begun():
     config = ExecutionConfig(max_attempts=9, wait=wait_fixed(4), total_timeout=10)
     assert waits(config.policy()) == [4, 4]
     assert waits(config.policy(), RateLimitError("x", status=429, retry_after=10)) == []

@@ -193,7 +193,7 @@ def told(index: int, delta: str, kind: str = "output_text", **more: object) -> d
 @pytest.mark.parametrize(
     "given", ["in pieces", "in one piece", "items only", "the end only", "a document for a stream"]
 )
-def test_an_answer_is_the_same_however_much_of_it_comes_in_pieces(given: str) -> None:
+def test_an_answer_is_the_same_however_it_is_cut(given: str) -> None:
     if given == "in pieces":
         gather = read(*EVENTS)
     elif given == "in one piece":

@@ -155,7 +155,7 @@ def test_merging_twice_changes_nothing(messages: list[Msg]) -> None:
 
 @settings(max_examples=100)
 @given(conversations)
-def test_calls_and_results_stay_together_and_the_last_words_are_not_the_models_own(messages: list[Msg]) -> None:
+def test_calls_stay_with_results_and_the_model_is_not_last(messages: list[Msg]) -> None:
     merged = merge_speakers(messages)
     work = [m for m in results_first(messages) if m.tool_calls or m.tool_results]
     assert [m for m in merged if m.tool_calls or m.tool_results] == work

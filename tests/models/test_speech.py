@@ -76,7 +76,7 @@ def test_sentences(text: str, expected: list[str]) -> None:
 
 
 @given(st.text(st.sampled_from("ab .!?。！”\n,，」 "), max_size=120), st.data(), st.integers(20, 60))
-def test_the_cut_into_pieces_makes_no_difference_and_no_letter_is_lost(text: str, data: Any, longest: int) -> None:
+def test_the_cut_into_pieces_loses_no_letter(text: str, data: Any, longest: int) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     whole = split(text, longest=longest)

@@ -69,7 +69,7 @@ async def ours(chunks: Sequence[bytes]) -> list[ServerEvent]:
 @example(b"data: a\rdata: b\r\rdata: c", [8])
 @example("data: \u20ac\n\n".encode(), [7])
 @settings(deadline=None)
-def test_events_are_what_the_standard_says_however_the_bytes_are_cut(data: bytes, places: list[int]) -> None:
+def test_events_follow_the_standard_however_bytes_are_cut(data: bytes, places: list[int]) -> None:
     expected = asyncio.run(theirs(data))
     found = asyncio.run(ours(cut(data, places)))
     assert [(event.event, event.data) for event in found] == expected
@@ -77,7 +77,7 @@ def test_events_are_what_the_standard_says_however_the_bytes_are_cut(data: bytes
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 60), max_size=6))
 @settings(deadline=None)
-def test_bytes_of_any_kind_give_the_same_events_in_one_piece_and_in_many(data: bytes, places: list[int]) -> None:
+def test_any_bytes_give_the_same_events_however_cut(data: bytes, places: list[int]) -> None:
     def read(chunks: list[bytes]) -> list[ServerEvent]:
         lines = EventLines()
         return [event for chunk in chunks for event in lines.feed(chunk)] + list(lines.end())

@@ -83,7 +83,7 @@ def test_what_is_nested_without_end_is_a_typed_error():
         ToolUseBlock("1", "t", deep)
 
 
-def test_references_are_not_written_out_without_end_for_a_local_model():
+def test_references_expand_only_so_far_for_a_local_model():
     names = [f"p{n}" for n in range(60)]
     parts: dict[str, Any] = {
         f"d{n}": {"type": "object", "properties": {name: {"$ref": f"#/$defs/d{n + 1}"} for name in names}}

@@ -109,7 +109,7 @@ def at_depth(frames: int, call: Callable[[], object]) -> object:
 
 
 @pytest.mark.parametrize("wrap", ["list", "dict"])
-def test_everything_works_at_the_limit_on_a_stack_that_is_half_full(wrap: str):
+def test_all_works_at_the_limit_on_a_half_full_stack(wrap: str):
     def all_of_it() -> None:
         value = {"x": nested(MAX_DEPTH, wrap)}
         message = Msg("a", [ToolUseBlock("1", "t", value), ToolResultBlock("1", "t", "", metadata=value)])
@@ -166,7 +166,7 @@ class Tree:
     """An object that no JSON encoder knows."""
 
 
-def test_an_object_that_cannot_be_written_is_refused_on_the_way_out():
+def test_an_object_without_json_is_refused_on_the_way_out():
     deep: object = 1
     holder = make_dataclass("Holder", ["inner"])
     for _ in range(400):
@@ -183,7 +183,7 @@ def test_an_object_that_cannot_be_written_is_refused_on_the_way_out():
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH, FAR])
-def test_arguments_nested_too_deep_are_a_result_that_the_model_can_act_on(levels: int):
+def test_arguments_nested_too_deep_are_an_error_result(levels: int):
     @tool
     def echo(value: list[object]) -> str:
         """Say it."""
@@ -199,7 +199,7 @@ def test_arguments_nested_too_deep_are_a_result_that_the_model_can_act_on(levels
 
 
 @pytest.mark.parametrize("levels", [190, 500, FAR])
-def test_arguments_that_come_as_an_object_are_cut_and_still_too_deep(levels: int):
+def test_arguments_given_as_an_object_are_cut_too(levels: int):
     deep = nested_json(levels)
     call = {"functionCall": {"name": "f", "args": {"a": "HERE"}}}
     gemini = {"candidates": [{"content": {"role": "model", "parts": [call]}, "finishReason": "STOP"}]}
@@ -223,7 +223,7 @@ json_texts = st.recursive(
 
 
 @given(json_texts, st.integers(201, 900))
-def test_what_is_beside_a_part_nested_too_deep_is_read_all_the_same(text: str, levels: int):
+def test_what_stands_beside_a_too_deep_part_is_read(text: str, levels: int):
     found = decode_json(f'{{"before": {text}, "deep": {nested_json(levels)}, "after": {text}}}')
     assert isinstance(found, dict)
     assert found["before"] == found["after"] == json.loads(text)
@@ -271,7 +271,7 @@ def test_a_result_nested_too_deep_is_an_error_result(value: Callable[[], object]
     assert f"more than {MAX_DEPTH} levels" in found.text
 
 
-def test_a_result_of_pictures_nested_too_deep_is_an_error_result():
+def test_a_result_of_images_nested_too_deep_is_an_error():
     @tool
     def deep() -> object:
         """Give something deep."""
@@ -310,7 +310,7 @@ def test_metadata_nested_too_deep_is_an_error_result():
     [nested_json(FAR).encode(), nested_json(500).encode(), b"{", b"\xff", b""],
     ids=["far", "500", "cut", "no text", "nothing"],
 )
-def test_a_saved_line_that_was_not_written_here_is_a_typed_error(line: bytes):
+def test_a_foreign_line_in_a_session_is_a_typed_error(line: bytes):
     for kind in EntryKind:
         with pytest.raises(SessionError, match="'state'"):
             decode("k", {"state": StoredEntry(kind, (line,))})

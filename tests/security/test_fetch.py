@@ -186,7 +186,7 @@ def test_what_is_fetched_is_bounded(anywhere: None) -> None:
     assert len(str(caught.value)) < 20_000
 
 
-def test_an_address_that_cannot_be_reached_is_an_error_of_the_connection(anywhere: None) -> None:
+def test_an_unreachable_address_is_a_connection_error(anywhere: None) -> None:
     with pytest.raises(ModelConnectionError, match=r"http://127\.0\.0\.1"):
         get("http://127.0.0.1:1/a?secret=1")
 

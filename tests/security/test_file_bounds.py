@@ -23,7 +23,7 @@ CPU = 0.5
 """Seconds; a fifth of it at most on a quiet machine, and up to ten times as much without the bounds."""
 
 RANDOM = random.Random(1)
-BITS = "".join(RANDOM.choice("ab") for _ in range(MEGABYTE))
+BITS = "".join(RANDOM.choices("ab", k=MEGABYTE))
 NUMBERS = [str(n) for n in range(4_900)]
 
 
@@ -112,7 +112,7 @@ def test_a_diff_is_bounded(name: str) -> None:
     assert (said == "") == (before == after)
 
 
-def test_lines_that_are_too_many_to_compare_are_compared_in_place() -> None:
+def test_too_many_lines_are_compared_in_place() -> None:
     assert changes(*CHANGED["every other"]).startswith("@@ -1 +1 @@\n-0\n+0!\n@@ -3 +3 @@\n-2\n+2!\n")
     assert "too much to compare" in changes(*CHANGED["one more"])
 

@@ -51,7 +51,7 @@ def test_a_forked_child_works(case: str, tmp_path: Path) -> None:
     assert (process.returncode, said, complained) == (0, "", "")
 
 
-def test_a_child_does_not_keep_a_session_locked_for_its_dead_parent(tmp_path: Path) -> None:
+def test_a_child_keeps_no_lock_of_its_dead_parent(tmp_path: Path) -> None:
     with begin("lock_of_the_dead", tmp_path) as process:
         assert process.wait(110) == 0
         # the child waits for us, and has all that was open

@@ -416,7 +416,7 @@ def test_a_path_that_a_tool_returns_is_text(tmp_path: Path) -> None:
     assert not has_files(remembered(agent))
 
 
-def test_an_mcp_server_reads_the_files_that_a_tool_gives_for_its_client(tmp_path: Path) -> None:
+def test_an_mcp_server_reads_the_files_of_a_tools_result(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"png")
 
     @tool

@@ -61,7 +61,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
         ("values", "'listing' gave an answer with more than 50,000 values"),
     ],
 )
-def test_a_list_without_measure_is_an_error_that_names_the_server(kind: str, says: str, turns: list[float]):
+def test_an_endless_list_is_an_error_naming_the_server(kind: str, says: str, turns: list[float]):
     toolkit = Toolkit()
     with client(kind) as server, pytest.raises(McpError, match=says):
         toolkit.register_mcp(server).run()
@@ -75,7 +75,7 @@ def test_a_long_list_is_registered_turn_by_turn(kind: str, count: int, turns: li
         assert len(toolkit.register_mcp(server).run()) == count
 
 
-def test_a_hostile_schema_is_refused_by_name_and_the_others_can_be_had(turns: list[float]):
+def test_a_hostile_schema_is_refused_by_name_alone(turns: list[float]):
     toolkit = Toolkit()
     with client("doubling") as server:
         with pytest.raises(ToolDefinitionError, match=r"'t1' of MCP server 'listing' .*too complex.*disable=\['t1'\]"):

@@ -140,7 +140,7 @@ def test_no_command_runs_what_a_planted_repository_says(place: Place) -> None:
         assert not os.listdir(place.ran), command
 
 
-def test_no_command_runs_what_a_repository_planted_in_another_says(place: Place) -> None:
+def test_no_command_runs_what_a_nested_repository_says(place: Place) -> None:
     """In any folder of it, and in the empty one of a submodule."""
     module = place.root.parent / "module"
     place.git("init", "-q", "-b", "main", str(module))
@@ -237,7 +237,7 @@ def test_files_that_programs_read_from_home(place: Place) -> None:
     assert not os.listdir(place.ran)
 
 
-def test_the_users_own_python_modules_are_not_imported_even_where_home_is_given(place: Place) -> None:
+def test_user_site_modules_are_not_imported_even_with_home(place: Place) -> None:
     site = f".local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
     place.write(f"{site}/usercustomize.py", f"open({str(place.ran / 'usercustomize')!r}, 'w')\n")
     assert place.run(f"{interpreter()} -c pass", env={"HOME": str(place.root)}).metadata["exit_code"] == 0

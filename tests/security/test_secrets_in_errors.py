@@ -150,7 +150,7 @@ def test_a_proxy_that_is_none(proxy: Any) -> None:
     assert "hunter22" not in shown(caught.value)
 
 
-def test_a_proxy_that_cannot_be_reached_is_told_without_its_password() -> None:
+def test_an_unreachable_proxy_is_named_without_password() -> None:
     transport = Transport(HttpConfig(proxy="http://user:hunter22@127.0.0.1:1"))
     model = OpenAIChatModel("m", base_url="http://127.0.0.1:2", transport=transport, execution_config=ONCE)
     with pytest.raises(ModelError) as caught:
@@ -183,7 +183,7 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize("value", BAD_VALUES)
-def test_a_header_that_cannot_be_sent_is_named_without_its_value(value: Any) -> None:
+def test_an_unsendable_header_is_named_without_its_value(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="'X-Mine'") as caught:
         GenerateOptions(additional_headers={"X-Mine": value})
     if isinstance(value, str):

@@ -114,7 +114,7 @@ def test_stuck_tools_stop_nothing_else(tmp_path: Any) -> None:
     run_virtual(main())
 
 
-def test_past_the_bound_a_call_is_refused_and_the_engine_goes_on(tmp_path: Any) -> None:
+def test_past_the_bound_a_call_is_refused(tmp_path: Any) -> None:
     async def main() -> None:
         with blocks() as given:
             left = [Recorder().listen(on_worker(given.wait)) for _ in range(64)]
@@ -221,7 +221,7 @@ def test_a_job_that_was_dropped_leaves_the_queue() -> None:
         assert pool.statistics().queued == 0
 
 
-def test_jobs_on_the_callers_executor_are_counted_and_take_no_place() -> None:
+def test_jobs_on_the_callers_executor_take_no_place() -> None:
     pool = WorkerPool(1, 0)
     jobs = Submitted(pool)
     with ThreadPoolExecutor(2) as mine, blocks(pool) as given:
@@ -303,7 +303,7 @@ def test_bounds_that_are_none(bounds: Any) -> None:
 # --- generators -------------------------------------------------------------------------------------------------------
 
 
-def test_a_generator_that_finds_no_thread_is_closed_when_there_is_one() -> None:
+def test_a_generator_without_a_thread_is_closed_later() -> None:
     pool = WorkerPool(1, 0)
     closed: list[str] = []
 
@@ -342,7 +342,7 @@ def test_a_generator_that_finds_no_thread_is_closed_when_there_is_one() -> None:
 # --- as an executor ---------------------------------------------------------------------------------------------------
 
 
-def test_a_pool_of_ones_own_is_an_executor_whose_stuck_jobs_are_its_own() -> None:
+def test_a_pool_of_ones_own_keeps_its_stuck_jobs() -> None:
     pool = WorkerPool(1, 0)
 
     async def main() -> None:
@@ -384,7 +384,7 @@ def test_futures_of_a_pool() -> None:
 # --- the end of the program -------------------------------------------------------------------------------------------
 
 
-def test_abandoned_threads_do_not_keep_the_interpreter_from_exiting() -> None:
+def test_abandoned_threads_let_the_interpreter_exit() -> None:
     script = """
 import threading
 from agentscope_rx import Toolkit, tool

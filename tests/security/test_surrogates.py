@@ -191,7 +191,7 @@ def test_a_name_in_json_is_refused_and_text_is_not():
     assert (read.text, read.metadata) == (WHOLE, {WHOLE: [WHOLE]})
 
 
-def test_names_in_an_answer_are_replaced_so_that_the_run_goes_on():
+def test_names_in_an_answer_are_replaced():
     model = ScriptedModel([ToolUseDelta(0, HALF, HALF, '{"a\\ud800": "\\ud800"}')], "I see.")
     events = ReActAgent("a", model).stream("go").pipe(ops.to_list()).run()
     assert json.dumps([event.to_dict() for event in events], ensure_ascii=False).encode()

@@ -210,7 +210,7 @@ def test_the_body_of_an_error_is_read_to_its_limit(serve: Any) -> None:
     assert peak(run) < 8
 
 
-def test_a_body_of_an_error_that_drags_on_does_not_hide_the_error(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_error_body_does_not_hide_the_error(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("agentscope_rx.models.transport.http.ERROR_BODY_SECONDS", 0.05)
 
     async def answer(reply: Any) -> None:

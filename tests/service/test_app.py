@@ -130,7 +130,7 @@ def test_unknown_runs_and_methods(quick):
     assert client.get("/run").status_code == 405
 
 
-def test_a_run_that_stops_with_its_client_is_unknown_after_its_end(quick):
+def test_a_run_that_ends_with_its_client_is_forgotten(quick):
     client, _ = quick
     id = ask(client)[0].run_id
     refused(client.get(f"/runs/{id}/events"), 404, "UnknownRunError")
@@ -159,7 +159,7 @@ def test_only_what_was_chosen_is_shown():
     assert [event.seq for event in events] == [0, 1]
 
 
-def test_a_failing_run_ends_with_an_error_event_and_a_whole_response():
+def test_a_failing_run_ends_a_whole_response_with_an_error():
     with served(create_app(agent(ScriptedModel(ValueError("no idea"))))) as server, server.client() as client:
         events = ask(client)
     assert isinstance(events[-1], ErrorEvent)

@@ -80,7 +80,7 @@ def test_without_a_heartbeat_there_is_none():
     assert seen == [(0, b"retry: 3000\n"), (1000, sent(1000))]
 
 
-def test_a_client_that_reads_late_gets_one_beat_and_whole_events():
+def test_a_late_reader_gets_one_beat_and_whole_events():
     source = Source(1, 2, 3)
     seen = run_virtual(written(from_async_iterable(source.events), heartbeat=10, pauses=[100, 0, 0]))
     assert seen == [(1, sent(1)), (101, HEARTBEAT), (101, sent(2)), (101, sent(3))]

@@ -71,7 +71,7 @@ def live_run(runs: Runs) -> LiveRun:
 
 
 @pytest.mark.parametrize("after", ["pre_call", "pre_reasoning", "reasoning_chunk"])
-def test_the_run_ends_when_its_client_leaves_and_the_models_source_is_closed(after: str):
+def test_a_run_and_its_model_end_when_the_client_leaves(after: str):
     model = Speaker(["One ", "moment "], hang=True)
     friday = agent(model)
     app = create_app(friday)
@@ -125,7 +125,7 @@ def test_a_client_that_is_cut_off_without_a_word():
         until(server, lambda: not friday.running)
 
 
-def test_a_run_that_goes_on_is_taken_up_again_by_a_client_that_returns():
+def test_a_client_that_returns_takes_up_its_run():
     model = Speaker(["One ", "moment "], hang=True)
     friday = agent(model)
     app = create_app(friday, on_disconnect="continue")
@@ -157,7 +157,7 @@ def test_a_run_that_goes_on_is_taken_up_again_by_a_client_that_returns():
 # --- stalling ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_stalls_stops_the_reading_of_the_models_answer():
+def test_a_stalled_client_stops_the_reading_of_the_model():
     with firehose() as upstream:
         friday = ReActAgent("Friday", OpenAIChatModel("test", base_url=upstream.base_url, api_key="k"))
         app = create_app(friday, heartbeat=None)
@@ -265,7 +265,7 @@ def test_several_clients_follow_one_run():
     assert heard[0] == heard[1] == heard[2] and isinstance(heard[0][-1], PostCallEvent)
 
 
-def test_shutdown_stops_what_goes_on_and_what_is_followed_and_waits_for_their_cleanup():
+def test_shutdown_stops_all_runs_and_waits_for_their_cleanup():
     models = [Speaker(["One "], hang=True) for _ in range(3)]
     agents = [agent(model) for model in models]
     app = create_app(lambda request: agents[int(request.query_params["n"])], on_disconnect="continue")
@@ -288,7 +288,7 @@ def test_shutdown_stops_what_goes_on_and_what_is_followed_and_waits_for_their_cl
             client.close()
 
 
-def test_a_disposed_run_is_repaired_before_the_next_call_of_its_agent():
+def test_a_disposed_run_is_repaired_before_the_next_call():
     model = Speaker(["One "], hang=True)
     friday = agent(model)
     with served(create_app(friday)) as server:

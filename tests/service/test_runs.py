@@ -89,7 +89,7 @@ def test_a_run_that_stops_with_its_last_client():
     run_virtual(main())
 
 
-def test_a_run_that_goes_on_without_clients_and_is_forgotten_in_time():
+def test_a_run_goes_on_without_clients_and_is_forgotten():
     async def main():
         friday = weatherman()
         clock = asyncio.get_running_loop().time
@@ -299,7 +299,7 @@ def test_interruption_is_the_agents_and_ends_the_run_normally():
     run_virtual(main())
 
 
-def test_closing_stops_what_is_under_way_waits_for_it_and_begins_nothing_more():
+def test_closing_stops_and_awaits_runs_and_begins_none():
     async def main():
         agents = [agent(ScriptedModel(["One moment", HANG])) for _ in range(3)]
         runs = Runs()

@@ -102,7 +102,7 @@ def test_own_headers_win():
     run_virtual(main())
 
 
-def test_heartbeats_begin_before_the_first_event_and_then_failures_are_events():
+def test_heartbeats_begin_at_once_so_failures_are_events():
     async def main():
         silent = concat(timer(100), throw(ValueError("late")))
         client = await Client().get(sse_response(silent, heartbeat=15))  # pyright: ignore
@@ -271,7 +271,7 @@ def test_a_client_that_has_it_all_is_told_not_to_come_back():
     run_virtual(main())
 
 
-def test_a_response_made_on_another_thread_runs_where_it_is_sent():
+def test_a_response_runs_where_it_is_sent():
     async def main():
         assert (await Client().get(made[0])).kinds[-1] == "post_call"
 

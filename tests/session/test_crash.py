@@ -164,7 +164,7 @@ def attempted(operation: Flow[object]) -> SessionStorageError | None:
 
 @pytest.mark.spec("W71")
 @pytest.mark.parametrize("operation", ["remove", "delete"])
-def test_what_could_not_be_removed_is_an_error_of_remove_and_delete(tmp_path: Path, operation: str):
+def test_a_failed_removal_is_an_error_of_remove_and_delete(tmp_path: Path, operation: str):
     """Nothing is left in silence. The entry is gone all the same, and the next attempt removes the rest."""
     for number in range(20):
         session = JsonSession(tmp_path / str(number))
@@ -212,7 +212,7 @@ def test_nothing_is_spoken_of_before_it_is_on_the_disk(tmp_path: Path):
         assert [name for name, *_ in disk.calls].count("replace") >= 1
 
 
-def test_a_torn_tail_is_never_read_and_goes_with_the_next_append(tmp_path: Path):
+def test_a_torn_tail_is_not_read_and_goes_at_the_next_append(tmp_path: Path):
     session = JsonSession(tmp_path)
     session.save_list(KEY, "memory", ["one"]).run()
     (file,) = tmp_path.glob("*/*.jsonl")

@@ -262,7 +262,7 @@ def test_what_the_file_system_refuses_is_a_typed_error(tmp_path: Path):
 # -- readers beside writers
 
 
-def test_a_session_that_begins_while_it_is_looked_for_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_session_begun_during_a_lookup_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Its manifest was not there, its entries are."""
     real, began = Folder._own_files, threading.Event()
 
@@ -382,7 +382,7 @@ def held_at(place: int, reached: threading.Event, go_on: threading.Event) -> Dis
     return disk
 
 
-def test_disposal_in_the_middle_of_a_write_lets_it_run_to_its_end(tmp_path: Path):
+def test_disposal_during_a_write_lets_it_end(tmp_path: Path):
     """At every call of it; what is saved afterwards comes afterwards."""
 
     async def main(root: Path, place: int) -> bool:
@@ -417,7 +417,7 @@ def test_disposal_in_the_middle_of_a_write_lets_it_run_to_its_end(tmp_path: Path
     assert place > 8
 
 
-def test_a_write_that_fails_after_its_subscriber_has_left_is_reported(tmp_path: Path):
+def test_a_write_that_fails_after_disposal_is_reported(tmp_path: Path):
     async def main() -> None:
         session = JsonSession(tmp_path)
         await session.save("k", "n", 1)
@@ -444,7 +444,7 @@ def test_a_write_that_fails_after_its_subscriber_has_left_is_reported(tmp_path: 
     assert [type(error) for error in dropped] == [SessionStorageError]
 
 
-def test_a_write_that_has_not_begun_when_it_is_left_does_not_begin(tmp_path: Path):
+def test_a_write_disposed_before_it_begins_does_not_begin(tmp_path: Path):
     async def main() -> None:
         session = JsonSession(tmp_path)
         session.save("k", "n", 1).subscribe().dispose()

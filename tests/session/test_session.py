@@ -52,7 +52,7 @@ def test_it_works_on_a_loop_too(session: Session):
     assert run_virtual(main()) == [1, [3], ["ann"]]
 
 
-def test_nothing_happens_before_subscription_and_each_is_one_operation(session: Session):
+def test_each_subscription_is_one_operation(session: Session):
     value, items = {"n": 1}, [1]
     save = session.save_all("k", {"v": value}, {"l": items})
     load, exists, delete = session.load_all("k"), session.exists("k"), session.delete("k")
@@ -121,7 +121,7 @@ def test_a_list_grows_shrinks_and_changes_anywhere(session: Session, before: lis
     assert session.load_list("k", "l").run() == after
 
 
-def test_an_entry_is_a_value_or_a_list_and_the_last_save_says_which(session: Session):
+def test_the_last_save_makes_an_entry_a_value_or_a_list(session: Session):
     session.save("k", "x", [1]).run()
     assert session.load("k", "x").run() == [1]
     with pytest.raises(InvalidInputError, match=r"'x' of session 'k' is a single value. Read it with load\."):
@@ -143,7 +143,7 @@ def test_an_entry_is_a_value_or_a_list_and_the_last_save_says_which(session: Ses
 
 
 @pytest.mark.spec("W71")
-def test_remove_leaves_nothing_of_an_entry_and_the_last_one_takes_the_session_along(session: Session):
+def test_removing_the_last_entry_removes_the_session(session: Session):
     """per-key delete left list and hash files behind."""
     session.save_all("k", {"v": 1}, {"l": [1, 2]}).run()
     assert session.remove("k", "l").run() is True
@@ -250,7 +250,7 @@ def nested(levels: int) -> list[object]:
         (Msg.user("x"), "$", "no form for Msg"),
     ],
 )
-def test_what_json_cannot_write_is_named_and_the_old_value_stays(session: Session, wrong: object, path: str, why: str):
+def test_a_value_without_json_is_named_and_the_old_one_stays(session: Session, wrong: object, path: str, why: str):
     session.save_all("k", {"v": "old"}, {"l": ["old"]}).run()
     with pytest.raises(SessionValueError, match=why) as caught:
         session.save_all("k", {"other": 1, "v": wrong}).run()
@@ -303,7 +303,7 @@ def test_what_is_loaded_is_what_json_makes_of_it(session: Session, value: object
     assert session.load_list("k", "l").run() == loaded.lists["l"]
 
 
-def test_an_unchanging_item_is_stored_as_its_value_and_its_json_is_made_once(session: Session):
+def test_the_json_of_an_unchanging_item_is_made_once(session: Session):
     async def main() -> None:
         value = {"a": 1}
         item = Unchanging(value)

@@ -181,7 +181,7 @@ def test_a_turn_may_be_a_function_of_the_request():
         ScriptedModel(ValueError)  # pyright: ignore
 
 
-def test_a_turn_may_wait_for_an_event_and_a_closed_answer_is_recorded():
+def test_a_turn_may_wait_and_a_closed_answer_is_recorded():
     async def main() -> tuple[str, int]:
         go = asyncio.Event()
         model = ScriptedModel([go, "gone"], [asyncio.Event()], "end")

@@ -326,7 +326,7 @@ def test_an_unexpected_error_is_the_cause() -> None:
     assert caught.value.__cause__ is error
 
 
-def test_long_streams_are_shown_by_their_end_and_events_by_what_they_say() -> None:
+def test_long_streams_are_shown_by_their_end() -> None:
     told = refused(verify(just(*range(50))).expect_count(50).expect_next(50).expect_completed())
     assert "... 31 signals, then" in told
     assert " 30\n" not in told and " 31\n" in told
@@ -335,7 +335,7 @@ def test_long_streams_are_shown_by_their_end_and_events_by_what_they_say() -> No
     assert 'ReasoningChunkEvent {"seq": 2, "delta": {"text": "It is sunny.", "type": "text"}}' in told
 
 
-def test_an_exception_of_ones_own_step_goes_through_with_the_story() -> None:
+def test_an_exception_of_a_step_has_the_story() -> None:
     def broken() -> None:
         raise LookupError("mine")
 

@@ -113,7 +113,7 @@ class Callable_:
 
 @pytest.mark.parametrize("rule", [broken, lambda call: 1, lambda call: later(call), lambda call: "yes", Callable_()])
 @pytest.mark.parametrize("where", ["policy", "mark"])
-def test_a_rule_that_fails_or_gives_no_answer_is_an_error_that_names_the_tool(rule: object, where: str):
+def test_a_broken_rule_is_an_error_naming_the_tool(rule: object, where: str):
     """Never silently yes or no: the engine cannot know what was meant."""
     toolkit = Toolkit([marked(rule)]) if where == "mark" else Toolkit([transfer], approval=rule)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ApprovalError, match="transfer") as caught:
@@ -127,7 +127,7 @@ def test_a_mark_has_nobody_to_leave_the_answer_to():
 
 
 @pytest.mark.parametrize("policy", [later, "always", True])
-def test_a_policy_that_cannot_answer_is_refused_where_it_is_given(policy: object):
+def test_a_policy_that_cannot_answer_is_refused_at_once(policy: object):
     with pytest.raises(ConfigurationError, match="approval"):
         Toolkit(approval=policy)  # pyright: ignore[reportArgumentType]
 

@@ -215,14 +215,14 @@ def test_a_run_sees_what_was_there_when_it_began():
     assert seen == ["None None", "late late"]
 
 
-def test_a_context_that_was_asked_for_goes_through_the_chain_too():
+def test_a_requested_context_goes_through_the_chain():
     def f(context: ToolContext) -> bool:
         return context.get(ToolContext) is context and context.get(RuntimeContext) is context.runtime
 
     assert answer(Toolkit([f], context_store=InMemoryContextStore()), use("f")).text == "true"
 
 
-def test_what_nobody_has_is_told_with_the_places_that_were_asked():
+def test_a_missing_object_is_named_with_the_places_searched():
     class Mine:
         def get(self, kind: type, key: str) -> object:
             return None

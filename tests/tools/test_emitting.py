@@ -30,7 +30,7 @@ def texts(found: list[ToolEvent]) -> list[str]:
 # --- order ------------------------------------------------------------------------------------------------------
 
 
-def test_emitted_and_yielded_values_keep_their_order_in_every_kind():
+def test_emitted_and_yielded_values_keep_their_order():
     def blocking(context: ToolContext) -> str:
         context.emit("a")
         context.emit("b")
@@ -74,7 +74,7 @@ def test_emitted_and_yielded_values_keep_their_order_in_every_kind():
 
 
 @given(st.lists(st.lists(st.sampled_from(["emit", "thread", "yield", "pause"]), max_size=6), min_size=1, max_size=3))
-def test_all_that_is_emitted_before_the_result_comes_once_and_in_order(scripts: list[list[str]]):
+def test_emitted_values_come_once_in_order_before_the_result(scripts: list[list[str]]):
     """Each call of a batch: what it emits on the loop, from threads it waits for, and what it yields."""
 
     async def play(number: int, context: ToolContext) -> AsyncIterator[str]:
@@ -234,7 +234,7 @@ def test_a_tool_that_emits_is_not_silent():
     assert late.kind is ToolResultKind.TIMEOUT
 
 
-def test_a_blocking_tool_past_its_deadline_is_woken_and_emits_into_nothing():
+def test_a_blocking_tool_past_its_deadline_is_woken():
     told: list[bool] = []
     over = threading.Event()
 
@@ -380,7 +380,7 @@ def test_waiting_on_the_loop_is_refused():
     assert "asyncio.sleep" in block.text
 
 
-def test_a_call_that_has_ended_is_stopping_and_drops_what_is_emitted():
+def test_a_call_that_has_ended_drops_what_is_emitted():
     kept: list[ToolContext] = []
 
     async def f(context: ToolContext) -> None:

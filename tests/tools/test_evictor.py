@@ -297,7 +297,7 @@ def test_a_folder_that_cannot_be_written_loses_nothing(tmp_path: Path):
     assert block.text.startswith("head") and block.text.endswith("tail")
 
 
-def test_postprocessing_sees_the_whole_and_what_it_leaves_is_kept_within_the_limit():
+def test_postprocessing_sees_all_and_its_result_is_cut():
     """Also of pieces that are joined: who looks at a result looks at all of it."""
     seen: list[int] = []
 

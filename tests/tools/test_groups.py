@@ -57,7 +57,7 @@ def ask(toolkit: Toolkit, name: str, **input: object) -> ToolResultBlock:
 
 
 @pytest.mark.spec("case 86", "case 87", "case 112")
-def test_a_tool_in_no_group_is_always_available_others_while_a_group_is_active():
+def test_a_tool_is_available_while_one_of_its_groups_is_active():
     """Any active group suffices; ungrouped tools are always there."""
     toolkit = grouped()
     assert told(toolkit) == ["clock"]
@@ -93,7 +93,7 @@ def test_nobody_is_asked_about_a_call_that_cannot_run():
 
 
 @pytest.mark.spec("W61")
-def test_schemas_come_in_the_order_of_registration_and_are_the_same_tuple():
+def test_schemas_are_one_tuple_in_order_of_registration():
     """Prompt caches live on it."""
     toolkit = grouped()
     toolkit.update_tool_groups(["web", "desk"], active=True)
@@ -122,7 +122,7 @@ def test_a_copy_and_a_view_have_active_groups_of_their_own():
     assert [group.name for group in toolkit.groups] == ["web", "desk"]
 
 
-def test_what_is_added_while_a_view_is_in_use_is_in_its_groups_there_too():
+def test_a_tool_added_later_is_in_its_groups_in_views_too():
     toolkit = grouped()
     view = toolkit.overlay()
     toolkit.register(tool(name="scroll")(clock), group="web")
@@ -247,7 +247,7 @@ def test_a_bad_choice_changes_nothing(input, says):
     assert toolkit.active_groups == ()
 
 
-def test_a_meta_tool_of_another_name_tells_of_the_groups_as_well():
+def test_a_renamed_meta_tool_lists_the_groups_too():
     toolkit = grouped()
     toolkit.register(MetaTool(), name="equip")
     toolkit.update_tool_groups(["desk"], active=True)

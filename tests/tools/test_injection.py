@@ -116,7 +116,7 @@ def test_two_assembled_calls_do_not_swap_their_contexts():
     assert [text_of(flow.run()) for flow in (second, first, second)] == ["second", "first", "second"]
 
 
-def test_the_callers_objects_by_type_key_base_class_and_protocol():
+def test_objects_are_found_by_type_key_base_and_protocol():
     def f(
         db: Annotated[Database, Inject],
         old: Annotated[Database, Inject("old")],

@@ -77,7 +77,7 @@ def registered(source: object, **options: Any) -> tuple[Toolkit, ToolSchema]:
 # --- fixed ------------------------------------------------------------------------------------------------------
 
 
-def test_a_fixed_preset_is_hidden_with_the_types_that_only_it_used():
+def test_a_fixed_preset_is_hidden_with_its_types():
     toolkit, schema = registered(search, presets={"query": "hi", "account": {"key": SECRET}})
     assert list(schema.parameters) == ["type", "properties", "required", "additionalProperties", "$defs"]
     assert list(schema.parameters["properties"]) == ["place", "limit", "unit"]
@@ -118,7 +118,7 @@ def test_a_fixed_preset_wins_through_all_that_stands_on_it():
     assert result(of(parameters=shown), "search", **given, unit="C").kind is ToolResultKind.INVALID_ARGUMENTS
 
 
-def test_a_field_that_is_asked_for_again_under_the_name_of_a_preset_is_the_models():
+def test_a_field_added_under_a_presets_name_is_the_models():
     class Limit(BaseModel):
         limit: int
 
@@ -131,7 +131,7 @@ def test_a_field_that_is_asked_for_again_under_the_name_of_a_preset_is_the_model
 
 
 @pytest.mark.spec("W59", "case 82", "case 88")
-def test_where_any_name_may_be_sent_a_fixed_preset_wins_in_silence():
+def test_a_fixed_preset_wins_where_any_name_may_be_sent():
     """Case 82 (shouldApplyPresetParametersAfterExplicitInput, ..WhenInputsAbsent), case 88, W59."""
     toolkit, schema = registered(Open(), presets={"root": "/data"})
     assert schema.parameters == {
@@ -175,7 +175,7 @@ def test_a_preset_beside_what_is_injected():
         registered(ask, presets={"who": "me"})
 
 
-def test_presets_are_python_values_for_functions_and_each_call_gets_its_own():
+def test_each_call_gets_its_own_python_values_of_presets():
     def when(day: date, names: list[str]) -> str:
         names.append("x")
         return f"{day.year} {len(names)}"
@@ -190,7 +190,7 @@ def test_presets_are_python_values_for_functions_and_each_call_gets_its_own():
 # --- default ----------------------------------------------------------------------------------------------------
 
 
-def test_a_default_preset_is_shown_and_the_model_may_override_it():
+def test_a_default_preset_is_shown_and_may_be_overridden():
     toolkit, schema = registered(search, presets={"place": {"city": "Rome"}, "unit": "F"}, preset_mode="default")
     assert schema.parameters["required"] == ["query", "account"]
     assert schema.parameters["properties"]["place"] == {"$ref": "#/$defs/Place", "default": {"city": "Rome"}}
@@ -252,7 +252,7 @@ def test_a_default_that_json_cannot_write_does_not_show():
         (Open(), {"else": 1}, "no parameter 'else'"),
     ],
 )
-def test_a_preset_that_the_tool_does_not_take_is_an_error_at_once(
+def test_a_preset_that_the_tool_lacks_is_an_error_at_once(
     source: object, presets: dict[str, object], says: str, mode: Any
 ):
     toolkit = Toolkit()
@@ -262,7 +262,7 @@ def test_a_preset_that_the_tool_does_not_take_is_an_error_at_once(
     assert len(toolkit) == 0
 
 
-def test_a_validator_of_the_tool_s_own_that_wants_everything_does_not_hinder():
+def test_a_validator_that_wants_all_arguments_gets_presets():
     class Strict(Open):
         def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
             if "path" not in arguments:
@@ -321,7 +321,7 @@ def test_copies_and_overlays_have_presets_of_their_own():
 # --- nobody else sees them --------------------------------------------------------------------------------------
 
 
-def test_a_fixed_preset_is_in_no_message_no_event_and_no_request():
+def test_a_fixed_preset_is_in_no_message_event_or_request():
     def spend(amount: int, key: str) -> str:
         if amount < 0:
             raise ValueError("negative")
@@ -340,7 +340,7 @@ def test_a_fixed_preset_is_in_no_message_no_event_and_no_request():
     assert SECRET not in everything
 
 
-def test_a_schema_that_compares_arguments_does_not_tell_the_model_of_fixed_ones():
+def test_a_comparing_schema_hides_fixed_presets():
     external = ExternalTool(
         "pick",
         "Pick.",
@@ -371,7 +371,7 @@ def test_what_refers_to_a_hidden_property_still_finds_it():
     assert SchemaCheck(schema.parameters).problems({"b": ["abc"]})
 
 
-def test_definitions_of_what_is_left_are_kept_whatever_the_parameters_are_called():
+def test_definitions_still_in_use_are_kept():
     def f(default: Place, enum: list[Account], gone: Place) -> None: ...
 
     _, schema = registered(f, presets={"gone": {"city": "x"}})
@@ -439,9 +439,7 @@ def test_law_of_the_merge(presets: dict[str, int], sent: dict[str, int], mode: A
 
 
 @given(presets=VALUES, sent=st.dictionaries(st.sampled_from(NAMES), st.one_of(st.integers(), st.text(max_size=2))))
-def test_law_validation_with_presets_is_that_of_the_merged_arguments_by_the_function_itself(
-    presets: dict[str, int], sent: dict[str, Any]
-):
+def test_law_presets_validate_as_merged_arguments_do(presets: dict[str, int], sent: dict[str, Any]):
     plain = tool(takes)
     made = Toolkit().register(plain, presets=presets)
 

@@ -81,7 +81,7 @@ def test_a_refused_call_names_the_tool_as_the_model_knows_it():
     assert result(toolkit, "plus", a=1).text == "2"
 
 
-def test_config_is_laid_over_the_tool_s_own_and_approval_replaces_its_mark():
+def test_config_is_laid_over_and_approval_replaced():
     mine = tool(execution_config=ExecutionConfig(timeout=5, max_attempts=2), requires_approval=True)(add)
     made = Toolkit().register(mine, execution_config=ExecutionConfig(timeout=9), requires_approval=False)
     assert made.execution_config == ExecutionConfig(timeout=9, max_attempts=2)
@@ -89,14 +89,14 @@ def test_config_is_laid_over_the_tool_s_own_and_approval_replaces_its_mark():
     assert mine.requires_approval is True
 
 
-def test_a_rule_of_approval_sees_the_arguments_as_the_tool_will_get_them():
+def test_an_approval_rule_sees_the_tools_own_arguments():
     toolkit = Toolkit()
     toolkit.register(add, presets={"b": 5}, requires_approval=lambda arguments: arguments == {"a": 1, "b": 5})
     assert toolkit.needs_approval(use("add", a="1"))
     assert not toolkit.needs_approval(use("add", a=2))
 
 
-def test_a_blocking_function_under_options_still_runs_on_the_toolkit_s_executor():
+def test_options_keep_blocking_tools_on_the_executor():
     import threading
     from concurrent.futures import ThreadPoolExecutor
 
@@ -130,7 +130,7 @@ def test_a_blocking_function_under_options_still_runs_on_the_toolkit_s_executor(
         ({"extend": dict}, "extend= of tool 'add' must be a pydantic model"),
     ],
 )
-def test_a_value_that_no_option_has_is_an_error_and_nothing_is_registered(options: dict[str, Any], says: str):
+def test_a_wrong_option_is_an_error_and_registers_nothing(options: dict[str, Any], says: str):
     """One source, and options that are none or right."""
     toolkit = Toolkit()
     with pytest.raises(ConfigurationError, match=says):
@@ -150,7 +150,7 @@ NARROW = {
 }
 
 
-def test_a_schema_in_the_place_of_the_tool_s_own_is_shown_and_checked():
+def test_a_replaced_schema_is_shown_and_checked():
     toolkit = Toolkit()
     made = toolkit.register(add, parameters=NARROW)
     assert made.schema.parameters == NARROW
@@ -194,7 +194,7 @@ def nested(it: Inner) -> int:
 
 
 @pytest.mark.spec("case 114")
-def test_an_extension_is_asked_for_and_checked_and_the_tool_does_not_get_it():
+def test_an_extension_is_checked_and_not_given_to_the_tool():
     """§22.6 case 114 (testMergePreservesOtherBaseSchemaFields): and the fields are validated, which Java's are not."""
     seen: list[Mapping[str, object]] = []
 
@@ -239,7 +239,7 @@ def test_fields_that_are_there_already_are_a_conflict():
 
 
 @pytest.mark.spec("case 113")
-def test_equal_definitions_are_shared_and_different_ones_refused():
+def test_equal_definitions_are_shared_others_refused():
     """§22.6 case 113 (testHoistDefsEquivalent, testHoistDefsConflict)."""
     assert list(Toolkit().register(nested, extend=Why).schema.parameters["$defs"]) == ["Inner"]
 
@@ -304,7 +304,7 @@ def test_it_sees_failures_but_no_suspension():
     assert seen == [ToolResultKind.FAILED, ToolResultKind.INVALID_ARGUMENTS]
 
 
-def test_what_it_raises_or_makes_that_is_no_result_is_a_failed_result_and_the_tool_runs_once():
+def test_a_broken_postprocess_is_a_failed_result_run_once():
     ran: list[int] = []
 
     @tool(execution_config=ExecutionConfig(max_attempts=3, retry_on=lambda error: True))
@@ -343,7 +343,7 @@ def test_progress_passes_by_and_comes_as_before():
     assert [type(each) for each in events] == [ToolChunk, ToolChunk, ToolResultBlock]
 
 
-def test_a_postprocess_that_hangs_meets_the_call_s_deadline_and_a_disposed_call_cancels_it():
+def test_a_hanging_postprocess_meets_deadline_and_disposal():
     cancelled: list[int] = []
 
     async def hangs(call: ToolUseBlock, result: ToolResultBlock) -> None:
@@ -406,7 +406,7 @@ def test_a_name_found_by_renaming_is_never_too_long():
     assert toolkit.schema(names[-1]) is not None and toolkit.schema(names[-1]).name == names[-1]  # pyright: ignore
 
 
-def test_an_overlay_may_take_the_place_of_a_tool_beneath_it_for_one_run():
+def test_an_overlay_may_replace_a_tool_for_one_run():
     toolkit = Toolkit([one])
     view = toolkit.overlay()
     view.register(two, name="one", on_conflict="override")

@@ -85,7 +85,7 @@ def test_typed_values_go_before_attributes_of_the_key():
 
 
 @pytest.mark.parametrize("kind", [Store, Readable, object])
-def test_a_base_class_or_protocol_finds_the_only_one_of_its_kind(kind: type[object]):
+def test_a_base_class_or_protocol_finds_the_only_match(kind: type[object]):
     store = FileStore()
     assert RuntimeContext(store).get(kind) is store
 
@@ -113,7 +113,7 @@ def test_one_object_under_two_types_is_no_ambiguity():
     assert context.get(Readable) is store
 
 
-def test_a_protocol_that_python_cannot_check_finds_what_was_put_as_one():
+def test_an_unchecked_protocol_finds_what_was_put_as_it():
     store = FileStore()
     context = RuntimeContext(store)
     assert context.get(Writable) is None
@@ -267,7 +267,7 @@ def test_the_context_is_no_part_of_what_an_event_says():
     assert "secret" not in repr(full)
 
 
-def test_an_event_that_was_read_back_has_an_empty_context_of_its_own():
+def test_an_event_read_back_has_an_empty_context():
     full = PreReasoningEvent(source=EventSource("r", "a", ("r",), RuntimeContext("secret")))
     for back in (event_from_json(full.to_json()), pickle.loads(pickle.dumps(full))):
         assert back == full
@@ -277,7 +277,7 @@ def test_an_event_that_was_read_back_has_an_empty_context_of_its_own():
         assert PreReasoningEvent().context.get(str) is None
 
 
-def test_a_context_in_an_event_survives_asdict_and_is_not_pickled():
+def test_a_context_survives_asdict_and_is_not_pickled():
     context = RuntimeContext(threading.Lock())
     said = dataclasses.asdict(EventSource("r", context=context))
     assert said["context"] is context
@@ -299,7 +299,7 @@ def test_a_context_written_into_json_by_hand_is_not_read():
 
 
 @pytest.mark.spec("W21", "W25", "case 30")
-def test_hooks_and_tools_of_a_call_share_its_context_and_nobody_elses():
+def test_hooks_and_tools_share_the_context_of_their_call():
     """Java case 30; W21, W25: two assembled calls, run in the other order, with hooks that the agent shares."""
     seen: list[tuple[str, str | None]] = []
 

@@ -520,7 +520,7 @@ def adapter_of(annotation: Any) -> TypeAdapter[Any]:
 
 @pytest.mark.spec("case 104")
 @pytest.mark.parametrize(("annotation", "default"), DEFAULTS, ids=stable_id)
-def test_a_default_is_told_as_pydantic_tells_it_and_is_the_function_s_own(annotation: Any, default: Any):
+def test_a_default_is_described_as_pydantic_does(annotation: Any, default: Any):
     """An explicit null for what has a default and takes none counts as not given."""
     made = FunctionTool(function_of(annotation, default))
     assert json.loads(json.dumps(made.parameters)) == by_pydantic({"x": (annotation, default)})
@@ -816,7 +816,7 @@ def rest(a: int, b: str = "b", *, c: Annotated[int, Field(description="From the 
 
 
 @pytest.mark.parametrize("function", [google, numpy, rest])
-def test_three_styles_of_docstrings_say_the_same_as_fields_of_pydantic(function: Callable[..., object]):
+def test_three_docstring_styles_equal_pydantic_fields(function: Callable[..., object]):
     made = FunctionTool(function)
     assert made.description == "Do it.\n\nAt length."
     assert made.parameters == by_pydantic(
@@ -831,7 +831,7 @@ def test_three_styles_of_docstrings_say_the_same_as_fields_of_pydantic(function:
 # --- what differs, on purpose ---------------------------------------------------------------------------------------
 
 
-def test_a_parameter_keeps_its_name_whatever_alias_its_field_has():
+def test_a_parameter_keeps_its_name_under_any_alias():
     def f(x: Annotated[int, Field(alias="y")], z: int = Field(3, alias="w")) -> None: ...
 
     made = FunctionTool(f)

@@ -49,7 +49,7 @@ LONG = st.one_of(LINES, st.text(min_size=1, max_size=20).map(lambda text: text *
 
 
 @given(LONG, st.integers(500, 5000))
-def test_law_what_is_shown_is_within_the_limit_and_keeps_both_ends(text: str, chars: int):
+def test_law_what_is_shown_fits_and_keeps_both_ends(text: str, chars: int):
     text = TextBlock(text).text
     limit = ResultLimit(chars)
     whole = block_of(TextBlock(text))
@@ -114,7 +114,7 @@ def test_several_texts_are_one_and_media_follow():
 # --- media --------------------------------------------------------------------------------------------------------
 
 
-def test_media_that_are_too_large_are_replaced_by_a_text_that_says_so():
+def test_media_that_are_too_large_become_a_text():
     sound = AudioBlock(Base64Source("audio/wav", "b" * 2000))
     linked = ImageBlock(URLSource("https://example.org/cat.png"))
     short = cut(block_of(TextBlock("Two:"), image(90), sound, linked, image(10), kind=None), LIMIT)
@@ -136,7 +136,7 @@ def test_no_limit_for_media_or_for_text():
 # --- where it applies ---------------------------------------------------------------------------------------------
 
 
-def test_the_default_is_generous_and_a_toolkit_or_tool_has_its_own():
+def test_a_toolkit_or_tool_may_have_its_own_limit():
     def flood(size: int) -> str:
         return "x" * size
 

@@ -165,7 +165,7 @@ json_values = st.recursive(
     st.dictionaries(st.sampled_from(["a", "b", "c"]), json_values, max_size=3),
     st.text(min_size=1, max_size=20).map(ascii),
 )
-def test_what_a_suspension_carries_survives_the_placeholders_round_trip(metadata: dict[str, object], reason: str):
+def test_what_a_suspension_carries_survives_json(metadata: dict[str, object], reason: str):
     async def suspends() -> None:
         raise ToolSuspend(reason, **metadata)
 
@@ -236,7 +236,7 @@ def test_a_valid_call_of_an_external_tool_suspends_by_nature():
         ({"folder": "/", "foldr": "x"}, "did you mean 'folder'?"),
     ],
 )
-def test_the_arguments_of_an_external_tool_are_checked_against_its_schema(arguments: dict[str, object], said: str):
+def test_arguments_of_an_external_tool_are_checked(arguments: dict[str, object], said: str):
     block = result(ExternalTool.of(PICK), **arguments)
     assert block.kind is ToolResultKind.INVALID_ARGUMENTS
     assert said in block.text
@@ -257,7 +257,7 @@ def test_a_null_for_what_may_be_left_out_counts_as_not_given():
         {"type": "object", "properties": {"x": {"$dynamicRef": "#x"}}},
     ],
 )
-def test_a_schema_that_cannot_be_checked_is_refused_where_it_is_given(parameters: dict[str, object]):
+def test_an_uncheckable_schema_is_refused_at_once(parameters: dict[str, object]):
     with pytest.raises(ToolDefinitionError, match="'bad'"):
         ExternalTool("bad", "", parameters)
 

@@ -114,7 +114,7 @@ def test_the_function_is_not_called_with_what_it_refuses():
     assert calls == []
 
 
-def test_an_explicit_null_for_an_argument_with_a_default_means_not_given():
+def test_null_for_an_argument_with_a_default_means_not_given():
     def search(query: str, limit: int = 5, after: int | None = 7) -> list[object]:
         return [query, limit, after]
 
@@ -135,7 +135,7 @@ def test_values_come_in_the_types_of_the_annotations():
     assert seen == [datetime.date(2024, 2, 29), {"a"}, Stop(name="Ulm"), ()]
 
 
-def test_a_tool_that_changes_its_arguments_does_not_change_the_call():
+def test_a_tool_cannot_change_the_arguments_of_its_call():
     given = {"a": [1], "b": {"c": [2]}}
 
     def spoil(data: Any, typed: dict[str, Any]):

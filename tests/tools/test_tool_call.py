@@ -38,7 +38,7 @@ def add(x: int, y: int) -> int:
     return x + y
 
 
-def test_an_unknown_tool_lists_those_that_exist_the_similar_ones_first():
+def test_an_unknown_tool_lists_similar_ones_first():
     toolkit = Toolkit([add, whether, weather])
     block = toolkit.call(use("wether")).run()
     assert isinstance(block, ToolResultBlock)
@@ -144,7 +144,7 @@ def test_system_exit_on_a_worker_comes_out_as_it_is():
         result(leave)
 
 
-def test_a_cancellation_from_outside_passes_as_error_and_is_not_retried():
+def test_a_cancellation_from_outside_is_not_retried():
     calls: list[int] = []
 
     async def cancelled() -> None:
@@ -159,7 +159,7 @@ def test_a_cancellation_from_outside_passes_as_error_and_is_not_retried():
     assert calls == [1]
 
 
-def test_nothing_runs_before_subscription_and_each_subscription_is_a_call():
+def test_each_subscription_is_a_call():
     calls: list[int] = []
 
     def count() -> int:
@@ -199,7 +199,7 @@ def test_an_async_tool_past_its_deadline_is_cancelled():
     assert ended.wait(10)
 
 
-def test_a_blocking_tool_past_its_deadline_is_abandoned_and_its_late_result_dropped():
+def test_a_blocking_tool_past_its_deadline_is_abandoned():
     release = threading.Event()
 
     def block() -> str:
@@ -300,7 +300,7 @@ def test_every_attempt_gets_arguments_of_its_own():
     assert seen == [[1, 2]] * 3
 
 
-def test_every_attempt_of_a_tool_that_checks_nothing_gets_plain_arguments():
+def test_each_attempt_of_an_unchecked_tool_gets_plain_arguments():
     kinds: list[type] = []
 
     class Spoils(Tool):
@@ -314,7 +314,7 @@ def test_every_attempt_of_a_tool_that_checks_nothing_gets_plain_arguments():
     assert kinds == [dict] * 3
 
 
-def test_the_last_error_is_the_result_when_the_attempts_are_used_up():
+def test_the_last_error_is_the_result_of_all_attempts():
     flaky = Flaky(9)
     found = events(flaky.fetch, AGAIN)
     assert flaky.calls == 3
@@ -331,7 +331,7 @@ def test_the_last_error_is_the_result_when_the_attempts_are_used_up():
         (ValueError("no"), 1),
     ],
 )
-def test_without_retry_on_only_what_calls_itself_retryable_is_tried_again(error: Exception, calls: int):
+def test_by_default_only_retryable_errors_are_retried(error: Exception, calls: int):
     flaky = Flaky(9, error)
     events(flaky.fetch, ExecutionConfig(max_attempts=3, initial_backoff=0))
     assert flaky.calls == calls
@@ -386,7 +386,7 @@ def test_disposal_during_the_wait_stops_the_retries():
 # --- precedence -------------------------------------------------------------------------------------------------
 
 
-def test_config_precedence_is_tool_then_given_then_toolkit_field_by_field():
+def test_config_precedence_is_tool_given_toolkit_by_field():
     async def late() -> None:
         await asyncio.Event().wait()
 
@@ -406,7 +406,7 @@ def test_config_precedence_is_tool_then_given_then_toolkit_field_by_field():
     assert said("late", given) == "0.01 s"
 
 
-def test_a_plan_has_no_operator_that_the_config_does_not_ask_for():
+def test_a_plan_has_only_the_operators_of_its_config():
     bare = Plan(ExecutionConfig(timeout=None).over(TOOL_DEFAULTS), "x")
     assert (bare.deadlines, bare.policy) == (None, None)
     usual = Plan(TOOL_DEFAULTS, "x")

@@ -190,7 +190,7 @@ def test_progress_is_shown_while_the_tool_runs():
     assert len(seen) == 3
 
 
-def test_context_variables_are_visible_everywhere_and_do_not_leak_back():
+def test_context_variables_are_visible_and_do_not_leak_back():
     user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
 
     def blocking() -> str:
@@ -210,7 +210,7 @@ def test_context_variables_are_visible_everywhere_and_do_not_leak_back():
     assert user.get() == "alice"
 
 
-def test_blocking_functions_run_on_the_executor_of_the_tool_or_of_the_toolkit():
+def test_blocking_functions_run_on_tools_or_toolkits_executor():
     def where() -> str:
         return threading.current_thread().name.partition("_")[0]
 
@@ -225,7 +225,7 @@ def test_blocking_functions_run_on_the_executor_of_the_tool_or_of_the_toolkit():
     assert result(where).text.startswith("agentscope-rx-worker")
 
 
-def test_an_executor_that_was_shut_down_is_a_failure_the_model_sees():
+def test_a_shut_down_executor_is_a_failure_the_model_sees():
     pool = ThreadPoolExecutor(1)
     pool.shutdown()
     block = result(tool(executor=pool)(silent))

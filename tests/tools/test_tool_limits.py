@@ -127,7 +127,7 @@ def test_a_method_has_one_limit_for_all_objects():
     assert one.ask.limits is two.ask.limits is Service.__dict__["ask"].limits
 
 
-def test_a_wrapper_is_within_its_tools_limits_and_may_have_its_own():
+def test_a_wrapper_keeps_its_tools_limits_and_may_add_some():
     bench = Bench()
     inner = bench.make("one", max_concurrency=2, rate=Rate(100, per=1.0))
     (plain,), (narrow,) = prefixed("a_", inner), limited(prefixed("b_", inner), max_concurrency=1)
@@ -220,7 +220,7 @@ def test_a_tools_limit_holds_wherever_it_is_called():
     assert bench.begun == [(n // 2, f"{n}") for n in range(8)]
 
 
-def test_a_toolkits_total_is_for_all_its_batches_copies_and_overlays():
+def test_a_toolkits_total_holds_for_copies_and_overlays():
     bench = Bench()
     kit = Toolkit([bench.make("a"), bench.make("b")], max_concurrency_total=2)
 
@@ -251,7 +251,7 @@ def test_a_rate_is_kept_and_each_attempt_counts():
     assert [type(each) for each in events] == [ToolBegun, ToolRetry, ToolResultBlock]
 
 
-def test_who_tries_again_at_a_rate_is_not_waited_for_by_those_who_wait_for_its_permit():
+def test_a_retry_waiting_for_its_rate_frees_its_permit():
     """The one that holds the permit goes before those that a gate is kept for: else both would wait for ever."""
     bench = Bench()
     config = ExecutionConfig(max_attempts=5, retry_on=ToolError, initial_backoff=0)
@@ -355,7 +355,7 @@ def test_two_loops_share_a_tool():
 @pytest.mark.spec("R13")
 @pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_blocking_tool_that_outlives_its_timeout_is_counted_and_keeps_its_permit(own: bool, fails: bool):
+def test_a_blocking_tool_past_its_timeout_keeps_its_permit(own: bool, fails: bool):
     """Its late result is dropped, its late exception too; who comes next waits until it has really ended."""
     go, entered = threading.Event(), threading.Event()
 
@@ -391,7 +391,7 @@ def test_a_blocking_tool_that_outlives_its_timeout_is_counted_and_keeps_its_perm
 
 
 @pytest.mark.spec("R13")
-def test_an_executor_of_the_callers_own_with_the_callers_context():
+def test_a_callers_executor_runs_in_the_callers_context():
     """Blocking tools run on `Toolkit(executor=)`, or their own, in a copy of the run's context variables."""
     who: ContextVar[str] = ContextVar("who", default="nobody")
     names: list[str] = []
@@ -435,7 +435,7 @@ def test_an_executor_of_the_callers_own_with_the_callers_context():
     assert sum(name.startswith("special") for name in names) == 1
 
 
-def test_an_executor_that_is_full_makes_them_wait_and_one_that_is_shut_down_is_an_error():
+def test_a_full_executor_waits_and_a_shut_down_one_fails():
     @tool
     def quick() -> str:
         """Is quick."""

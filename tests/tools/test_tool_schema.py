@@ -103,7 +103,7 @@ def test_type_as_schema(annotation: object, expected: dict[str, object]):
     assert properties(function)["x"] == expected
 
 
-def test_named_types_go_to_defs_without_titles_but_a_property_named_title_stays():
+def test_named_types_go_to_defs_without_titles():
     def draw(colour: Colour, point: Point, person: Person, node: Node): ...
 
     made = schema(draw)
@@ -131,7 +131,7 @@ def test_defaults_are_shown_unless_json_cannot_write_them():
     assert made["properties"]["lock"] == {}
 
 
-def test_pydantic_fields_as_default_and_names_that_pydantic_reserves():
+def test_pydantic_fields_as_default_and_reserved_names():
     def odd(
         x: int = Field(3, ge=1, description="three"),
         items: list[int] = Field(default_factory=list),
@@ -232,7 +232,7 @@ def test_local_types_resolve_under_future_annotations():
     assert set(schema(Holder().method)["$defs"]) == {"Nested", "Local"}
 
 
-def test_local_types_resolve_from_the_closure_after_the_scope_is_gone():
+def test_local_types_resolve_after_their_scope_is_gone():
     def scope() -> Callable[..., object]:
         class Local(BaseModel):
             a: int
@@ -253,7 +253,7 @@ def decorated(function: Callable[..., object]) -> Callable[..., object]:
     return wrapper
 
 
-def test_a_docstring_that_is_no_known_style_is_the_description_as_it_is():
+def test_a_docstring_of_no_known_style_is_the_description():
     def odd(x: int):
         """Does: this
 
@@ -292,7 +292,7 @@ def test_signature_of_every_kind_of_callable(function: Callable[..., object], na
     assert (made.name, list(properties(function))) == (name, names)
 
 
-def test_description_of_a_callable_object_is_its_class_docstring():
+def test_a_callable_object_is_described_by_its_class():
     assert FunctionTool(Adder()).description == "Adds two numbers."
 
 

@@ -264,7 +264,7 @@ EVERY = [emits, aemits, yields, ayields, flows, Own()]
 
 @pytest.mark.spec("case 94", "case 96", "case 118")
 @pytest.mark.parametrize("form", EVERY, ids=lambda form: getattr(form, "__name__", "own"))
-def test_progress_of_every_form_is_chunk_events_of_its_call_in_order(form: object):
+def test_progress_of_every_form_is_chunks_in_order(form: object):
     """A hook and the stream get every chunk, with the call's id, name and path, in order."""
     toolkit = Toolkit([form])
     (name,) = toolkit.names
@@ -306,7 +306,7 @@ def test_agents_that_share_a_toolkit_hear_each_their_own():
 
 
 @pytest.mark.spec("case 95")
-def test_a_hook_that_fails_at_a_chunk_stops_the_tool_and_names_itself():
+def test_a_hook_that_fails_at_a_chunk_stops_the_tool():
     """Case 95, in our form: nobody's failure is swallowed, and no tool runs on behind it."""
     ended: list[str] = []
 
@@ -390,7 +390,7 @@ def test_a_thread_waits_for_a_loop_that_is_busy():
 
 
 @given(st.integers(1, 3), st.integers(0, 300))
-def test_law_what_threads_emit_comes_once_and_in_order_however_slow_the_reader(threads: int, count: int):
+def test_law_what_threads_emit_comes_once_and_in_order(threads: int, count: int):
     def chatty(context: ToolContext) -> str:
         def work(number: int) -> None:
             for index in range(count):
@@ -523,7 +523,7 @@ def test_a_deadline_frees_a_thread_that_waits_for_its_reader():
     assert isinstance(last, ToolResultBlock) and last.kind is ToolResultKind.TIMEOUT
 
 
-def test_an_interruption_frees_a_thread_that_waits_for_its_reader():
+def test_an_interruption_frees_a_thread_awaiting_its_reader():
     toolkit, left = _stuck()
 
     async def main() -> GenerateReason | None:
@@ -574,7 +574,7 @@ def test_sending_by_hand_goes_nowhere():
 
 
 @pytest.mark.parametrize("joined", [False, True])
-def test_a_heartbeat_keeps_a_silent_tool_alive_and_shows_nothing(joined: bool):
+def test_a_heartbeat_keeps_a_silent_tool_alive_unshown(joined: bool):
     """P5 of the field study: it begins idle deadlines anew, and no others."""
 
     @tool(result="joined" if joined else "last")

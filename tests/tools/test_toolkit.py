@@ -96,7 +96,7 @@ def test_schemas_are_the_same_tuple_until_the_tools_change():
     assert toolkit.names == ("two",)
 
 
-def test_an_object_gives_all_its_tool_methods_inherited_ones_first():
+def test_an_object_gives_its_tools_inherited_ones_first():
     toolkit = Toolkit([Tools(), one])
     assert toolkit.names == ("inherited", "replaced", "own", "one")
     assert [text(toolkit, name) for name in ("inherited", "replaced", "own")] == ["Tools", "new", "own"]
@@ -167,7 +167,7 @@ def test_a_copy_lives_its_own_life_and_keeps_class_and_settings():
 # --- overlay ----------------------------------------------------------------------------------------------------
 
 
-def test_an_overlay_adds_tools_for_one_run_and_leaves_the_toolkit_alone():
+def test_an_overlay_leaves_the_toolkit_alone():
     toolkit = Toolkit([one])
     view = toolkit.overlay(two)
     assert (toolkit.names, view.names) == (("one",), ("one", "two"))
@@ -234,9 +234,7 @@ async def settle() -> None:
 @given(
     count=st.integers(0, 9), limit=st.integers(1, 4), parallel=st.booleans(), order=st.randoms(use_true_random=False)
 )
-def test_law_results_come_in_call_order_and_at_most_n_run_at_once(
-    count: int, limit: int, parallel: bool, order: Random
-):
+def test_law_results_in_call_order_and_at_most_n_at_once(count: int, limit: int, parallel: bool, order: Random):
     async def main() -> tuple[Gate, list[ToolEvent]]:
         gate = Gate()
         toolkit = Toolkit([gate.work], max_concurrency=limit, parallel=parallel)
@@ -282,7 +280,7 @@ def test_progress_does_not_wait_for_its_turn():
     assert asyncio.run(main()) == ["began 0", "began 1", "ended 1", "ended 0", "ended 0", "ended 1"]
 
 
-def test_one_failing_call_of_each_kind_does_not_touch_the_others():
+def test_a_failing_call_does_not_touch_the_others():
     def boom() -> None:
         raise ValueError("boom")
 
@@ -298,7 +296,7 @@ def test_an_empty_batch_completes():
     assert all_of(Toolkit().call_all([])).run() == []
 
 
-def test_disposing_of_a_batch_cancels_what_runs_and_begins_nothing_more():
+def test_a_disposed_batch_cancels_and_begins_nothing_more():
     async def main() -> Gate:
         gate = Gate()
         toolkit = Toolkit([gate.work], max_concurrency=2)

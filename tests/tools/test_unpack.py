@@ -152,7 +152,7 @@ def test_what_can_be_unpacked(function: Callable[..., object], given: dict[str, 
     assert "it" not in made.parameters["properties"]  # pyright: ignore
 
 
-def test_a_type_that_refers_to_itself_and_one_that_takes_any_name():
+def test_a_recursive_type_and_one_that_takes_any_name():
     tree = FunctionTool(recursive, unpack=True).parameters
     assert tree["properties"]["children"]["items"] == {"$ref": "#/$defs/Tree"}  # pyright: ignore
     assert "Tree" in tree["$defs"]  # pyright: ignore

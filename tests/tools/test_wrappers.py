@@ -86,7 +86,7 @@ def answer(tools: object, name: str, /, **input: object) -> ToolResultBlock:
 
 
 @pytest.mark.parametrize("inner", [read, write, Remote(), ExternalTool("x", reason="far")], ids=stable_id)
-def test_a_wrapper_has_every_public_attribute_of_the_tool_beneath(inner: Tool):
+def test_a_wrapper_has_every_public_attribute_of_its_tool(inner: Tool):
     wrapper = WrapperTool(WrapperTool(inner))
     public = {name for name in dir(inner) if not name.startswith("_")} - {"call", "call_with", "validate", "schema"}
     assert set(delegated()) <= public
@@ -97,7 +97,7 @@ def test_a_wrapper_has_every_public_attribute_of_the_tool_beneath(inner: Tool):
     assert Toolkit([wrapper]).schemas() == Toolkit([inner]).schemas()
 
 
-def test_what_is_set_on_a_wrapper_is_its_own_and_the_tool_beneath_stays():
+def test_what_is_set_on_a_wrapper_leaves_its_tool_alone():
     wrapper = WrapperTool(read)
     before = read.schema
     for name in delegated():
@@ -122,7 +122,7 @@ def test_the_schema_is_the_inner_one_s_but_for_what_is_set():
     assert wrapper.schema.description == "Mine."
 
 
-def test_what_is_nowhere_is_an_attribute_error_and_private_things_stay_private():
+def test_missing_and_private_attributes_are_errors():
     wrapper = WrapperTool(Remote())
     assert wrapper.url == "http://far"
     with pytest.raises(AttributeError, match="nothing"):
@@ -133,7 +133,7 @@ def test_what_is_nowhere_is_an_attribute_error_and_private_things_stay_private()
     assert repr(WrapperTool(read)) == "<WrapperTool read over <tool read(path)>>"
 
 
-def test_chunks_context_and_result_pass_through_any_number_of_wrappers():
+def test_chunks_context_and_result_pass_through_wrappers():
     wrapped: Tool = write
     for _ in range(3):
         wrapped = WrapperTool(wrapped)
@@ -143,7 +143,7 @@ def test_chunks_context_and_result_pass_through_any_number_of_wrappers():
     assert [type(each) for each in events] == [ToolChunk] * 3 + [ToolResultBlock]
 
 
-def test_a_subclass_that_overrides_call_with_gets_the_context_over_a_tool_that_takes_none():
+def test_call_with_gets_the_context_over_a_tool_without_it():
     class Loud(WrapperTool):
         def call_with(
             self, arguments: Mapping[str, object], context: ToolContext, executor: Any = None
@@ -159,7 +159,7 @@ def test_a_subclass_that_overrides_call_with_gets_the_context_over_a_tool_that_t
     assert [text_of(each) for each in events] == ["calling 1", "read a"]
 
 
-def test_a_subclass_that_knows_no_executor_is_called_without_one():
+def test_a_subclass_without_executor_is_called_without_one():
     class Old(WrapperTool):
         def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:  # pyright: ignore
             return super().call_with(arguments, context)
@@ -227,7 +227,7 @@ def test_any_source_of_tools():
 def lambda_like() -> None: ...
 
 
-def test_filters_keep_the_order_and_refuse_names_that_are_not_there():
+def test_filters_keep_the_order_and_refuse_unknown_names():
     assert names(only(ALL, "size", "read")) == ["read", "size"]
     assert names(without(ALL, "size", "read")) == ["write", "remote"]
     assert only(ALL, "read")[0] is read
@@ -327,7 +327,7 @@ def test_nothing_that_is_given_is_changed():
     assert {name: getattr(write, name) for name in delegated()} == before
 
 
-def test_problems_of_a_tool_beneath_are_told_under_the_outer_name():
+def test_problems_of_an_inner_tool_have_the_outer_name():
     class Picky(Remote):
         def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
             raise InvalidArgumentsError("remote", ["x: is odd"])

@@ -253,7 +253,7 @@ def test_a_hard_link_is_not_written_through(fence: Fence):
     fence._before = fence._snapshot()
 
 
-def test_what_somebody_else_changes_meanwhile_is_not_overwritten(tools: FileTools, tmp_path: Path):
+def test_a_file_changed_meanwhile_is_not_overwritten(tools: FileTools, tmp_path: Path):
     (tmp_path / "x").write_text("one")
 
     def change(data: bytes) -> bytes:
@@ -609,7 +609,7 @@ CALLS = ("open", "stat", "replace", "mkdir", "unlink", "rmdir", "scandir", "read
 
 @pytest.mark.parametrize("follow", [False, True], ids=["no links", "links inside"])
 @pytest.mark.parametrize("way", ["read", "list", "grep", "write", "new", "edit", "move", "move here", "delete"])
-def test_a_link_put_there_before_any_system_call_is_not_followed(
+def test_a_link_put_before_a_system_call_is_not_followed(
     fence: Fence, way: str, follow: bool, monkeypatch: pytest.MonkeyPatch
 ):
     """Every race there is, one after the other: before the first call of the system, before the second, ..."""
