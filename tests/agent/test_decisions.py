@@ -120,10 +120,21 @@ TABLE: dict[str, dict[str, Row]] = {
 }
 
 
+CASES = [(limit, decision, "no pending") for limit in TABLE for decision in SCRIPTS] + [
+    (list(TABLE)[(first + second) % len(TABLE)], decision, before)
+    for first, before in enumerate(BEFORE)
+    for second, decision in enumerate(SCRIPTS)
+    if before != "no pending"
+]
+"""All rows with nothing pending, and each decision and limit some time with each kind of pending calls.
+
+That the kinds mix with everything else is what the random scripts look at (see `test_scripts`).
+"""
+
+
 @pytest.mark.spec("§5.3-5.9")
-@pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize(("limit", "decision"), [(limit, decision) for limit in TABLE for decision in SCRIPTS])
-def test_every_decision(decision: str, limit: str, before: str) -> None:
+@pytest.mark.parametrize(("limit", "decision", "before"), CASES)
+def test_every_decision(limit: str, decision: str, before: str) -> None:
     """What ends the run, with which reason, after how many questions, and what is remembered and pending."""
     row = TABLE[limit][decision]
     first, then, taken, rounds = BEFORE[before]
