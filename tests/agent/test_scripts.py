@@ -16,6 +16,7 @@ from agentscope_rx import GenerateReason
 from tests.support.scripts.__main__ import play_in_processes
 from tests.support.scripts.steps import (
     Answers,
+    Both,
     Call,
     End,
     Fault,
@@ -117,6 +118,12 @@ def test_a_memory_that_fails_anywhere_is_told_of(way: str):
     """What was raised at the call, where the traces of an output were looked for after a failure, hid that failure."""
     for place in range(12):
         play(Call(output=Output("native")), fault=Fault(way, place))
+
+
+def test_the_same_input_after_a_shutdown_asks_for_its_output_again():
+    """The checks took the error of an output for one that was not asked for."""
+    asked = Call(turns=((Use("quick", split=True),),), output=Output("tool", retries=0))
+    play(Call(), Call(), Both(asked, Call(end=End("shutdown"), conversation=1)), Call(), parallel=False)
 
 
 @settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))

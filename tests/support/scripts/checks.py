@@ -59,6 +59,8 @@ class State:
     rules: tuple[ApprovalRule, ...] = ()
     cut_off: tuple[Msg, ...] | None = None
     groups: tuple[str, ...] | None = None
+    output_due: bool = False
+    """True if the next run asks again for the output that this one was asked for."""
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ def check_error(world: World, outcome: Outcome) -> None:
     allowed += [StoreDown] if world.faulty.failed else []
     allowed += [CircuitOpenError] if world.setup.around == "breaker" else []
     allowed += [UsageLimitError, RunDeadlineError] if step.limit is not None else []
-    allowed += [StructuredOutputError] if step.output is not None else []
+    allowed += [StructuredOutputError] if step.output is not None or outcome.before.output_due else []
     # (the other one of two may have begun the shutdown)
     allowed += [AgentShuttingDownError]
     assert isinstance(error, tuple(allowed)) or type(error).__name__ == "ModelDown", repr(error)

@@ -189,6 +189,7 @@ class World:
             conversation.rules,
             conversation.cut_off,
             conversation.active_groups,
+            conversation.output is not None,
         )
 
     # --- steps ----------------------------------------------------------------------------------------------------
