@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from agentscope_rx.reactive import throw
 from tests.support.signals import child
 
 SCRIPT = """
@@ -55,3 +56,28 @@ def test_ctrl_c_in_run_leaves_memory_whole_and_the_agent_free():
         rest = script.stdout.read().splitlines()
     assert rest == ["cleaned up", "interrupted interrupted False", "next"]
     assert script.returncode == 0
+
+
+MISSED = """
+import _thread, threading
+from agentscope_rx.reactive import never
+# as a signal that comes between the last look at signals and the wait: it is noted, and wakes nobody
+threading.Timer(0.3, _thread.interrupt_main).start()
+try:
+    never().run()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_a_signal_that_does_not_wake_the_thread_is_noticed():
+    with child([sys.executable, "-c", MISSED], stdout=subprocess.PIPE) as script:
+        assert script.stdout is not None
+        assert script.stdout.read() == "interrupted\n"
+
+
+def test_a_timeout_error_of_the_run_is_raised_by_run():
+    error = TimeoutError("of the run")
+    with pytest.raises(TimeoutError, match="of the run") as caught:
+        throw(error).run()
+    assert caught.value is error

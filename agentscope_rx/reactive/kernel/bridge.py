@@ -174,6 +174,11 @@ async def last_value(source: Flow[T]) -> T:
         del future, last
 
 
+WAKE_SECONDS = 0.5
+"""How long `run()` waits at a time. A signal that arrives just before a thread waits does not wake it, and Ctrl-C would
+be noticed at the end of the wait."""
+
+
 def run_flow(source: Flow[T]) -> T:
     """The last value of one run on the library's loop; blocks the calling thread."""
     if running_loop() is not None:
@@ -188,6 +193,13 @@ def run_flow(source: Flow[T]) -> T:
     try:
         # inside the `try`, as Ctrl-C may come at once
         subscription.start(source)
+        while True:
+            try:
+                return future.result(WAKE_SECONDS)
+            except TimeoutError:
+                # the run's own, or the end of a slice
+                if future.done():
+                    break
         return future.result()
     except BaseException:
         if not future.done():
