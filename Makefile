@@ -7,12 +7,12 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make run    set up, then ask a local language model a question about the files here"
-	@echo "make test   set up, then check types, style and layers, and run the tests"
-	@echo "make pytest the tests only, in WORKERS=2 processes"
+	@echo "make test   everything that CI runs: lint, then all tests"
 	@echo "make lint   style, types and layers only"
-	@echo "make fuzz   what may come in from outside, made up anew for SECONDS=600"
-	@echo "make audit  known vulnerabilities of what is installed, where advisories can be reached"
-	@echo "make bench  costs per turn and per chunk, beside a bare asyncio loop"
+	@echo "make pytest the tests only, in WORKERS=2 processes"
+	@echo "make fuzz   run the fuzzers with new random input for SECONDS=600"
+	@echo "make audit  check the installed packages for known vulnerabilities (needs the advisory data)"
+	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(BIN)/python:

@@ -2,7 +2,7 @@
 
 A token is about: a word of up to 9 letters with the space before it, two digits, three marks, a line's end with what is
 set in behind it. Of other scripts a character is a part of a token, by the table `_SCRIPTS`. The numbers are fitted to
-what tokenizers really give; `docs/tokens.md` has how far off they are.
+what tokenizers really give; `docs/tokens-speech-embeddings.md` has how far off they are.
 """
 
 from __future__ import annotations
