@@ -29,13 +29,13 @@ from agentscope_rx.reactive import (
     catch,
     concat,
     concat_map,
+    count_abandoned,
     defer,
     empty,
     just,
     next_turn,
     recurse,
     shield,
-    tallied,
     then,
     throw,
     timeout,
@@ -75,7 +75,7 @@ def enveloped(agent: Agent, run: Run, given: Given) -> Flow[Event]:
         nonlocal begun
         begun = True
         events = _whole(agent, conversation, gate, lambda: _events(agent, run, given))
-        return tallied(agent.tracer.trace_call(events, agent=agent.name, run_id=run.id), run.left_behind)
+        return count_abandoned(agent.tracer.trace_call(events, agent=agent.name, run_id=run.id), run.left_behind)
 
     def release(run: Run, ending: Outcome) -> Flow[object] | None:
         if not begun:

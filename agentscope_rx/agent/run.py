@@ -32,7 +32,7 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.reactive import Flow, OneShotEvent, Scope, concat, concat_map, defer, empty, just, shield, then
-from agentscope_rx.reactive.job import Tally
+from agentscope_rx.reactive.job import AbandonedCalls
 from agentscope_rx.reactive.kernel.fuse import Immediate, reduced
 from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools import Toolkit
@@ -187,7 +187,7 @@ class Run:
         self.tool_calls = 0
         self.usage = ChatUsage()
         self.cost = 0.0
-        self.left_behind = Tally()
+        self.left_behind = AbandonedCalls()
         """Its blocking calls that run on although it no longer waits for them."""
         self.untold: list[Event] = []
         """What memory says already and no listener has heard yet: told even if the run fails at that very moment."""

@@ -30,7 +30,7 @@ from agentscope_rx.reactive.operators._timeout import timeout
 from agentscope_rx.reactive.operators._transform import transform_type
 from agentscope_rx.reactive.operators._using import Outcome, using
 from agentscope_rx.reactive.rate import Rate, Semaphore, SemaphoreStatistics
-from agentscope_rx.reactive.sources.blocking import iterate_on_worker, on_worker, tallied
+from agentscope_rx.reactive.sources.blocking import count_abandoned, iterate_on_worker, on_worker
 from agentscope_rx.reactive.sources.tasks import from_async_iterable, from_awaitable, from_callable
 from agentscope_rx.reactive.sources.values import defer, empty, from_iterable, just, never, throw, timer
 from agentscope_rx.reactive.workers import ENGINE_WORKERS, WORKERS, WorkerPool, WorkerStatistics
@@ -99,9 +99,9 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "WORKERS",
     "WorkerPool",
     "WorkerStatistics",
+    "count_abandoned",
     "iterate_on_worker",
     "on_library_loop",
     "on_worker",
     "spawn_background",
-    "tallied",
 ]

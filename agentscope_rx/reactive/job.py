@@ -5,7 +5,7 @@
        +-------> dropped                                abandoned before it began: it never begins
        +-------> refused                                all threads are taken by abandoned jobs: reported as an error
 
-`Tally` counts the abandoned jobs of a run.
+`AbandonedCalls` counts the abandoned jobs of a run.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Protocol
 
 from agentscope_rx.reactive.kernel.forking import new_lock
 
-_tallying = new_lock()
+_counter_lock = new_lock()
 
 
-class Tally:
+class AbandonedCalls:
     """The number of abandoned jobs of a run, and of the runs within it, that run on."""
 
     __slots__ = ("count", "outer")
 
     def __init__(self) -> None:
         self.count = 0
-        self.outer: Tally | None = None
+        self.outer: AbandonedCalls | None = None
 
     def add(self, change: int) -> None:
         """Add to the count; from any thread."""
-        tally: Tally | None = self
-        with _tallying:
-            while tally is not None:
-                tally.count += change
-                tally = tally.outer
+        counter: AbandonedCalls | None = self
+        with _counter_lock:
+            while counter is not None:
+                counter.count += change
+                counter = counter.outer
 
 
 class JobPool(Protocol):
@@ -65,6 +65,7 @@ class Job:
 
     __slots__ = (
         "_abandoned",
+        "_counter",
         "_done",
         "_ended",
         "_epoch",
@@ -73,7 +74,6 @@ class Job:
         "_over",
         "_pool",
         "_started",
-        "_tally",
         "call",
         "context",
         "foreign",
@@ -92,7 +92,7 @@ class Job:
         name: str = "",
         foreign: bool = False,
         owed: bool = False,
-        tally: Tally | None = None,
+        counter: AbandonedCalls | None = None,
     ) -> None:
         self._pool = pool
         self._epoch = pool.epoch
@@ -101,7 +101,7 @@ class Job:
         self._done = done
         self._late = late
         self._over = over
-        self._tally = tally
+        self._counter = counter
         self._name = name
         self.foreign = foreign
         """True if it runs on an executor of the caller's."""
@@ -128,8 +128,8 @@ class Job:
             pool.outstanding -= 1
             runs_on = self._started
             refused = pool.abandoned(self) if runs_on else pool.dropped(self)
-            if runs_on and self._tally is not None:
-                self._tally.add(1)
+            if runs_on and self._counter is not None:
+                self._counter.add(1)
         pool.refuse(refused)
         if not runs_on:
             self._is_over()
@@ -178,8 +178,8 @@ class Job:
             with pool.lock:
                 pool.running -= 1
                 pool.returned(self)
-            if self._tally is not None:
-                self._tally.add(-1)
+            if self._counter is not None:
+                self._counter.add(-1)
             self._is_over()
 
     def _begin(self) -> bool:
@@ -192,8 +192,8 @@ class Job:
             pool.running += 1
             if self._abandoned:
                 refused = pool.abandoned(self)
-                if self._tally is not None:
-                    self._tally.add(1)
+                if self._counter is not None:
+                    self._counter.add(1)
         pool.refuse(refused)
         return True
 

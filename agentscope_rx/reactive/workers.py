@@ -24,7 +24,7 @@ from typing import NamedTuple, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
-from agentscope_rx.reactive.job import Job, Tally, name_of
+from agentscope_rx.reactive.job import AbandonedCalls, Job, name_of
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 
 P = ParamSpec("P")
@@ -113,7 +113,7 @@ class WorkerPool(Executor):
         *,
         name: str = "",
         owed: bool = False,
-        tally: Tally | None = None,
+        counter: AbandonedCalls | None = None,
     ) -> Job:
         """Run `call` in `context`, on `executor` if given, and hand its outcome to `done` (see `Job`)."""
         if self.epoch and executor is not None and _is_of_parent(executor):
@@ -122,7 +122,7 @@ class WorkerPool(Executor):
                 "would ever end. Make it after the fork, or use a WorkerPool, which a child makes anew."
             )
         foreign = executor is not None
-        job = Job(self, context, call, done, late, over, name=name, foreign=foreign, owed=owed, tally=tally)
+        job = Job(self, context, call, done, late, over, name=name, foreign=foreign, owed=owed, counter=counter)
         if executor is not None:
             with self.lock:
                 self.outstanding += 1

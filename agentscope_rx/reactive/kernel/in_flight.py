@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 
 if TYPE_CHECKING:
-    from agentscope_rx.reactive.job import Tally
+    from agentscope_rx.reactive.job import AbandonedCalls
 
 
 class Held(Protocol):
@@ -31,14 +31,14 @@ class Held(Protocol):
 class InFlight:
     """Counts the work under way in a scope."""
 
-    __slots__ = ("_parent", "_waiting", "count", "lease", "on_abort", "subscribing", "tally")
+    __slots__ = ("_parent", "_waiting", "abandoned", "count", "lease", "on_abort", "subscribing")
 
     def __init__(self, parent: InFlight | None = None) -> None:
         self._parent = parent
         self.count = 0
         self.lease: Held | None = None if parent is None else parent.lease
         """Held by calls on threads until they have returned, also if they are abandoned."""
-        self.tally: Tally | None = None if parent is None else parent.tally
+        self.abandoned: AbandonedCalls | None = None if parent is None else parent.abandoned
         """Counts the abandoned calls on threads."""
         self._waiting: list[Callable[[], object]] = []
         self.subscribing = False

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Generic, TypeVar, cast
 
 from agentscope_rx.errors import ConfigurationError, WorkersExhaustedError
-from agentscope_rx.reactive.job import Job, Tally, name_of
+from agentscope_rx.reactive.job import AbandonedCalls, Job, name_of
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import Sink, attach
@@ -53,12 +53,12 @@ def iterate_on_worker(make: Callable[[], Iterable[T]], executor: Executor | None
     return Producer(partial(_BlockingItems, executor), make)
 
 
-def tallied(source: Flow[T], tally: Tally) -> Flow[T]:
-    """Emits the source's values; `tally`, and the one around it, count the calls on threads that it abandons."""
+def count_abandoned(source: Flow[T], counter: AbandonedCalls) -> Flow[T]:
+    """Emits the source's values; `counter`, and the one around it, count the calls on threads that it abandons."""
 
     def connect(sink: Sink[T], scope: Scope) -> None:
         inner = scope.child()
-        tally.outer, inner.work.tally = inner.work.tally, tally
+        counter.outer, inner.work.abandoned = inner.work.abandoned, counter
         attach(source, sink, inner)
 
     return Flow(connect)
@@ -96,7 +96,7 @@ class _Worker(Generic[T]):
             over = lease.let_go
         try:
             self._job = self._pool.begin(
-                self._context, call, done, self._executor, late, over, name=self._name, tally=work.tally
+                self._context, call, done, self._executor, late, over, name=self._name, counter=work.abandoned
             )
         except (RuntimeError, ConfigurationError, WorkersExhaustedError) as failure:
             # an executor that was shut down or belongs to the parent process, or no thread is free
@@ -227,7 +227,7 @@ class _BlockingItems(_Worker[T]):
 
         def submit(executor: Executor | None) -> None:
             pool, name = self._pool, self._name
-            pool.begin(self._context, close, done, executor, name=name, owed=True, tally=work.tally)
+            pool.begin(self._context, close, done, executor, name=name, owed=True, counter=work.abandoned)
 
         try:
             submit(self._executor)
