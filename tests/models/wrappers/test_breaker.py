@@ -155,7 +155,7 @@ def test_each_attempt_counts_and_an_open_circuit_is_not_retried():
 
     assert run_virtual(main()) < 10
     assert len(inner.requests) == 2
-    assert RetryPolicy().asked(CircuitOpenError(1, 3.0)) == 3.0
+    assert RetryPolicy().retry_after(CircuitOpenError(1, 3.0)) == 3.0
 
 
 def test_a_deadline_counts_and_another_model_is_asked_at_once():
