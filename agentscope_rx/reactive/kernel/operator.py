@@ -12,8 +12,10 @@ the operator's parameters before `sink` and `scope`:
 
 An operator with one source, attached in the subscriber's scope, is an `OperatorFlow`. A function that answers each
 value is a `FuseableOperator` (see `fuse`). All else is a `Producer`: sources, operators with several sources, with a
-scope of their own, or with something to do before they attach. A `Flow` of a plain function remains for what hands the
-subscriber's own sink on.
+scope of their own, or with something to do before they attach.
+
+Special forms remain for speed: `just` and `defer` (see `fuse`) need no disposable of their own below an `OperatorSink`,
+and a `Flow` of a plain function hands the subscriber's own sink on, as in `count_abandoned`.
 
 (`link` is called in place of a method that subclasses override because a `partial` adds no Python call.)
 """

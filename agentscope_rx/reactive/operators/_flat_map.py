@@ -47,9 +47,10 @@ def concat_map(
 ) -> Callable[[Observable[A]], Flow[B]]:
     """Emits `function(value)` for each value in turn or, if that is an Observable, what it emits.
 
-    The values that come while an inner flow is in progress wait. With `prefetch`, demand is withheld from the source
-    while so many wait, until half of them are left: sources that look at demand stop reading. The inner flows
-    have the subscriber's demand.
+    An Observable is an instance of reactivex's `ObservableBase`; all else, a list too, is a plain value. Values that
+    come while an inner flow is in progress wait. With `prefetch`, demand is withheld from the source while so many
+    wait, until half of them are left: sources that look at demand stop reading. Inner flows have the subscriber's
+    demand.
 
     Signals: the answers; the first error, of the source, of `function` or of an inner flow.
     Cancels: the source and the inner flow in progress.
