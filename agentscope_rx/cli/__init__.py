@@ -1,1 +1,1 @@
-"""The command line: `agentscope-rx ask` and `chat`, with approvals, saved conversations, MCP; and `setup-local`."""
+"""The command line: `agentscope-rx ask` and `chat`, with approvals, saved conversations and MCP."""

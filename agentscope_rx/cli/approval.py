@@ -1,14 +1,14 @@
-"""What a person says of calls that wait: the call and all of its arguments are shown, then it is asked for.
+"""Approval of calls in the terminal: a call is shown with all of its arguments, then the person is asked.
 
 | answer           | the call                                                                          |
 |------------------|-----------------------------------------------------------------------------------|
 | y, yes           | runs                                                                              |
-| n, no            | does not run; the model reads the reason (`n too much`, or asked for)             |
-| e, edit          | is asked about again, with the arguments that were typed                          |
+| n, no            | does not run; the model reads the reason (`n too much`, or typed when asked)      |
+| e, edit          | is asked about again, with the new arguments                                      |
 | a, always        | runs, and so does every later call of this tool in this conversation              |
-| nothing, or else | is asked about again                                                              |
+| anything else    | is asked about again                                                              |
 
-What was typed before the question was shown is no answer to it.
+Text that was typed before the question is discarded: it cannot be an answer to it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ASKED_AGAIN = "  y, n, e or a; an empty line does not approve.\n"
 
 
 def to_approve(reply: Msg) -> list[ToolUseBlock]:
-    """The calls of a reply that wait for a person's approval."""
+    """The calls of a reply that wait for approval."""
     kinds = {result.id: result.kind for result in reply.tool_results}
     return [call for call in reply.pending_calls if kinds.get(call.id) is ToolResultKind.APPROVAL_REQUIRED]
 
 
-def told(calls: Sequence[ToolUseBlock]) -> str:
-    """The calls on one line."""
+def call_list(calls: Sequence[ToolUseBlock]) -> str:
+    """The calls with their arguments, on one line."""
     return ", ".join(f"{clean(call.name)}({arguments(call)})" for call in calls)
 
 
 def ask_person(terminal: Terminal, agent: Agent, calls: Sequence[ToolUseBlock]) -> list[ApprovalAnswer]:
-    """An answer for each call; `EOFError` or `KeyboardInterrupt` if the person gives none."""
+    """An answer for each call; `EOFError` or `KeyboardInterrupt` if there is none."""
     answers: list[ApprovalAnswer] = []
     always: set[str] = set()
     for call in calls:
@@ -55,7 +55,7 @@ def ask_person(terminal: Terminal, agent: Agent, calls: Sequence[ToolUseBlock]) 
 def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock) -> ApprovalAnswer:
     edited: Mapping[str, object] | None = None
     _show(terminal, call.name, call.input)
-    terminal.forget_typed()
+    terminal.discard_typed()
     while True:
         word, _, rest = terminal.line(QUESTION).strip().partition(" ")
         match word.lower():
@@ -75,7 +75,7 @@ def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock) -> ApprovalAnswer
 
 
 def _show(terminal: Terminal, name: str, given: Mapping[str, object]) -> None:
-    """The call with all that it says: what is not seen cannot be approved."""
+    """Show the call with all of its arguments, because only what is shown can be approved."""
     lines = [f"{clean(name)} waits for your approval" + (":" if given else ", without arguments.")]
     for key, value in given.items():
         if isinstance(value, str) and "\n" in value:
@@ -89,7 +89,7 @@ def _show(terminal: Terminal, name: str, given: Mapping[str, object]) -> None:
 def _edited(
     terminal: Terminal, agent: Agent, call: ToolUseBlock, given: Mapping[str, object]
 ) -> Mapping[str, object] | None:
-    """Other arguments, None if they stay as they are."""
+    """The new arguments, None if they are unchanged or invalid."""
     text = _json(given)
     if not terminal.edits:
         terminal.say(f"  now: {clean(text)}\n")
@@ -99,17 +99,17 @@ def _edited(
     try:
         value: object = json.loads(line)
         if not isinstance(value, dict):
-            raise ValueError("the arguments are an object, {...}")
+            raise ValueError("the arguments must be an object, {...}")
         changed = cast("dict[str, object]", value)
         _check(agent, call, changed)
     except Exception as error:
-        terminal.say(f"  not taken: {clean(' '.join(str(error).split()))}\n")
+        terminal.say(f"  not accepted: {clean(' '.join(str(error).split()))}\n")
         return None
     return changed
 
 
 def _check(agent: Agent, call: ToolUseBlock, changed: Mapping[str, object]) -> None:
-    """Raise what the tool has against these arguments; a sub-agent's tools are its own to check."""
+    """Raise the tool's validation error for these arguments; a sub-agent validates those of its own tools."""
     tool = agent.toolkit.get(call.name) if isinstance(agent, ReActAgent) and "/" not in call.id else None
     if tool is not None:
         tool.validate(dict(changed))

@@ -1,13 +1,25 @@
-"""The command line's grammar: its commands and flags, and the values that they take."""
+"""The grammar of the command line, and the question of `ask`, which may be piped in:
+
+| command line                   | stdin      | question                        |
+|--------------------------------|------------|---------------------------------|
+| `ask Summarise this`           | a terminal | the words                       |
+| `cat f | ask Summarise this`   | a pipe     | the words, a blank line, `f`    |
+| `cat f | ask Compare - to B`   | a pipe     | the words with `f` for the `-`  |
+| `cat f | ask`, `ask -`         | anything   | `f`                             |
+"""
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
+import threading
+from collections.abc import Sequence
 from textwrap import fill
 
 from agentscope_rx import __version__
-from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM
+from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
+from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.models.registry import REGISTRY
 
 SHELLS = ("bash", "zsh", "fish")
@@ -22,13 +34,13 @@ lines that it quotes. Of twenty questions that it was not tuned on it answers 5,
 others it says that it cannot answer them.
 
 Exit status: 0 answered, 1 the run failed, 2 it could not begin (arguments, key, model name, connection), 3 calls wait
-for an approval, 124 --timeout passed, 130 Ctrl-C. {DEBUG}=1 adds tracebacks.
+for approval, 124 --timeout passed, 130 Ctrl-C. {DEBUG}=1 adds tracebacks.
 """
 
 
 _ASK = """\
-Answer one question. What is piped in joins it: cat notes.txt | agentscope-rx ask "Summarise". Calls that need approval
-are shown and asked for; without a terminal ask ends with status 3 and says what waits."""
+Answer one question. Standard input is added to it: cat notes.txt | agentscope-rx ask "Summarise". Calls that need
+approval are shown and asked about; without a terminal ask ends with status 3 and names them."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,13 +58,13 @@ def parser() -> argparse.ArgumentParser:
         "ask", parents=[agent], help="answer one question", description=_ASK, epilog=epilog, formatter_class=raw
     )
     ask.add_argument(
-        "question", nargs="*", help="the question; what is piped in joins it, in the place of '-' or behind it"
+        "question", nargs="*", help="the question; standard input is added to it, in place of '-' or at the end"
     )
     commands.add_parser(
         "chat",
         parents=[agent],
         help="talk in the terminal",
-        description="Talk in the terminal. Ctrl-C clears a half-typed line, or interrupts an answer and keeps the "
+        description="Talk in the terminal. Ctrl-C clears the line, or interrupts an answer and keeps the "
         "conversation; a second one leaves, as does Ctrl-D. /help lists the commands.",
         epilog=epilog,
         formatter_class=raw,
@@ -87,18 +99,18 @@ def _agent_flags() -> argparse.ArgumentParser:
         default=[],
         help="more tools: a function, a tool, a list of them, a Toolkit, or an object with @tool methods (repeatable)",
     )
-    flags.add_argument("--no-builtin-tools", action="store_true", help="leave out the tools for files and time")
-    flags.add_argument("--max-iters", metavar="N", type=_count, help="rounds of one answer at most (10)")
+    flags.add_argument("--no-builtin-tools", action="store_true", help="do not add the tools for files and time")
+    flags.add_argument("--max-iters", metavar="N", type=_count, help="the most rounds of one answer (10)")
     flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")
     flags.add_argument(
         "--mcp",
         metavar="COMMAND|URL",
         action="append",
         default=[],
-        help="the tools of an MCP server (repeatable); those that it does not call read-only ask before they run",
+        help="the tools of an MCP server (repeatable); tools not marked read-only ask before they run",
     )
     flags.add_argument(
-        "--agent", metavar="MODULE:ATTR", help="an agent of yours, or a function that makes one, with its own model"
+        "--agent", metavar="MODULE:ATTR", help="your own agent, or a function that makes one, with its own model"
     )
     flags.add_argument(
         "--approve",
@@ -107,14 +119,14 @@ def _agent_flags() -> argparse.ArgumentParser:
         default=[],
         help="run calls of this tool without asking (repeatable)",
     )
-    kept = flags.add_mutually_exclusive_group()
-    kept.add_argument("--session", metavar="NAME", help="go on with this saved conversation, or begin it")
-    kept.add_argument(
-        "-c", "--continue", dest="go_on", action="store_true", help="go on with the conversation that was saved last"
+    conversation = flags.add_mutually_exclusive_group()
+    conversation.add_argument("--session", metavar="NAME", help="continue this saved conversation, or begin it")
+    conversation.add_argument(
+        "-c", "--continue", dest="go_on", action="store_true", help="continue the conversation saved last"
     )
-    shown = flags.add_mutually_exclusive_group()
-    shown.add_argument("--json", action="store_true", help="print each event as a line of JSON, and nothing else")
-    shown.add_argument("-q", "--quiet", action="store_true", help="print the answer, and nothing else")
+    format = flags.add_mutually_exclusive_group()
+    format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
+    format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
     return flags
 
 
@@ -136,3 +148,49 @@ def _seconds(text: str) -> float:
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
     return value
+
+
+MAX_CHARACTERS = 10_000_000
+"""More than the context of any model."""
+SLOW_INPUT_SECONDS = 2.0
+"""Seconds after which a note says that standard input is being read."""
+
+
+def question_of(words: Sequence[str]) -> str | None:
+    """The question of these words and standard input; None if both are empty."""
+    text = " ".join(words)
+    if "-" in words:
+        piped = _read()
+        alone = len(words) == 1
+        text = piped if alone else "\n".join(piped if word == "-" else word for word in _joined(words))
+    elif not sys.stdin.isatty():
+        piped = _read()
+        text = f"{text}\n\n{piped}" if text.strip() and piped.strip() else text + piped
+    return text.strip() or None
+
+
+def _joined(words: Sequence[str]) -> list[str]:
+    """The words between the dashes, joined, and the dashes."""
+    found: list[list[str]] = [[]]
+    for word in words:
+        if word == "-":
+            found += [["-"], []]
+        else:
+            found[-1].append(word)
+    return [" ".join(each) for each in found if each]
+
+
+def _read() -> str:
+    notice = threading.Timer(SLOW_INPUT_SECONDS, note, ["reading standard input to its end (without any: < /dev/null)"])
+    notice.daemon = True
+    notice.start()
+    try:
+        text = sys.stdin.read(MAX_CHARACTERS + 1)
+    finally:
+        notice.cancel()
+        notice.join()
+    if len(text) > MAX_CHARACTERS:
+        raise InvalidInputError(
+            f"Standard input has more than {MAX_CHARACTERS:,} characters, more than a model can read."
+        )
+    return text.rstrip("\n")

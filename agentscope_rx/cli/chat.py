@@ -1,35 +1,39 @@
-"""A conversation in the terminal: one agent, which remembers.
+"""`chat`: a conversation in the terminal with one agent, which remembers it.
 
 | at the prompt       | does                     | during an answer | does                                       |
 |---------------------|--------------------------|------------------|--------------------------------------------|
-| a line, a paste     | asks it                  | Ctrl-C           | interrupts it, the conversation stays      |
-| `/help`, ...        | see `commands`           | Ctrl-C again     | leaves; a third time, without any clean-up |
-| Ctrl-C, half-typed  | clears the line          |                  |                                            |
+| a line, a paste     | asks the agent           | Ctrl-C           | interrupts it; the conversation stays      |
+| `/help`, ...        | see `run_command`        | Ctrl-C again     | leaves; a third time, without clean-up     |
+| Ctrl-C, line begun  | clears the line          |                  |                                            |
 | Ctrl-C, Ctrl-D      | leaves                   |                  |                                            |
 
-An answer that fails is told, and the conversation goes on; with lines from a pipe it ends there, with its status.
+A run that fails is reported, and the conversation goes on. With lines from a pipe it ends there, with its status.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from enum import Enum, auto
 from types import FrameType
 
-from agentscope_rx.agent import Agent
-from agentscope_rx.cli.commands import Next, obey
+from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.cli.exit_codes import ANSWERED, note, report
+from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.terminal import Terminal
+from agentscope_rx.console.wording import clean, counted, one_line
 
 GREETING = "Ctrl-C interrupts an answer, a second one leaves; so does Ctrl-D. /help lists the commands."
 
 
 def chat(session: ChatSession) -> int:
-    """Ask turn after turn, until there are no more; the exit status."""
+    """Ask turn after turn until the input ends; returns the exit status."""
     if sys.stdin.isatty() and session.terminal is not None:
         return _talk(session, session.terminal)
     for line in sys.stdin:
@@ -45,8 +49,8 @@ def chat(session: ChatSession) -> int:
 
 def _talk(session: ChatSession, terminal: Terminal) -> int:
     note(GREETING)
-    if session.waits():
-        note("calls wait from before: /approve asks about them, another question passes them by")
+    if session.has_pending():
+        note("calls of an earlier run wait: /approve asks about them, another question skips them")
     while True:
         try:
             line = terminal.turn().strip()
@@ -56,13 +60,13 @@ def _talk(session: ChatSession, terminal: Terminal) -> int:
         if not line:
             continue
         try:
-            what, told = obey(line, session)
-            if told:
-                terminal.say(f"{told}\n")
-            if what is Next.LEAVE:
+            step, text = run_command(line, session)
+            if text:
+                terminal.say(f"{text}\n")
+            if step is NextStep.LEAVE:
                 return ANSWERED
-            if what is not Next.PROMPT:
-                _answer(session, line if what is Next.ASK else None)
+            if step is not NextStep.PROMPT:
+                _answer(session, line if step is NextStep.ASK else None)
         except BrokenPipeError:
             raise
         except Exception as error:
@@ -85,15 +89,15 @@ def _answer(session: ChatSession, question: str | None) -> None:
     except KeyboardInterrupt:
         if running:
             raise
-        # at the question whether a call may run
-        note("not approved; /approve asks again, another question passes the calls by")
+        # Ctrl-C at the question of an approval
+        note("not approved; /approve asks again, another question skips the calls")
 
 
 @contextmanager
 def interrupting(agent: Agent) -> Generator[None]:
-    """Inside, the first Ctrl-C interrupts the agent's run; from the second on they raise KeyboardInterrupt as ever."""
+    """Inside, the first Ctrl-C interrupts the agent's run; later ones raise KeyboardInterrupt."""
     if threading.current_thread() is not threading.main_thread():
-        # signals, and their handlers, are the main thread's
+        # only the main thread has signal handlers
         yield
         return
     presses = 0
@@ -104,7 +108,7 @@ def interrupting(agent: Agent) -> Generator[None]:
         if presses == 1 and agent.interrupt():
             return
         if presses == 2:
-            note("leaving as soon as what runs has stopped (Ctrl-C again: now)")
+            note("leaving when the run has stopped (Ctrl-C again: now)")
         raise KeyboardInterrupt
 
     before: Callable[[int, FrameType | None], object] | int | None = signal.signal(signal.SIGINT, interrupt)
@@ -112,3 +116,78 @@ def interrupting(agent: Agent) -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+HELP = """\
+/tools               the tools that the model may call
+/model               the model that answers; /model PROVIDER:NAME takes another one
+/cost                the tokens so far
+/approve             asks again about calls that wait
+/exit                leaves, as Ctrl-D does
+Ctrl-C clears a half-typed line; it interrupts an answer, and a second one leaves.
+Several lines that are pasted at once are one question."""
+_UNKNOWN = re.compile(r"/[a-z]+")
+
+
+class NextStep(Enum):
+    """The step after a line that was typed."""
+
+    ASK = auto()
+    """The line is a question."""
+    PROMPT = auto()
+    APPROVE = auto()
+    LEAVE = auto()
+
+
+def run_command(line: str, session: ChatSession) -> tuple[NextStep, str]:
+    """Run a command such as `/help`: the next step, and the text to show before it.
+
+    A line is a command if its first word is one of them, so that `/etc/hosts says what?` is a question.
+    """
+    word, _, rest = line.partition(" ")
+    rest = rest.strip()
+    match word:
+        case "/help" | "/?" if not rest:
+            return NextStep.PROMPT, HELP
+        case "/exit" | "/quit" if not rest:
+            return NextStep.LEAVE, ""
+        case "/tools" if not rest:
+            return NextStep.PROMPT, _tools(session)
+        case "/model":
+            return NextStep.PROMPT, _model(session, rest)
+        case "/cost" if not rest:
+            return NextStep.PROMPT, _cost(session)
+        case "/approve" if not rest:
+            return (NextStep.APPROVE, "") if session.has_pending() else (NextStep.PROMPT, "no call waits")
+        case _ if _UNKNOWN.fullmatch(line):
+            return NextStep.PROMPT, f"there is no command {line}; /help lists all"
+        case _:
+            return NextStep.ASK, ""
+
+
+def _tools(session: ChatSession) -> str:
+    agent = session.agent
+    tools = list(agent.toolkit) if isinstance(agent, ReActAgent) else []
+    if not tools:
+        return "no tools"
+    asks = {True: " (asks first)", False: ""}
+    return "\n".join(
+        f"{clean(tool.name)}{asks[bool(tool.requires_approval)]}: {one_line(tool.description, 100)}" for tool in tools
+    )
+
+
+def _model(session: ChatSession, spec: str) -> str:
+    agent = session.agent
+    if not isinstance(agent, ReActAgent):
+        return f"{agent.name} has no model of its own"
+    if spec:
+        agent.model = model_of(spec, None, os.environ)
+    return f"{agent.model.provider}:{agent.model.model_name}"
+
+
+def _cost(session: ChatSession) -> str:
+    usage = session.usage
+    cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
+    runs = counted(session.questions, "run")
+    tokens = f"{usage.input_tokens:,} tokens in{cached}, {usage.output_tokens:,} out"
+    return f"{runs}: {tokens}; prices are not known here"

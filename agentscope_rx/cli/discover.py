@@ -1,14 +1,14 @@
-"""`--model auto`: a model server that runs on this machine already, known by its own API at its usual port.
+"""`--model auto`: finds a model server that runs on this machine, by its own API at its usual port.
 
-| server    | port  | asked            | known by                      | its model                          |
+| server    | port  | request          | recognised by                 | model                              |
 |-----------|-------|------------------|-------------------------------|------------------------------------|
-| Ollama    | 11434 | `/api/tags`      | `models` with a `digest` each | the one that was changed last      |
-| LM Studio | 1234  | `/api/v0/models` | `data` with a `state` each    | one that is loaded, else the first |
-| llama.cpp | 8080  | `/v1/models`     | `owned_by: llamacpp`          | the one that it serves             |
-| vLLM      | 8000  | `/v1/models`     | `owned_by: vllm`              | the one that it serves             |
+| Ollama    | 11434 | `/api/tags`      | `models` with a `digest` each | the one changed last               |
+| LM Studio | 1234  | `/api/v0/models` | `data` with a `state` each    | a loaded one, else the first       |
+| llama.cpp | 8080  | `/v1/models`     | `owned_by: llamacpp`          | the one it serves                  |
+| vLLM      | 8000  | `/v1/models`     | `owned_by: vllm`              | the one it serves                  |
 
-All are asked at once; what has not answered after `SECONDS` is not there. The first of the table is taken. Only the
-path is sent, to loopback, and only if the command line says `auto`: no question or file goes to what was not asked for.
+All are asked at once; a server that does not answer within `SECONDS` is skipped. The first of the table is used. Only
+the path is sent, to loopback, and only for `--model auto`: no question or file goes to an unknown server.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Row = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A model of a server that is there."""
+class FoundModel:
+    """A model of a running server."""
 
     server: str
     provider: str
@@ -41,8 +41,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a kind of server usually is, and how it is known: `chosen` gives a model's name and why, or None."""
+class KnownServer:
+    """A kind of server and its usual port. `chosen` returns a model's name and the reason, or None."""
 
     server: str
     provider: str
@@ -52,24 +52,27 @@ class Place:
     chosen: Callable[[Row], tuple[str, str] | None]
 
 
-def find(places: Sequence[Place] | None = None, seconds: float | None = None) -> Flow[tuple[Found, ...]]:
-    """The servers that are there, best first.
+def find(places: Sequence[KnownServer] | None = None, seconds: float | None = None) -> Flow[tuple[FoundModel, ...]]:
+    """The running servers, best first.
 
-    Signals: one tuple, empty if none has answered in time.
-    Cancels: the questions.
+    Signals: one tuple, empty if no server answers in time.
+    Cancels: the requests.
     """
 
-    def gathered(found: list[Found | None]) -> tuple[Found, ...]:
+    def gathered(found: list[FoundModel | None]) -> tuple[FoundModel, ...]:
         return tuple(each for each in found if each is not None)
 
-    asked = [_asked(place, SECONDS if seconds is None else seconds) for place in (PLACES if places is None else places)]
+    asked = [
+        _asked(place, SECONDS if seconds is None else seconds)
+        for place in (KNOWN_SERVERS if places is None else places)
+    ]
     return merge_ordered(asked).pipe(ops.to_list(), concat_map(gathered))
 
 
-def best(found: Sequence[Found]) -> Found:
-    """The one to take; `ConfigurationError` if there is none."""
+def best(found: Sequence[FoundModel]) -> FoundModel:
+    """The first one; `ConfigurationError` if there is none."""
     if not found:
-        looked = ", ".join(f"{place.server} ({place.port})" for place in PLACES)
+        looked = ", ".join(f"{place.server} ({place.port})" for place in KNOWN_SERVERS)
         raise ConfigurationError(
             f"--model auto found no model server with a model on this machine; looked for: {looked}. "
             "Start one, or name a model: --model PROVIDER:NAME."
@@ -77,13 +80,13 @@ def best(found: Sequence[Found]) -> Found:
     return found[0]
 
 
-def _asked(place: Place, seconds: float) -> Flow[Found | None]:
-    def read(answer: object) -> Found | None:
+def _asked(place: KnownServer, seconds: float) -> Flow[FoundModel | None]:
+    def read(answer: object) -> FoundModel | None:
         chosen = place.chosen(cast("Row", answer)) if isinstance(answer, Mapping) else None
         if chosen is None:
             return None
         name, why = chosen
-        return Found(place.server, place.provider, name, f"http://{LOOPBACK}:{place.port}{place.base}", why)
+        return FoundModel(place.server, place.provider, name, f"http://{LOOPBACK}:{place.port}{place.base}", why)
 
     answered = from_callable(lambda: asked_here(place.port, place.path)).pipe(concat_map(read), timeout(total=seconds))
     return answered.pipe(catch(lambda error: just(None)))
@@ -95,7 +98,7 @@ def _listed(rows: object) -> list[Row]:
 
 
 def _name(row: Row, key: str) -> str | None:
-    """The model's name, if it can be one: it is shown, and sent."""
+    """The name of the model; None if it is no short, printable text, because it is shown and sent."""
     name = row.get(key)
     return name if isinstance(name, str) and name and len(name) <= 300 and one_line(name) == name else None
 
@@ -123,15 +126,15 @@ def _lm_studio(answer: Row) -> tuple[str, str] | None:
 def _owned(owner: str) -> Callable[[Row], tuple[str, str] | None]:
     def chosen(answer: Row) -> tuple[str, str] | None:
         name = _first([row for row in _listed(answer.get("data")) if row.get("owned_by") == owner], "id")
-        return (name, "what it serves") if name else None
+        return (name, "the one it serves") if name else None
 
     return chosen
 
 
-PLACES: tuple[Place, ...] = (
-    Place("Ollama", "ollama", 11434, "/api/tags", "", _ollama),
-    Place("LM Studio", "openai", 1234, "/api/v0/models", "/v1", _lm_studio),
-    Place("llama.cpp", "llama.cpp", 8080, "/v1/models", "/v1", _owned("llamacpp")),
-    Place("vLLM", "vllm", 8000, "/v1/models", "/v1", _owned("vllm")),
+KNOWN_SERVERS: tuple[KnownServer, ...] = (
+    KnownServer("Ollama", "ollama", 11434, "/api/tags", "", _ollama),
+    KnownServer("LM Studio", "openai", 1234, "/api/v0/models", "/v1", _lm_studio),
+    KnownServer("llama.cpp", "llama.cpp", 8080, "/v1/models", "/v1", _owned("llamacpp")),
+    KnownServer("vLLM", "vllm", 8000, "/v1/models", "/v1", _owned("vllm")),
 )
-"""In the order of preference: those that people start for themselves first."""
+"""In the order of preference: desktop servers first."""

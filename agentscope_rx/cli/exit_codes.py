@@ -1,14 +1,14 @@
-"""What a failure is on the command line: one line on stderr, and an exit status.
+"""A failure on the command line: one line on stderr, and an exit status.
 
 | status | means                                                                                             |
 |--------|---------------------------------------------------------------------------------------------------|
 | 0      | answered                                                                                          |
 | 1      | the run failed                                                                                    |
-| 2      | it could not begin: arguments, a missing key or package, a wrong model name, no server there      |
+| 2      | it could not begin: arguments, a missing key or package, a wrong model name, an unreachable server|
 | 3      | calls wait for an approval, or for a result, and there is no terminal to ask at                   |
-| 124    | `--timeout` passed, as timeout(1) has it                                                          |
+| 124    | `--timeout` passed, as for timeout(1)                                                             |
 | 130    | Ctrl-C                                                                                            |
-| 141    | nobody reads the output any more, as of a program that SIGPIPE ended                              |
+| 141    | the output was closed, as for a program that SIGPIPE ended                                        |
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.models.providers import PROVIDERS
 
-ANSWERED, FAILED, UNUSABLE, WAITING, TIMED_OUT, INTERRUPTED, UNREAD = 0, 1, 2, 3, 124, 130, 141
+ANSWERED, FAILED, UNUSABLE, WAITING, TIMED_OUT, INTERRUPTED, OUTPUT_CLOSED = 0, 1, 2, 3, 124, 130, 141
 PROGRAM = "agentscope-rx"
 DEBUG = "AGENTSCOPE_RX_DEBUG"
-"""An environment variable: set, it adds the traceback."""
+"""An environment variable that adds the traceback."""
 
 _UNUSABLE = (
     ConfigurationError,
@@ -56,11 +56,11 @@ _HINTS: tuple[tuple[type[ModelError], str], ...] = (
 
 
 _KEYS = {name: row.key for name, row in PROVIDERS.items() if row.key}
-"""The environment variable that each provider's key is taken from."""
+"""The environment variable of each provider's API key."""
 
 
 class WaitingError(AgentScopeError):
-    """Calls wait, and this process cannot ask anyone about them."""
+    """Calls wait for approval or a result, and there is no terminal to ask at."""
 
 
 class OutOfTimeError(DeadlineError):
@@ -68,11 +68,11 @@ class OutOfTimeError(DeadlineError):
 
 
 def status_of(error: BaseException) -> int:
-    """The exit status that an error stands for."""
+    """The exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        return UNREAD
+        return OUTPUT_CLOSED
     if isinstance(error, WaitingError):
         return WAITING
     if isinstance(error, OutOfTimeError):
@@ -81,7 +81,7 @@ def status_of(error: BaseException) -> int:
 
 
 def line_of(error: BaseException) -> str:
-    """The error on one line, with what to do about it."""
+    """The error on one line, with its remedy."""
     text = " ".join(str(error).split())
     if not isinstance(error, AgentScopeError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -97,9 +97,9 @@ def line_of(error: BaseException) -> str:
 
 
 def report(error: BaseException) -> int:
-    """Tell an error on stderr, if it is one to be told, and return its exit status."""
+    """Print an error on stderr, unless it is an interruption or closed output, and return its exit status."""
     status = status_of(error)
-    if status not in (INTERRUPTED, UNREAD):
+    if status not in (INTERRUPTED, OUTPUT_CLOSED):
         note(f"{'waiting' if status == WAITING else 'error'}: {line_of(error)}")
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
@@ -107,5 +107,5 @@ def report(error: BaseException) -> int:
 
 
 def note(line: str) -> None:
-    """A line on stderr, in the program's name."""
+    """Print a line on stderr that begins with the program's name."""
     print(f"{PROGRAM}: {line}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`agentscope-rx`: ask, chat, setup-local, completion. Whatever goes wrong is one line on stderr and an exit status."""
+"""`agentscope-rx`: ask, chat, setup-local, completion. A failure is one line on stderr and an exit status."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from agentscope_rx.cli.arguments import parser
+from agentscope_rx.cli.arguments import parser, question_of
 from agentscope_rx.cli.chat import chat
-from agentscope_rx.cli.exit_codes import ANSWERED, UNREAD, report
-from agentscope_rx.cli.question import question_of
+from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.errors import InvalidInputError, MissingExtraError
 from agentscope_rx.models import ChatModel
@@ -22,10 +21,10 @@ NO_QUESTION = 'There is no question. Give one, as in: agentscope-rx ask "What is
 
 
 def main(argv: Sequence[str] | None = None, *, model: ChatModel | None = None) -> int:
-    """Run one command and return its exit status; `model` answers in place of the one that the flags name."""
+    """Run one command and return its exit status; `model` replaces the one that the flags name."""
     flags = parser().parse_args(argv)
     for stream in (sys.stdin, sys.stdout):
-        # what is not of the encoding is no reason to fail
+        # a character that the encoding does not have must not fail the run
         if isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(io.UnsupportedOperation):
                 stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
@@ -38,15 +37,15 @@ def main(argv: Sequence[str] | None = None, *, model: ChatModel | None = None) -
         return report(error)
     except Exception as error:
         status = report(error)
-        if status == UNREAD:
-            _forget_stdout()
+        if status == OUTPUT_CLOSED:
+            _discard_stdout()
         return status
 
 
 def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
     match flags.command:
         case "ask":
-            # the question first: without one no model need be started
+            # before the session: without a question no model needs to be started
             question = question_of(flags.question)
             if question is None and not (flags.session or flags.go_on):
                 raise InvalidInputError(NO_QUESTION)
@@ -63,18 +62,18 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
 
 
 def _ask(session: ChatSession, question: str | None) -> None:
-    waits = session.waits()
-    if question is None and not waits:
+    pending = session.has_pending()
+    if question is None and not pending:
         raise InvalidInputError(NO_QUESTION)
-    if waits and (question is None or session.terminal is not None):
-        # what an earlier run has left to be approved comes first
+    if pending and (question is None or session.terminal is not None):
+        # calls of an earlier run that wait for approval come first
         session.ask(None)
     if question is not None:
         session.ask(question)
 
 
 def _set_up_local() -> int:
-    # imported when wanted: it needs packages that only an extra brings
+    # imported here: it needs the packages of an extra
     from agentscope_rx.models.local import install_weights
 
     install_weights(lambda line: print(line, flush=True))
@@ -90,12 +89,12 @@ def _print_completion(shell: str) -> int:
     return ANSWERED
 
 
-def _forget_stdout() -> None:
-    """Let nothing more be written: the interpreter would, and fail, as it flushes at exit."""
+def _discard_stdout() -> None:
+    """Redirect stdout to null: it is closed, so the interpreter would fail when it flushes at exit."""
     with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which model a command line means: what `--model` names, else what the environment says, else the embedded one.
+"""The model of a command line: from `--model`, else from the environment, else the embedded one.
 
 | `--model`     | environment        | model                                                              |
 |---------------|--------------------|--------------------------------------------------------------------|
@@ -30,19 +30,19 @@ SUGGESTION = "a model server on this machine (Ollama, LM Studio, llama.cpp, vLLM
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
 
 
-class Choice(NamedTuple):
-    """A model by provider and name; `why` it was taken, if the command line did not name it."""
+class ModelChoice(NamedTuple):
+    """A model by provider and name; `why` is the reason for it if the command line did not name it."""
 
     provider: str
     name: str
     base_url: str | None
     why: str | None
     keyless: bool = False
-    """It was found, not named: no key of the environment is sent there."""
+    """The server was discovered, not named: no API key of the environment is sent to it."""
 
     @property
     def spec(self) -> str:
-        """What the registry calls it."""
+        """The name in the registry."""
         return f"{self.provider}:{self.name}"
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
 
 
 def model_of(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> ChatModel:
-    """The model that flags and environment amount to; stderr says which, if the flags have not named it."""
+    """The model of the flags and the environment; a note on stderr names it if the flags do not."""
     choice = choose(spec, base_url, environment)
     if choice.why is not None:
         note(f"model: {choice} ({choice.why})")
@@ -59,17 +59,17 @@ def model_of(spec: str | None, base_url: str | None, environment: Mapping[str, s
     return make(choice, environment)
 
 
-def discovered() -> Choice:
-    """The model of a server that is on this machine already."""
+def discovered() -> ModelChoice:
+    """The model of a server that runs on this machine."""
     found = find().run()
     taken = best(found)
     others = ", ".join(each.server for each in found[1:])
     also = f"; also there: {others}" if others else ""
-    return Choice(taken.provider, taken.model, taken.base_url, f"{taken.server}, {taken.why}{also}", keyless=True)
+    return ModelChoice(taken.provider, taken.model, taken.base_url, f"{taken.server}, {taken.why}{also}", keyless=True)
 
 
-def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> Choice:
-    """The choice that flags and environment amount to; `ConfigurationError` if they name no model that there is."""
+def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str]) -> ModelChoice:
+    """The choice of the flags and the environment; `ConfigurationError` if they name no known model."""
     if spec == AUTO:
         if base_url:
             raise ConfigurationError("--model auto finds the server itself: leave --base-url out, or name the model.")
@@ -78,7 +78,7 @@ def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str
         provider, name = REGISTRY.split(spec)
         if provider == "local" and base_url:
             raise ConfigurationError("--base-url is for servers: use it with --model openai:NAME.")
-        return Choice(provider, name, base_url, None)
+        return ModelChoice(provider, name, base_url, None)
     key, url, name = (environment.get(f"OPENAI_{each}", "").strip() for each in ("API_KEY", "BASE_URL", "MODEL"))
     if base_url or url:
         where = "--base-url" if base_url else "OPENAI_BASE_URL"
@@ -86,14 +86,14 @@ def choose(spec: str | None, base_url: str | None, environment: Mapping[str, str
             raise ConfigurationError(
                 f"{where} names a server, but no model: add --model openai:NAME or set OPENAI_MODEL."
             )
-        return Choice("openai", name, base_url or url, f"{where} and OPENAI_MODEL are set")
+        return ModelChoice("openai", name, base_url or url, f"{where} and OPENAI_MODEL are set")
     if key:
-        return Choice("openai", name or DEFAULT_OPENAI_MODEL, None, "OPENAI_API_KEY is set")
-    return Choice("local", LOCAL_MODEL, None, "the embedded default: neither --model nor OPENAI_API_KEY is given")
+        return ModelChoice("openai", name or DEFAULT_OPENAI_MODEL, None, "OPENAI_API_KEY is set")
+    return ModelChoice("local", LOCAL_MODEL, None, "the embedded default: neither --model nor OPENAI_API_KEY is given")
 
 
-def make(choice: Choice, environment: Mapping[str, str]) -> ChatModel:
-    """The model; `ConfigurationError` if a key, a package or its weights are missing."""
+def make(choice: ModelChoice, environment: Mapping[str, str]) -> ChatModel:
+    """Make the model; `ConfigurationError` if a key, a package or its weights are missing."""
     if choice.provider == "local":
         return REGISTRY.model(choice.spec)
     openai = choice.provider == "openai"
@@ -110,12 +110,12 @@ def make(choice: Choice, environment: Mapping[str, str]) -> ChatModel:
 
 
 def worth_another_attempt(error: BaseException) -> bool:
-    """What the library's default says, but for a server that is not there: somebody at a terminal wants to know now."""
+    """The library's default, but no retry of an unreachable server: a person waits at the terminal."""
     return is_retryable(error) and not unreachable(error)
 
 
 def unreachable(error: BaseException) -> bool:
-    """Whether nobody listens at the address, or there is no such host."""
+    """True if the connection was refused or the host is unknown."""
     cause: BaseException | None = error
     for _ in range(10):
         if cause is None:

@@ -1,4 +1,4 @@
-"""How a run is shown: as a transcript, as one line of JSON for each event, or as its reply alone."""
+"""The views of a run: a transcript, a line of JSON for each event, or the reply alone."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from agentscope_rx.reactive import Flow, catch, concat_map, throw
 
 
 class View(Protocol):
-    """Something that shows what passes through."""
+    """Shows the events that pass through."""
 
     def show(self, events: Observable[Event]) -> Flow[Event]: ...
     def finish(self) -> None: ...
 
 
 def view_of(file: TextIO, *, json_lines: bool, quiet: bool) -> View:
-    """The view that the flags ask for. What a run fails with is not its affair: the command tells that on stderr."""
+    """The view of these flags. It does not show the error of a run: the command prints that on stderr."""
     if json_lines:
         return JsonLines(file)
     return Reply(file) if quiet else Console(file, errors=False, live=True)
@@ -42,7 +42,7 @@ class JsonLines:
         def failed(error: Exception) -> Flow[Event]:
             last = self._last
             if not (isinstance(last, ErrorEvent) and last.depth == 0):
-                # ended from outside, by a deadline: the reader of the lines is told all the same
+                # ended from outside, by a deadline: the reader of the lines needs the error, too
                 source, seq = (self._source, last.seq + 1) if last else (self._source, 0)
                 self._write(ErrorEvent.of(error).replace(source=source, seq=seq, timestamp=time.time()))
             return throw(error)
@@ -51,7 +51,7 @@ class JsonLines:
         return events.pipe(concat_map(self._write), catch(failed))
 
     def finish(self) -> None:
-        """Nothing is half written."""
+        """Nothing to do: every line is complete."""
 
     def _write(self, event: Event) -> Event:
         self._last = event
@@ -59,7 +59,7 @@ class JsonLines:
             self._source = event.source
         line = event.to_json()
         if encodable_in(line, self._file) != line:
-            # JSON has escapes of its own for what the file's encoding does not have
+            # as escapes of JSON, so that the line stays valid
             line = json.dumps(event.to_dict(), separators=(",", ":"))
         self._file.write(f"{line}\n")
         self._file.flush()
@@ -67,7 +67,7 @@ class JsonLines:
 
 
 class Reply:
-    """The text of the reply, and nothing else."""
+    """Only the text of the reply."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -75,8 +75,8 @@ class Reply:
     def show(self, events: Observable[Event]) -> Flow[Event]:
         """Signals: those of the source, the last one after the reply was written. Cancels: the source."""
 
-        def seen(event: Event) -> Event:
-            # (a reply of calls that wait has often no text: that is no answer)
+        def write(event: Event) -> Event:
+            # a reply with pending calls often has no text, which is not an answer
             if not isinstance(event, PostCallEvent) or event.depth:
                 return event
             if event.message.text or not event.message.pending_calls:
@@ -84,7 +84,7 @@ class Reply:
                 self._file.flush()
             return event
 
-        return events.pipe(concat_map(seen))
+        return events.pipe(concat_map(write))
 
     def finish(self) -> None:
-        """Nothing is half written."""
+        """Nothing to do: every line is complete."""

@@ -1,4 +1,5 @@
-"""One agent with the flags' model, tools and view; each question is a run, and another one for each approval."""
+"""`ChatSession`: an agent from the flags, and its conversation, which may be saved. Each question is a run, and so is
+each round of approvals."""
 
 from __future__ import annotations
 
@@ -10,20 +11,19 @@ from contextlib import AbstractContextManager, nullcontext
 
 from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.agent.input import CallInput
-from agentscope_rx.cli import saved
-from agentscope_rx.cli.approval import ask_person, to_approve, told
+from agentscope_rx.cli.approval import ask_person, call_list, to_approve
 from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
-from agentscope_rx.cli.load import agent_of, toolkit_of
 from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.render import View, view_of
-from agentscope_rx.cli.servers import add_servers
 from agentscope_rx.cli.terminal import Terminal
-from agentscope_rx.cli.tools import builtin_tools
+from agentscope_rx.cli.tools import add_servers, agent_of, builtin_tools, toolkit_of
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PostCallEvent
 from agentscope_rx.messages import Approve, ChatUsage, Msg
 from agentscope_rx.models import ChatModel
 from agentscope_rx.reactive import timeout
+from agentscope_rx.session import JsonSession
+from agentscope_rx.session.manifest import file_name
 from agentscope_rx.tools import Toolkit
 
 SYSTEM_PROMPT = (
@@ -31,14 +31,14 @@ SYSTEM_PROMPT = (
     "paths are relative to the working directory. Answer in a few plain sentences."
 )
 MAX_ITERS = 10
-_OF_AN_AGENT = ("model", "base_url", "system", "tools", "no_builtin_tools", "max_iters", "mcp")
-"""The flags for what an agent of `--agent` brings itself."""
+_AGENT_FLAGS = ("model", "base_url", "system", "tools", "no_builtin_tools", "max_iters", "mcp")
+"""Flags that cannot be combined with `--agent`, because that agent has its own."""
 
 Around = Callable[[], AbstractContextManager[object]]
 
 
 class ChatSession:
-    """An agent, the way in which its runs are shown, and the person who is asked."""
+    """An agent, the view of its runs, and the terminal for approvals."""
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class ChatSession:
 
     @classmethod
     def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
-        """The session that the flags ask for; `model` in place of theirs. Any `ConfigurationError` comes from here."""
+        """The session of these flags; `model` replaces theirs. `ConfigurationError` if a flag cannot be used."""
         toolkit = None
-        name = saved.latest() if flags.go_on else flags.session
+        name = latest() if flags.go_on else flags.session
         if flags.agent is not None:
             agent = _own_agent(flags)
         else:
@@ -85,37 +85,39 @@ class ChatSession:
             toolkit=toolkit,
         )
         if name is not None:
-            found = saved.bind(agent, name)
+            found = bind(agent, name)
             note(f"session: {name} ({'goes on' if found else 'new'})")
         return session
 
     def ask(self, msgs: CallInput, around: Around = nullcontext) -> Msg:
-        """Run one question to its end on this thread, with the approvals that it needs; raises what it failed with.
+        """Run one question to its end on this thread, with the approvals that it needs; raises the error of the run.
 
-        A run that takes too long is disposed of, and so is one that a KeyboardInterrupt ends. `around` is entered for
-        each run. `WaitingError` if calls wait and the person cannot be asked, or cannot answer.
+        A timeout or a KeyboardInterrupt disposes the run. `around` is a context entered for each run. `WaitingError` if
+        calls wait for approval and there is no terminal, or its input has ended.
         """
         reply = self._run(msgs, around)
         while reply.pending_calls:
             calls = to_approve(reply)
             if not calls:
-                raise WaitingError(f"{told(reply.pending_calls)} waits for a result from elsewhere.{self._later()}")
+                raise WaitingError(
+                    f"{call_list(reply.pending_calls)} waits for a result from another program.{self._advice()}"
+                )
             granted = [Approve(call) for call in calls if call.name in self._approved]
             if not granted and self.terminal is None:
-                raise WaitingError(f"{told(calls)} needs approval.{self._later(calls[0].name)}")
+                raise WaitingError(f"{call_list(calls)} needs approval.{self._advice(calls[0].name)}")
             try:
                 answers = granted or (self.terminal and ask_person(self.terminal, self.agent, calls))
             except EOFError:
-                raise WaitingError(f"{told(calls)} needs approval.{self._later()}") from None
+                raise WaitingError(f"{call_list(calls)} needs approval.{self._advice()}") from None
             reply = self._run(answers or None, around)
         return reply
 
-    def waits(self) -> bool:
-        """Whether calls of an earlier run wait."""
+    def has_pending(self) -> bool:
+        """True if calls of an earlier run wait."""
         return bool(self.agent.pending_calls().run())
 
     def close(self) -> None:
-        """Close the connections of tools, and the terminal."""
+        """Close the terminal and the connections of tools."""
         if self.terminal is not None:
             self.terminal.close()
         if self._toolkit is not None:
@@ -123,11 +125,11 @@ class ChatSession:
 
     def _run(self, msgs: CallInput, around: Around) -> Msg:
         events = self.agent.stream(msgs)
-        in_time = events.pipe(timeout(total=self._seconds, error=_too_late))
+        limited = events.pipe(timeout(total=self._seconds, error=_timeout_error))
         self.questions += 1
         try:
             with around():
-                last = self._view.show(in_time).run()
+                last = self._view.show(limited).run()
         finally:
             self._view.finish()
         if not isinstance(last, PostCallEvent):
@@ -135,21 +137,49 @@ class ChatSession:
         self.usage += last.usage or ChatUsage()
         return last.message
 
-    def _later(self, tool: str = "") -> str:
-        """How it can go on."""
+    def _advice(self, tool: str = "") -> str:
+        """How the user can go on."""
         if self._name is None:
-            return f" Approve beforehand with --approve {tool}, or keep it with --session NAME." if tool else ""
+            return (
+                f" Approve beforehand with --approve {tool}, or save the conversation with --session NAME."
+                if tool
+                else ""
+            )
         more = f" --approve {tool}" if tool else ""
         return f" Go on with: agentscope-rx ask --session {self._name}{more}"
 
 
 def _own_agent(flags: argparse.Namespace) -> Agent:
-    given = [name for name in _OF_AN_AGENT if getattr(flags, name) not in (None, [], False)]
+    given = [name for name in _AGENT_FLAGS if getattr(flags, name) not in (None, [], False)]
     if given:
         flag = given[0].replace("_", "-")
         raise ConfigurationError(f"--agent brings its own model and tools: leave --{flag} out.")
     return agent_of(flags.agent)
 
 
-def _too_late(which: str, limit: float) -> Exception:
+def _timeout_error(which: str, limit: float) -> Exception:
     return OutOfTimeError(which, limit, "The run")
+
+
+CONVERSATIONS = "~/.agentscope_rx/conversations"
+
+
+def latest(root: str = CONVERSATIONS) -> str:
+    """The name of the conversation saved last, for `-c`."""
+    session = JsonSession(root)
+    folder = session.root.expanduser()
+    saved: list[tuple[float, str]] = []
+    for key in session.keys().run():
+        try:
+            saved.append(((folder / file_name(key) / "manifest.json").stat().st_mtime, key))
+        except OSError:
+            # damaged, or deleted meanwhile
+            continue
+    if not saved:
+        raise ConfigurationError("There is no saved conversation to go on with: begin one with --session NAME.")
+    return max(saved)[1]
+
+
+def bind(agent: Agent, name: str, root: str = CONVERSATIONS) -> bool:
+    """Load the conversation of this name if there is one, and save it after each run; True if there was one."""
+    return agent.bind(JsonSession(root), name).run()

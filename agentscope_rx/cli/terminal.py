@@ -1,15 +1,15 @@
-"""`Terminal`: where a person is asked: questions out, lines in, and Ctrl-C on a half-typed line clears it.
+"""`Terminal`: asks a person: writes questions and reads lines.
 
-| typed or pasted               | is                                                                      |
+| input                         | result                                                                  |
 |-------------------------------|-------------------------------------------------------------------------|
 | a line                        | a turn                                                                  |
 | several lines, pasted at once | one turn                                                                |
-| Ctrl-C on a half-typed line   | nothing: the line is cleared                                            |
+| Ctrl-C after some characters  | the line is cleared                                                     |
 | Ctrl-C on an empty line       | `KeyboardInterrupt` (without GNU readline: the second one in a row)     |
 | Ctrl-D                        | `EOFError`                                                              |
 
 Lines are edited with readline if both stdin and stdout are the terminal. If stdin is a pipe, as in
-`cat file | agentscope-rx ask ...`, the person is asked at the terminal that the program was started from.
+`cat file | agentscope-rx ask ...`, the person is asked at the controlling terminal.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import TextIO
 PROMPT = "> "
 CONTINUED = ". "
 PASTE_SECONDS = 0.05
-"""How soon the next line must be there to belong to the same paste, at terminals that do not mark one."""
+"""The time for the next line of a paste, at terminals that do not mark pastes."""
 
 
 class Terminal:
-    """Asks a person; `source` and `sink` are the terminal. `edits`: lines are edited with readline, on stdin."""
+    """Asks a person; `source` and `sink` are the terminal. With `edits` lines are edited with readline, on stdin."""
 
     def __init__(self, source: TextIO, sink: TextIO, *, edits: bool = False) -> None:
         self._source = source
@@ -41,11 +41,11 @@ class Terminal:
 
     @classmethod
     def found(cls, *, prompt_apart: bool = False) -> Terminal | None:
-        """The terminal of this process, None without one. `prompt_apart` keeps stdout free of what is asked."""
+        """The terminal of this process, None without one. `prompt_apart` keeps prompts out of stdout."""
         if sys.stdin.isatty():
             return cls(sys.stdin, sys.stderr, edits=not prompt_apart and sys.stdout.isatty())
         if not sys.stderr.isatty():
-            # what would be asked could not be seen
+            # a question could not be seen
             return None
         try:
             return cls(open("/dev/tty", errors="replace"), sys.stderr)
@@ -53,7 +53,7 @@ class Terminal:
             return None
 
     def turn(self) -> str:
-        """What the person says next: a line, or all the lines of a paste."""
+        """The next turn of the person: a line, or all lines of a paste."""
         lines: list[str] = []
         warned = False
         while True:
@@ -71,12 +71,12 @@ class Terminal:
                     self.say("\n")
                     if not (lines or any(typed) or (self._readline is None and not warned)):
                         raise
-                    # a terminal without readline does not tell what it has cleared
+                    # without readline it is unknown if the line had characters
                     warned = not (lines or any(typed))
                     lines.clear()
 
     def line(self, prompt: str, prefill: str = "") -> str:
-        """One line, without its end; `prefill` is there to be edited, where lines are edited. `EOFError` at the end."""
+        """One line without its end; with readline `prefill` can be edited. `EOFError` at the end of input."""
         if self._edits:
             return self._edited(prompt, prefill)
         self.say(prompt)
@@ -87,21 +87,21 @@ class Terminal:
 
     @property
     def edits(self) -> bool:
-        """Whether a prefilled line can be edited."""
+        """True if a prefilled line can be edited."""
         return self._readline is not None
 
     def say(self, text: str) -> None:
-        """Show something."""
+        """Write text at once."""
         self._sink.write(text)
         self._sink.flush()
 
     def close(self) -> None:
-        """Let go of a terminal that was opened here."""
+        """Close the terminal if it was opened here."""
         if self._source is not sys.stdin:
             self._source.close()
 
-    def forget_typed(self) -> None:
-        """Drop what was typed before it was asked for: an answer is to a question that was seen."""
+    def discard_typed(self) -> None:
+        """Discard text that was typed before the question was shown."""
         with contextlib.suppress(ImportError, OSError, ValueError):
             import termios
 
@@ -126,7 +126,7 @@ class Terminal:
 
     @contextmanager
     def _half_typed(self) -> Generator[list[str]]:
-        """Inside, Ctrl-C notes what is on the line before it raises."""
+        """Inside, Ctrl-C notes the text of the line before it raises."""
         typed: list[str] = []
         if threading.current_thread() is not threading.main_thread():
             yield typed
@@ -145,12 +145,12 @@ class Terminal:
 
 
 def _readline() -> ModuleType | None:
-    """The line editor, told that a paste is one piece."""
+    """GNU readline or libedit, with bracketed paste, so that a paste is one piece; None without one."""
     try:
         import readline
     except ImportError:
         return None
     if "libedit" not in (readline.__doc__ or ""):
-        # Python turns it off, for its own prompt
+        # Python disables it for its own prompt
         readline.parse_and_bind("set enable-bracketed-paste on")
     return readline

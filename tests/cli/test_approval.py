@@ -87,7 +87,7 @@ def test_edited_arguments_are_checked_shown_and_asked_about(terminal: Start, ser
     # the line is there to be edited: Ctrl-U clears it
     ask.until('"bakery"}')
     ask.type('\x15{"amount": "much"}\n')
-    ask.until("not taken: ")
+    ask.until("not accepted: ")
     ask.until("[a]lways: ")
     ask.type("e\n")
     ask.until("as JSON: ")
@@ -148,7 +148,7 @@ def test_without_a_terminal_it_says_what_waits(cli: Cli, server: Server) -> None
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (
         'agentscope-rx: waiting: transfer(amount=50, to="bakery") needs approval. Approve beforehand with --approve '
-        "transfer, or keep it with --session NAME.\n"
+        "transfer, or save the conversation with --session NAME.\n"
     )
 
 
@@ -245,10 +245,10 @@ def test_an_agent_of_ones_own(name: str, cli: Cli, tmp_path: Path) -> None:
     [
         (["--agent", "mine:broken"], "--agent mine:broken: calling it failed with ZeroDivisionError"),
         (["--agent", "mine:AGENTS"], "--agent mine:AGENTS: 'mine' has no 'AGENTS'"),
-        (["--agent", "json:decoder"], "this is no Agent"),
+        (["--agent", "json:decoder"], "this is not an Agent"),
         (["--agent", "mine:make", "--model", "openai:m"], "leave --model out"),
         (["--agent", "mine:make", "--max-iters", "3"], "leave --max-iters out"),
-        (["--mcp", "'"], "--mcp ': this is no command"),
+        (["--mcp", "'"], "--mcp ': this is not a command"),
         (["--mcp", "no-such-program-here"], "--mcp no-such-program-here: "),
     ],
 )

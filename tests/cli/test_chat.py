@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from agentscope_rx import ChatUsage, ReActAgent
-from agentscope_rx.cli.commands import Next, obey
+from agentscope_rx.cli.chat import NextStep, run_command
 from agentscope_rx.cli.exit_codes import line_of
 from agentscope_rx.cli.render import view_of
 from agentscope_rx.cli.session import ChatSession
@@ -96,19 +96,19 @@ def session(*turns: object) -> ChatSession:
 
 def test_what_a_command_is() -> None:
     ours = session([ChatResponse(usage=ChatUsage(1000, 20, cached_tokens=300)), "Hi."])
-    assert obey("/etc/hosts says what?", ours) == (Next.ASK, "")
-    assert obey("/help me", ours) == (Next.ASK, "")
-    assert obey("/exit", ours)[0] is Next.LEAVE
-    assert obey("/tools", ours) == (Next.PROMPT, "no tools")
-    assert obey("/approve", ours) == (Next.PROMPT, "no call waits")
+    assert run_command("/etc/hosts says what?", ours) == (NextStep.ASK, "")
+    assert run_command("/help me", ours) == (NextStep.ASK, "")
+    assert run_command("/exit", ours)[0] is NextStep.LEAVE
+    assert run_command("/tools", ours) == (NextStep.PROMPT, "no tools")
+    assert run_command("/approve", ours) == (NextStep.PROMPT, "no call waits")
     ours.ask("Hello")
-    assert obey("/cost", ours)[1].startswith("1 run: 1,000 tokens in (300 of them cached), 20 out")
+    assert run_command("/cost", ours)[1].startswith("1 run: 1,000 tokens in (300 of them cached), 20 out")
 
 
 def test_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     ours = session()
-    assert obey("/model openai:gpt-5-mini", ours) == (Next.PROMPT, "openai:gpt-5-mini")
+    assert run_command("/model openai:gpt-5-mini", ours) == (NextStep.PROMPT, "openai:gpt-5-mini")
     assert isinstance(ours.agent, ReActAgent)
     assert ours.agent.model.model_name == "gpt-5-mini"
 

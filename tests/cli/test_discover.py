@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from agentscope_rx.cli import discover
-from agentscope_rx.cli.discover import PLACES, Found, Place, find
+from agentscope_rx.cli.discover import KNOWN_SERVERS, FoundModel, KnownServer, find
 from agentscope_rx.cli.main import main
 from agentscope_rx.cli.models import SUGGESTION, choose, model_of
 from agentscope_rx.errors import ConfigurationError
@@ -70,13 +70,13 @@ def serving(path: str, answer: object, seen: SEEN) -> Iterator[int]:
         server.server_close()
 
 
-def asked(answers: Mapping[str, object], seen: SEEN | None = None) -> tuple[Found, ...]:
+def asked(answers: Mapping[str, object], seen: SEEN | None = None) -> tuple[FoundModel, ...]:
     """What is found where these servers answer."""
     with ExitStack() as stack:
         log: SEEN = seen if seen is not None else []
         places = [
             replace(place, port=stack.enter_context(serving(place.path, answers[place.server], log)))
-            for place in PLACES
+            for place in KNOWN_SERVERS
             if place.server in answers
         ]
         return find(places, 30).run()
@@ -87,8 +87,8 @@ def asked(answers: Mapping[str, object], seen: SEEN | None = None) -> tuple[Foun
     [
         ("Ollama", "ollama", "qwen3:8b", "changed last"),
         ("LM Studio", "openai", "second", "loaded"),
-        ("llama.cpp", "llama.cpp", "gguf", "what it serves"),
-        ("vLLM", "vllm", "org/model", "what it serves"),
+        ("llama.cpp", "llama.cpp", "gguf", "the one it serves"),
+        ("vLLM", "vllm", "org/model", "the one it serves"),
     ],
 )
 def test_each_is_known_by_its_own_api(server: str, provider: str, model: str, why: str) -> None:
@@ -126,7 +126,7 @@ def test_nothing_but_the_path_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     seen: SEEN = []
     assert len(asked(ANSWERS, seen)) == 4
-    assert sorted(path for _, path, _ in seen) == sorted(place.path for place in PLACES)
+    assert sorted(path for _, path, _ in seen) == sorted(place.path for place in KNOWN_SERVERS)
     for method, _, headers in seen:
         assert method == "GET"
         assert "secret-key" not in str(headers)
@@ -158,8 +158,8 @@ def test_auto_says_which_was_taken_and_why(monkeypatch: pytest.MonkeyPatch, caps
     seen: SEEN = []
     with serving("/api/tags", OLLAMA, seen) as one, serving("/api/v0/models", LM_STUDIO, seen) as two:
         ports = {"Ollama": one, "LM Studio": two}
-        places = tuple(replace(place, port=ports[place.server]) for place in PLACES if place.server in ports)
-        monkeypatch.setattr(discover, "PLACES", places)
+        places = tuple(replace(place, port=ports[place.server]) for place in KNOWN_SERVERS if place.server in ports)
+        monkeypatch.setattr(discover, "KNOWN_SERVERS", places)
         monkeypatch.setattr(discover, "SECONDS", 30.0)
         found = model_of("auto", None, {})
         assert isinstance(found, OllamaChatModel)
@@ -168,7 +168,7 @@ def test_auto_says_which_was_taken_and_why(monkeypatch: pytest.MonkeyPatch, caps
             f"agentscope-rx: model: ollama:qwen3:8b at http://127.0.0.1:{one} "
             "(Ollama, changed last; also there: LM Studio)\n"
         )
-        monkeypatch.setattr(discover, "PLACES", places[1:])
+        monkeypatch.setattr(discover, "KNOWN_SERVERS", places[1:])
         other = model_of("auto", None, {"OPENAI_API_KEY": "secret-key"})
     assert isinstance(other, OpenAIChatModel)
     assert other.endpoint.url == f"http://127.0.0.1:{two}/v1/chat/completions"
@@ -177,7 +177,7 @@ def test_auto_says_which_was_taken_and_why(monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_auto_with_nothing_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discover, "PLACES", ())
+    monkeypatch.setattr(discover, "KNOWN_SERVERS", ())
     with pytest.raises(ConfigurationError, match="--model auto found no model server"):
         choose("auto", None, {})
     with pytest.raises(ConfigurationError, match="leave --base-url out"):
@@ -188,7 +188,7 @@ def test_auto_with_nothing_there_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
 def test_without_auto_it_is_suggested_and_nothing_is_asked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[Place] = []
+    asked: list[KnownServer] = []
     monkeypatch.setattr(discover, "_asked", lambda place, seconds: asked.append(place))
     monkeypatch.setattr("agentscope_rx.cli.models.make", lambda choice, environment: ScriptedModel("Hi."))
     assert main(["ask", "Hello", "-q"]) == 0

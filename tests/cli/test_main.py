@@ -254,7 +254,7 @@ def test_tools_add_up() -> None:
         ("offered:oen", "'offered' has no 'oen'. Did you mean one?"),
         ("offered:number", "7 is not a tool"),
         ("offered:Box", "Box"),
-        ("offered:read_file", "names a tool 'read_file', and so does the command line itself"),
+        ("offered:read_file", "names a tool 'read_file', which is the name of a built-in tool"),
         ("broken:x", "importing it failed with ZeroDivisionError: division by zero"),
         ("needy:x", "There is no module 'absent', which needy needs"),
     ],

@@ -124,7 +124,7 @@ def test_a_second_ctrl_c_leaves_and_a_third_at_once(terminal: Start, server: Ser
     chat.interrupt()
     chat.until("stopping")
     chat.interrupt()
-    chat.until("leaving as soon as")
+    chat.until("leaving when")
     chat.interrupt()
     assert chat.wait() == 130
 

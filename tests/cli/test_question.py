@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agentscope_rx.cli import question
+from agentscope_rx.cli import arguments
 from agentscope_rx.cli.main import main
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.testing import ScriptedModel
@@ -35,14 +35,14 @@ def test_what_is_piped_joins_the_words(
     words: str, piped: str, asked: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(piped))
-    assert question.question_of(words.split()) == asked
+    assert arguments.question_of(words.split()) == asked
 
 
 def test_more_than_any_model_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(question, "MAX_CHARACTERS", 10)
+    monkeypatch.setattr(arguments, "MAX_CHARACTERS", 10)
     monkeypatch.setattr(sys, "stdin", io.StringIO("x" * 11))
     with pytest.raises(InvalidInputError, match="more than 10 characters"):
-        question.question_of(["Summarise"])
+        arguments.question_of(["Summarise"])
 
 
 def test_a_silent_pipe_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,10 +54,10 @@ def test_a_silent_pipe_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
     told = threading.Event()
     lines: list[str] = []
-    monkeypatch.setattr(question, "SILENCE", 0.001)
-    monkeypatch.setattr(question, "note", lambda line: (lines.append(line), told.set()))
+    monkeypatch.setattr(arguments, "SLOW_INPUT_SECONDS", 0.001)
+    monkeypatch.setattr(arguments, "note", lambda line: (lines.append(line), told.set()))
     monkeypatch.setattr(sys, "stdin", Silent())
-    assert question.question_of(["Hello"]) == "Hello"
+    assert arguments.question_of(["Hello"]) == "Hello"
     assert "standard input" in lines[0]
 
 
