@@ -143,13 +143,13 @@ def test_retries_and_the_last_word() -> None:
     print_run(agent.stream("?"), Console(file))
     assert SECONDS.sub("0.0 s", file.getvalue()) == (
         "!! attempt 1 failed, the next in 0.0 s: gone\n-> add(a=1, b=1)\n<- 2\n"
-        "!! no answer in 1 round: asking for a last word\nTwo.\n-- max iterations, 2 turns, 1 tool call, 0.0 s\n"
+        "!! no answer in 1 round: asking for a summary\nTwo.\n-- max iterations, 2 turns, 1 tool call, 0.0 s\n"
     )
 
 
 def test_a_void_attempt_is_said_to_be_void() -> None:
     event = RetryEvent(attempt=2, delay=75.25, error_type="E", error_text="a\nb", discarded=True)
-    assert events_shown([event]) == "!! attempt 2 failed (what it said is void), the next in 75.2 s: a b\n"
+    assert events_shown([event]) == "!! attempt 2 failed (its text is void), the next in 75.2 s: a b\n"
     assert "the next in 2 min 05 s" in events_shown([RetryEvent(delay=125)])
 
 

@@ -107,7 +107,7 @@ def test_a_block_longer_than_the_screen_is_printed_whole(monkeypatch: pytest.Mon
 
 
 def test_a_spinner_shows_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "SILENCE", 0.0)
+    monkeypatch.setattr(live, "PAUSE", 0.0)
     spins = threading.Event()
 
     class Watched(Screen):

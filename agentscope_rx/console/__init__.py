@@ -1,4 +1,4 @@
-"""A run on a terminal, as a subscriber: `Console`, and `print_run` for scripts."""
+"""Runs on a terminal: `Console` is an observer, `print_run` is for scripts."""
 
 from agentscope_rx.console.console import Console, print_run
 

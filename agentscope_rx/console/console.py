@@ -1,12 +1,12 @@
-"""`Console`: shows a run on a terminal or in a file; it is an Observer that any stream of events can be given.
+"""`Console`: an Observer that shows the events of a run on a terminal or in a file.
 
-    agent.stream("hi").subscribe(Console())                  # beside a program that goes on
+    agent.stream("hi").subscribe(Console())                  # while the program goes on
     reply = print_run(agent.stream("hi"))                    # a script: block, show, get the reply
-    agent.stream("hi").pipe(Console().show, ...)             # as an operator: shown on its way to others
+    agent.stream("hi").pipe(Console().show, ...)             # as an operator, before other observers
 
-Colours need the package `rich` and a terminal; without either the same words come as plain text. What the run says can
-never fail the run: control characters are shown, not obeyed, and what cannot be shown is said to be so. Only a file
-that can no longer be written to (a closed pipe) is an error.
+Colours need the package `rich` and a terminal; without either the same text is plain. An event cannot fail the run by
+its content: control characters are shown as escapes, and an event that cannot be shown is replaced by a note. Only a
+file that cannot be written to (a closed pipe) is an error.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TextIO, TypeVar
 
 from reactivex import Observable, abc
 
-from agentscope_rx.console.output import Output, output_to
-from agentscope_rx.console.transcript import Piece, Style, Transcript
+from agentscope_rx.console.output import ConsoleOutput, output_to
+from agentscope_rx.console.transcript import Piece, TextStyle, Transcript
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event, PostCallEvent
 from agentscope_rx.messages import Msg
@@ -30,10 +30,10 @@ E = TypeVar("E", bound=Event)
 class Console(abc.ObserverBase[Event]):
     """Writes each event as it comes. One console may show many runs, one after the other or at once.
 
-    `file` is stdout unless given. `color` None: if it is a terminal and NO_COLOR is not set. `thinking=False` leaves
-    the model's reasoning out, `errors=False` the line about what a run failed with; `result_lines` bounds what is
-    shown of a tool's result. `live=True` shows answers as Markdown, and a spinner while nothing comes, where there are
-    colours; call `finish` at the end then.
+    `file` is stdout unless given. With `color=None` there are colours on a terminal, unless NO_COLOR is set.
+    `thinking=False` omits the model's reasoning, `errors=False` the line with the error of a run; `result_lines` is
+    how many lines of a tool's result are shown. `live=True` shows answers as Markdown and a spinner during pauses,
+    if there are colours; call `finish` at the end then.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Console(abc.ObserverBase[Event]):
         result_lines: int = 6,
         live: bool = False,
     ) -> None:
-        self._output: Output = output_to(file if file is not None else sys.stdout, color, live=live)
+        self._output: ConsoleOutput = output_to(file if file is not None else sys.stdout, color, live=live)
         self._transcript = Transcript(thinking=thinking, errors=errors, result_lines=result_lines)
 
     def on_next(self, value: Event) -> None:
@@ -54,58 +54,58 @@ class Console(abc.ObserverBase[Event]):
         self._show(lambda: self._transcript.feed(value), type(value).__name__)
 
     def on_error(self, error: Exception) -> None:
-        """Show what the run failed with, if its events have not said so."""
+        """Show the error of the run, unless an event has shown it."""
         self._show(lambda: self._transcript.failed(error), type(error).__name__)
         self._output.end()
 
     def on_completed(self) -> None:
-        """Nothing follows."""
+        """Finish."""
         self.finish()
 
     def finish(self) -> None:
-        """End a line that is half written, as a run that was disposed leaves it. Idempotent."""
+        """End a line that is not complete, such as after a run that was disposed. Idempotent."""
         self._show(self._transcript.over, "the end")
         self._output.end()
 
     def show(self, events: Observable[E]) -> Flow[E]:
-        """Shows what passes through, as an operator: `stream.pipe(console.show)`.
+        """Show the events that pass through, as an operator: `stream.pipe(console.show)`.
 
         Signals: those of the source, each after it has been shown.
-        Cancels: the source; a half-written line stays (see `finish`).
+        Cancels: the source; a line that is not complete stays (see `finish`).
         """
 
-        def begun() -> Flow[E]:
+        def begin() -> Flow[E]:
             self._output.begin()
             return empty()
 
-        def seen(event: E) -> E:
+        def write(event: E) -> E:
             self.on_next(event)
             return event
 
-        def completed() -> Flow[E]:
+        def complete() -> Flow[E]:
             self.on_completed()
             return empty()
 
-        def failed(error: Exception) -> Flow[E]:
+        def fail(error: Exception) -> Flow[E]:
             self.on_error(error)
             return throw(error)
 
-        return concat(defer(begun), events.pipe(concat_map(seen)), defer(completed)).pipe(catch(failed))
+        return concat(defer(begin), events.pipe(concat_map(write)), defer(complete)).pipe(catch(fail))
 
-    def _show(self, say: Callable[[], Iterable[Piece]], what: str) -> None:
+    def _show(self, render: Callable[[], Iterable[Piece]], what: str) -> None:
         try:
-            pieces = list(say())
+            pieces = list(render())
         except Exception as error:
-            # a hook's odd values: the run must not suffer from not being shown
-            pieces = [Piece(Style.NOTE, f"\n!! {what} could not be shown: {type(error).__name__}\n")]
+            # an event with unusual values, from a hook, must not fail the run
+            pieces = [Piece(TextStyle.NOTE, f"\n!! {what} could not be shown: {type(error).__name__}\n")]
         if pieces:
             self._output.write(pieces)
 
 
 def print_run(events: Observable[Event], console: Console | None = None) -> Msg:
-    """Runs a stream to its end on this thread, shows it, and returns the reply; raises what the run failed with.
+    """Run a stream to its end on this thread, show it, and return the reply; raises the error of the run.
 
-    Ctrl-C disposes the run. For threads without a running loop, as `Flow.run`.
+    Ctrl-C disposes the run. Like `Flow.run`, it needs a thread without a running loop.
     """
     shown = console or Console()
     try:
@@ -115,6 +115,6 @@ def print_run(events: Observable[Event], console: Console | None = None) -> Msg:
     if not isinstance(last, PostCallEvent):
         raise InvalidInputError(
             "print_run takes the stream of a whole run: its last event is a PostCallEvent, "
-            "which StreamOptions(kinds=...) has to name."
+            "which StreamOptions(kinds=...) must include."
         )
     return last.message

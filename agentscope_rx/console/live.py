@@ -1,12 +1,11 @@
-"""`LiveOutput`: a run at a terminal as it goes: answers as Markdown, a spinner while nothing comes. Needs `rich`.
+"""`LiveOutput`: answers as Markdown on a terminal while they come, and a spinner during pauses. Needs `rich`.
 
-    printed for good      whole lines, and the blocks of an answer that are complete
+    printed once          complete lines, and complete blocks of an answer
     -----------------     ------------------------------------------------------------
-    drawn again           the block that is being written (its end, if it is longer than the screen), or a line that
-    (`rich.live`)         is half written, or the spinner
+    redrawn               the block that is being written (its end, if it is longer than the screen), or the last line
+    (`rich.live`)         while it is incomplete, or the spinner
 
-All that is said is shown: HTML and definitions of links stay as they were written, an address stands behind its link,
-and lines end where they ended.
+Nothing is left out: HTML and link definitions stay as text, an address follows its link, and line breaks are kept.
 """
 
 from __future__ import annotations
@@ -28,70 +27,70 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from agentscope_rx.console.output import STYLES
-from agentscope_rx.console.transcript import Piece, Style
+from agentscope_rx.console.transcript import Piece, TextStyle
 from agentscope_rx.errors.text import encodable_in
 
 REFRESHES = 10
-"""How often in a second what is drawn again is drawn again."""
-SILENCE = 0.3
-"""Seconds without anything new after which the spinner shows."""
+"""Redraws per second."""
+PAUSE = 0.3
+"""Seconds without new text after which the spinner is shown."""
 
 
 class LiveOutput:
-    """What is open is kept in `_answer` (of an answer) or `_line` (of anything else); never in both."""
+    """Incomplete text is in `_answer` (of an answer) or in `_line` (of other text), never in both."""
 
     def __init__(self, rich: RichConsole, file: TextIO) -> None:
         self._rich = rich
         self._file = file
         self._answer = ""
-        self._line = Piece(Style.NOTE, "")
+        self._line = Piece(TextStyle.NOTE, "")
         self._blocks = 0
         self._last = 0.0
         self._spinner = Spinner("dots" if encodable_in("\u280b", file) == "\u280b" else "line", style="dim")
         self._live: Live | None = None
 
     def begin(self) -> None:
-        """Something is to come."""
+        """Start to redraw. Idempotent."""
         if self._live is not None:
             return
         self._last = time.monotonic()
         ours = self._file is sys.stdout
         self._live = Live(
             console=self._rich,
-            get_renderable=self._open,
+            get_renderable=self._redrawn,
             refresh_per_second=REFRESHES,
             transient=True,
             vertical_overflow="visible",
-            # what tools print goes above what is drawn again
+            # output of tools goes above the redrawn part
             redirect_stdout=ours,
             redirect_stderr=ours and sys.stderr.isatty(),
         )
         self._live.start()
 
     def write(self, pieces: Sequence[Piece]) -> None:
-        """Show what has come."""
+        """Show pieces of text."""
         self.begin()
         for piece in pieces:
             text = encodable_in(piece.text, self._file)
-            if piece.style is Style.TEXT:
-                self._say(text)
+            if piece.style is TextStyle.TEXT:
+                self._add_to_answer(text)
             else:
-                self._tell(piece.style, text)
+                self._add_to_line(piece.style, text)
         self._last = time.monotonic()
 
     def end(self) -> None:
-        """Nothing follows; what is open is printed as it is."""
+        """Print incomplete text, and stop redrawing."""
         self._end_answer()
-        self._tell(self._line.style, "\n" if self._line.text else "")
+        self._add_to_line(self._line.style, "\n" if self._line.text else "")
         live, self._live = self._live, None
         if live is not None:
             live.stop()
 
-    def _say(self, text: str) -> None:
-        """More of an answer: the blocks that are complete now are printed."""
+    def _add_to_answer(self, text: str) -> None:
+        """Add text of an answer, and print the blocks that are now complete."""
         if self._line.text:
-            # the line end of what was before
-            self._tell(self._line.style, "\n")
+            # end the line before the answer
+            self._add_to_line(self._line.style, "\n")
             text = text.removeprefix("\n")
         self._answer += text
         if "\n" not in text:
@@ -112,8 +111,8 @@ class LiveOutput:
         self._print(_blocks(answer))
         self._blocks = 0
 
-    def _tell(self, style: Style, text: str) -> None:
-        """Anything else: its whole lines are printed."""
+    def _add_to_line(self, style: TextStyle, text: str) -> None:
+        """Add other text, and print the lines that are now complete."""
         if self._answer or self._blocks:
             self._end_answer()
         head, end, rest = (self._line.text + text).rpartition("\n")
@@ -121,20 +120,20 @@ class LiveOutput:
         if end:
             self._rich.out(f"{head}\n", style=STYLES[style], highlight=False, end="")
 
-    def _open(self) -> RenderableType:
-        """What is drawn again; on the thread that does it."""
+    def _redrawn(self) -> RenderableType:
+        """The redrawn part; called on the thread of `rich`."""
         if self._answer.strip():
             between = [Text("")] if self._blocks else []
             return Group(*between, _Block(markdown(self._answer), tail=True))
         if self._line.text:
             return _Block(Text(self._line.text, style=STYLES[self._line.style] or ""), tail=True)
-        if time.monotonic() - self._last >= SILENCE:
+        if time.monotonic() - self._last >= PAUSE:
             return self._spinner
         return Group()
 
 
 class _Block:
-    """A block without the blank lines around it; `tail` is only as much of its end as the screen holds."""
+    """A block without blank lines around it; with `tail` only the end that fits the screen."""
 
     def __init__(self, whole: RenderableType, *, tail: bool = False) -> None:
         self._whole = whole
@@ -150,14 +149,14 @@ class _Block:
 
 
 def markdown(text: str) -> Markdown:
-    """The text as Markdown in which nothing is left out."""
+    """The text as Markdown, with nothing left out."""
     shown = Markdown(text, hyperlinks=False)
     shown.parsed = _tokens(text)
     return shown
 
 
 def _blocks(text: str) -> list[str]:
-    """The blocks of a text, at least one; the last may go on."""
+    """The blocks of a text, at least one; the last may be incomplete."""
     lines = text.split("\n")
     starts = [token.map[0] for token in _tokens(text) if token.level == 0 and token.map and token.nesting >= 0]
     bounds = [0, *starts[1:], len(lines)]

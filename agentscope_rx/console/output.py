@@ -1,4 +1,4 @@
-"""Where pieces of text go: a file; on a terminal in colours, or live, if `rich` is there; else the same words plain."""
+"""The outputs of a console: plain text to a file; in colours or live on a terminal, if `rich` is installed."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from agentscope_rx.console.transcript import Piece, Style
+from agentscope_rx.console.transcript import Piece, TextStyle
 from agentscope_rx.errors.text import encodable_in
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
 
 
-class Output(Protocol):
-    """What a console writes to."""
+class ConsoleOutput(Protocol):
+    """The output of a console."""
 
     def begin(self) -> None:
-        """Something is to come. May be called again, also after the end."""
+        """Prepare for text. May be called again, also after `end`."""
         ...
 
     def write(self, pieces: Sequence[Piece]) -> None: ...
 
     def end(self) -> None:
-        """Nothing follows. May be called again."""
+        """No text follows. May be called again."""
         ...
 
 
-def output_to(file: TextIO, color: bool | None, *, live: bool = False) -> Output:
-    """The output for a file; `color` None asks the file and the environment, True wants colours if possible.
+def output_to(file: TextIO, color: bool | None, *, live: bool = False) -> ConsoleOutput:
+    """The output for a file; `color` None decides by the file and the environment, True means colours if possible.
 
-    `live` where there are colours: see `LiveOutput`.
+    `live` needs colours: see `LiveOutput`.
     """
     wanted = _is_colorful(file) if color is None else color
     if wanted:
@@ -48,13 +48,13 @@ def output_to(file: TextIO, color: bool | None, *, live: bool = False) -> Output
 
 
 class PlainOutput:
-    """The words alone."""
+    """Plain text."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
 
     def write(self, pieces: Sequence[Piece]) -> None:
-        """Write and flush: what has come is to be seen."""
+        """Write and flush."""
         self._file.write(encodable_in("".join(piece.text for piece in pieces), self._file))
         self._file.flush()
 
@@ -66,14 +66,14 @@ class PlainOutput:
 
 
 class RichOutput:
-    """The same words in colours: `rich` is asked for styles only, never for markup, highlighting or wrapping."""
+    """The same text in colours: `rich` is used for styles only, not for markup, highlighting or wrapping."""
 
     def __init__(self, rich: RichConsole, file: TextIO) -> None:
         self._rich = rich
         self._file = file
 
     def write(self, pieces: Sequence[Piece]) -> None:
-        """Write and flush: what has come is to be seen."""
+        """Write and flush."""
         for piece in pieces:
             self._rich.out(encodable_in(piece.text, self._file), style=STYLES[piece.style], highlight=False, end="")
         self._file.flush()
@@ -86,16 +86,16 @@ class RichOutput:
 
 
 STYLES = {
-    Style.TEXT: None,
-    Style.LABELLED: None,
-    Style.THINKING: "dim italic",
-    Style.CALL: "cyan",
-    Style.PROGRESS: "dim cyan",
-    Style.RESULT: "dim",
-    Style.FAILURE: "red",
-    Style.NOTE: "yellow",
-    Style.ERROR: "bold red",
-    Style.SUMMARY: "dim",
+    TextStyle.TEXT: None,
+    TextStyle.LABELLED: None,
+    TextStyle.THINKING: "dim italic",
+    TextStyle.CALL: "cyan",
+    TextStyle.PROGRESS: "dim cyan",
+    TextStyle.RESULT: "dim",
+    TextStyle.FAILURE: "red",
+    TextStyle.NOTE: "yellow",
+    TextStyle.ERROR: "bold red",
+    TextStyle.SUMMARY: "dim",
 }
 
 

@@ -1,4 +1,4 @@
-"""Small texts of a transcript: everything here is bounded, and free of characters that a terminal would obey."""
+"""Short texts of a transcript: all are bounded and free of control characters."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 MAX_VALUE = 120
 MAX_LINE = 200
 
-# C0 but tab and newline, DEL, C1; and the marks that change the direction of what follows
+# C0 without tab and newline, DEL, C1, and marks that change the direction of text
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def clean(text: str) -> str:
-    """The text with control characters as visible escapes, and with one kind of line end."""
+    """The text with control characters as visible escapes, and without carriage returns."""
     return _CONTROLS.sub(_escaped, text.replace("\r", "")) if not text.isprintable() else text
 
 
@@ -35,7 +35,7 @@ def one_line(text: str, limit: int = 400) -> str:
 
 
 def arguments(call: ToolUseBlock) -> str:
-    """The arguments of a call as one would write them: `path="docs", limit=3`."""
+    """The arguments of a call as in Python: `path="docs", limit=3`."""
     if call.input_error is not None:
         return one_line(call.raw or "", MAX_VALUE)
     shown = ", ".join(f"{name}={shortened(_literal(value), MAX_VALUE)}" for name, value in call.input.items())
@@ -47,7 +47,7 @@ def _literal(value: object) -> str:
 
 
 def result_text(result: ToolResultBlock, lines: int) -> str:
-    """What a result says, at most so many lines of it; media by their kind."""
+    """The text of a result, at most `lines` lines; media by their kind."""
     parts = [block.text if isinstance(block, TextBlock) else f"[{block.type}]" for block in result.output]
     text = clean("\n".join(parts)).strip("\n")
     found = text.split("\n")

@@ -23,8 +23,7 @@ from agentscope_rx.events.unsaid import NOTHING, UNSAID, Error, History, Options
 from agentscope_rx.messages.approval import ApprovalAnswer
 from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable
-from agentscope_rx.messages.msg import Msg
-from agentscope_rx.messages.usage import ChatUsage
+from agentscope_rx.messages.msg import ChatUsage, Msg
 from agentscope_rx.models.response import FinishReason
 from agentscope_rx.models.wire.hint import hint_message
 

@@ -22,9 +22,8 @@ from agentscope_rx.messages.history import (
     open_calls,
     results_first,
 )
-from agentscope_rx.messages.msg import GenerateReason, Msg, MsgRole
+from agentscope_rx.messages.msg import ChatUsage, GenerateReason, Msg, MsgRole
 from agentscope_rx.messages.sources import Base64Source, FileSource, FramesSource, Source, URLSource
-from agentscope_rx.messages.usage import ChatUsage
 
 __all__ = [
     "ApprovalAnswer",

@@ -18,8 +18,8 @@ from uuid import uuid4
 from agentscope_rx.errors import ProtocolError
 from agentscope_rx.messages.blocks import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import encodable
+from agentscope_rx.messages.msg import ChatUsage
 from agentscope_rx.messages.sources import Base64Source
-from agentscope_rx.messages.usage import ChatUsage
 from agentscope_rx.models.growing_blocks import (
     MAX_BLOCKS,
     Growing,

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from agentscope_rx.messages.blocks import AudioBlock, ImageBlock, TextBlock, ThinkingBlock, ToolUseBlock, VideoBlock
 from agentscope_rx.messages.frozen import EMPTY
-from agentscope_rx.messages.usage import ChatUsage
+from agentscope_rx.messages.msg import ChatUsage
 from agentscope_rx.models.rates import RateHeaders
 
 

@@ -124,7 +124,7 @@ def test_a_timeout_disposes_the_run_and_is_status_124(flag: str, capsys: Capture
 def test_max_iters_ends_with_a_summary(capsys: Captured) -> None:
     model = ScriptedModel(call("current_time"), "No more.")
     assert main(["ask", "?", "--max-iters", "1"], model=model) == 0
-    assert "asking for a last word\nNo more.\n-- max iterations, " in capsys.readouterr().out
+    assert "asking for a summary\nNo more.\n-- max iterations, " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
