@@ -1,11 +1,10 @@
-"""The engine behind HTTP: an agent's stream as server-sent events, with runs that end or go on when a client leaves.
+"""The engine behind HTTP: an agent's stream as server-sent events, with runs that stop or go on without clients.
 
     return sse_response(agent.stream(text))                                  # stops when the client leaves
     return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))       # goes on
-    return sse_response(runs.find(run_id), after=last_event_id(request))              # and is taken up again
+    return sse_response(runs.find(run_id), after=last_event_id(request))              # and is resumed
 
-`create_app(agent)` is all of that as a small application, which answers whom its `GuardOptions` let in. Needs the extra
-`service`.
+`create_app(agent)` makes a small application of it, protected by `GuardOptions`. Needs the extra `service`.
 """
 
 from importlib.util import find_spec

@@ -3,13 +3,13 @@
 | request                   | answer                                                                                   |
 |---------------------------|------------------------------------------------------------------------------------------|
 | POST /run                 | the run's events; body `{"text": "..."}` or `{"messages": [Msg as JSON, ...]}`; and to   |
-|                           | calls that wait `{"answers": [{"type": "approve", "call_id": "..."}, ...]}`              |
-| GET /runs/{id}/events     | its events from `Last-Event-ID` on, then live; 204 if the client has all of an ended run |
-| POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it is over; body optional: `{"text": "the reply"}`     |
+|                           | pending calls `{"answers": [{"type": "approve", "call_id": "..."}, ...]}`                |
+| GET /runs/{id}/events     | its events after `Last-Event-ID`; 204 if the client has all events of an ended run       |
+| POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it has ended; optional body `{"text": "the reply"}`    |
 | DELETE /runs/{id}         | 204 when the run has been stopped and cleaned up                                         |
 
-Failures before a stream has begun are JSON, see `failure`. Who may ask, and how much, is for a `RequestGuard` to say;
-whoever may ask may follow, interrupt and stop any run whose id they know, and ids cannot be guessed.
+Errors before a stream begins are JSON, see `failure`. A `RequestGuard` decides which clients are answered. A client
+that is can follow, interrupt and stop every run whose id it knows; ids cannot be guessed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, OnDisconnect, OnD
 from agentscope_rx.service.runs.registry import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
-"""Gives the agent that answers a request: by its path, its headers, its body."""
+"""Returns the agent for a request, by its path, headers or body."""
 
 LISTED_PROBLEMS = 1000
 
@@ -74,17 +74,17 @@ def create_app(
     max_live_runs: int | None = MAX_LIVE_RUNS,
     max_kept_runs: int | None = MAX_KEPT_RUNS,
 ) -> Starlette:
-    """An ASGI application around one agent, or around those that a factory gives; its runs are `app.state.runs`.
+    """An ASGI application for one agent, or for those of a factory; its runs are `app.state.runs`.
 
-    One agent answers one client at a time: the next one gets 409. `options` choose what is shown of a run; the
-    rest is as for `Runs.add` and `sse_response`. At shutdown all runs are stopped, and their clean-up is waited for.
+    One agent answers one client at a time; another one gets 409. `options` select the events of a run; for the other
+    arguments see `Runs.add` and `sse_response`. At shutdown all runs are stopped and cleaned up.
 
     With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
-    `guard` says by which names the application is reached, and has the limits of requests; `max_live_runs` bounds the
-    runs under way, `max_kept_runs` those that have ended and can still be read. None is no limit.
+    `guard` has the host names of the application and the limits of requests. `max_live_runs` bounds the live runs,
+    `max_kept_runs` the ended ones that can still be read. None is no limit.
 
-    A message that names a local file gets 422, unless the file lies beneath `file_root`, such as a folder of uploads:
-    every client may have each file there sent to the model.
+    A message that names a local file gets 422, unless the file is below `file_root`, such as a folder of uploads. Every
+    client can send each file there to the model.
     """
     files = reading(file_root)
     guard = guard or GuardOptions()
@@ -93,9 +93,9 @@ def create_app(
     runs = Runs(keep_seconds=keep_seconds, max_live=max_live_runs, max_kept=max_kept_runs)
 
     async def run(request: Request) -> SSEResponse:
-        asked = await _body(request, _Ask, files)
-        chosen = await _chosen(agent, request)
-        events = chosen.stream(asked.input, options)
+        body = await _body(request, _RunBody, files)
+        chosen = await _agent_of(agent, request)
+        events = chosen.stream(body.input, options)
         live = runs.add(
             events, on_disconnect=on_disconnect, capacity=log_capacity, max_bytes=max_log_bytes, agent=chosen
         )
@@ -107,8 +107,8 @@ def create_app(
 
     async def interrupt(request: Request) -> JSONResponse:
         live = runs.find(request.path_params["run_id"])
-        words = await _body(request, _Interrupt)
-        return JSONResponse({"interrupted": live.interrupt(words.text)})
+        body = await _body(request, _InterruptBody)
+        return JSONResponse({"interrupted": live.interrupt(body.text)})
 
     async def stop(request: Request) -> Response:
         await runs.stop(request.path_params["run_id"])
@@ -140,17 +140,17 @@ def _middleware(guard: GuardOptions) -> list[Middleware]:
     if not guard.allowed_origins:
         return [guarding]
     headers = ["authorization", "content-type", "last-event-id"]
-    # in front of the guard: a browser asks whether it may send a request without the request's token
-    asked = Middleware(
+    # before the guard: a browser's preflight request carries no token
+    cors = Middleware(
         CORSMiddleware,
         allow_origins=list(guard.allowed_origins),
         allow_methods=["GET", "POST", "DELETE"],
         allow_headers=headers,
     )
-    return [asked, guarding]
+    return [cors, guarding]
 
 
-class _Ask(BaseModel):
+class _RunBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str | None = None
@@ -158,11 +158,11 @@ class _Ask(BaseModel):
     answers: list[ApprovalAnswer] | None = None
 
     @model_validator(mode="after")
-    def _something(self) -> _Ask:
+    def _something(self) -> _RunBody:
         if self.text is not None and self.messages is not None:
             raise ValueError("give either text or messages")
         if self.text is None and self.messages is None and self.answers is None:
-            raise ValueError("give either text or messages, or answers to calls that wait for approval")
+            raise ValueError("give either text or messages, or answers to pending calls")
         return self
 
     @property
@@ -171,26 +171,26 @@ class _Ask(BaseModel):
         return [*messages, *(self.answers or ())] or None
 
 
-class _Interrupt(BaseModel):
+class _InterruptBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     text: str | None = None
 
 
 async def _body(request: Request, kind: type[M], context: dict[str, object] | None = None) -> M:
-    """The request's JSON as one of these; an empty body is an empty object."""
+    """The JSON of a request as this model; an empty body is an empty object."""
     given = _parsed(await request.body())
     try:
         return kind.model_validate(given, context=context)
     except ValidationError as error:
-        raise InvalidInputError(f"The body is not what is expected here: {_problems(error):.1000}") from None
+        raise InvalidInputError(f"The body is invalid: {_problems(error):.1000}") from None
     except RecursionError:
-        raise InvalidInputError("The body is not what is expected here: it is nested too deeply.") from None
+        raise InvalidInputError("The body is invalid: it is nested too deeply.") from None
 
 
 def _parsed(raw: bytes) -> object:
     try:
-        # not `json`: that makes text of the whole before it reads it, of four times the size if it has one emoji
+        # not `json`: it decodes the whole text first, at four times the size if it has an emoji
         return from_json(raw or b"{}", allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
         if "recursion limit" in str(error) and is_closed(raw):
@@ -200,17 +200,17 @@ def _parsed(raw: bytes) -> object:
 
 def _problems(error: ValidationError) -> str:
     if error.error_count() > LISTED_PROBLEMS:
-        # each one takes many times the memory of what it is about
+        # the list would take many times the memory of the body
         return f"it has {error.error_count()} problems"
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found)
 
 
-async def _chosen(agent: Agent | AgentFactory, request: Request) -> Agent:
+async def _agent_of(agent: Agent | AgentFactory, request: Request) -> Agent:
     if isinstance(agent, Agent):
         return agent
     made = agent(request)
     chosen = await made if isawaitable(made) else made
     if not isinstance(chosen, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"The factory gave {chosen!r:.60}, which is no agent.")
+        raise ConfigurationError(f"The factory gave {chosen!r:.60}, which is not an Agent.")
     return chosen

@@ -1,18 +1,18 @@
-"""What a failure is over HTTP, before a stream has begun: a status, and `{"error": {"type", "message"}}`.
+"""Errors over HTTP: before a stream begins, a status and `{"error": {"type", "message"}}`.
 
 | error                                     | status | means                                          |
 |-------------------------------------------|--------|------------------------------------------------|
 | `MalformedBodyError`                      | 400    | the body is not JSON                           |
-| `InvalidInputError`                       | 422    | it is, but not what an agent takes             |
-| `UnknownRunError`                         | 404    | no such run, or it ended too long ago          |
-| `AgentBusyError`                          | 409    | the agent is running; that run is untouched    |
-| `EventsGoneError`                         | 410    | the log no longer holds what the client missed |
-| `TooManyRunsError`                        | 503    | as many runs are live as may be                |
-| `ServiceStoppingError`, `RunStoppedError` | 503    | the application shuts down                     |
+| `InvalidInputError`                       | 422    | the body is JSON, but no valid input           |
+| `UnknownRunError`                         | 404    | no such run, or it is no longer kept           |
+| `AgentBusyError`                          | 409    | the agent is running; that run goes on         |
+| `EventsGoneError`                         | 410    | the log has dropped events the client missed   |
+| `TooManyRunsError`                        | 503    | the limit of live runs is reached              |
+| `ServiceStoppingError`, `RunStoppedError` | 503    | the application is shutting down               |
 | `RequestError`                            | its own | refused by a guard, see `errors.request`      |
-| any other                                 | 500    | it is logged; the answer does not say what     |
+| any other                                 | 500    | logged; the answer names only its type         |
 
-Once a stream has begun, a failure is its last event, of type `error`.
+After that an error is the last event, of type `error`.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from agentscope_rx.errors import AgentBusyError, AgentScopeError, InvalidInputEr
 
 
 class ServiceError(AgentScopeError):
-    """Something that only a run behind HTTP can fail with."""
+    """An error of a run behind HTTP."""
 
 
 class UnknownRunError(ServiceError):
-    """No run of this id is kept: it never was, or it ended too long ago. `run_id` names it."""
+    """No run of this id is kept: there was none, or it ended too long ago. `run_id` names it."""
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"There is no run {run_id!r}. It never was, or it has ended and is no longer kept.")
+        super().__init__(f"There is no run {run_id!r}. Its id is wrong, or it has ended and is no longer kept.")
         self.run_id = run_id
 
 
 class EventsGoneError(ServiceError):
-    """The log no longer holds the events after `after` (None: the first ones); `first` is the oldest that is kept."""
+    """The log has dropped events after `after` (None: the first ones); `first` is the oldest one it keeps."""
 
     def __init__(self, run_id: str, after: int | None, first: int | None) -> None:
-        asked = "its beginning" if after is None else f"what follows event {after}"
-        super().__init__(f"Run {run_id} no longer has {asked}: the oldest event kept is {first}.")
+        wanted = "its first events" if after is None else f"the events after {after}"
+        super().__init__(f"Run {run_id} no longer has {wanted}: the oldest event kept is {first}.")
         self.run_id = run_id
         self.after = after
         self.first = first
 
 
 class RunStoppedError(ServiceError):
-    """The service stopped the run: it was asked to, its last client left, or the application shuts down."""
+    """The service stopped the run: on request, after its last client left, or at shutdown."""
 
 
 class ServiceStoppingError(ServiceError):
-    """The application shuts down and begins no further run."""
+    """The application is shutting down and begins no further run."""
 
     retryable = True
 
@@ -63,12 +63,12 @@ class ServiceStoppingError(ServiceError):
 
 
 class TooManyRunsError(ServiceError):
-    """As many runs are live as may be; `limit` is how many. A further one can begin when one of them has ended."""
+    """The limit of live runs is reached; another run can begin when one of them has ended."""
 
     retryable = True
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} runs are live, and no more are begun (max_live_runs). Try again later.")
+        super().__init__(f"{limit} runs are live, which is the limit (max_live_runs). Try again later.")
         self.limit = limit
 
 

@@ -284,8 +284,8 @@ class TestRuns:
                     await run.idle()
                     assert run.id is not None
                     ids.append(run.id)
-                assert [id in runs._found for id in ids] == [False, False, True, True]
-                assert len(runs._forgetting) == 2 and runs.statistics().kept == 2
+                assert [id in runs._by_id for id in ids] == [False, False, True, True]
+                assert len(runs._expiring) == 2 and runs.statistics().kept == 2
 
         run_virtual(main())
 

@@ -1,13 +1,13 @@
-"""`sse_response`: a run as the response to a request, in server-sent events.
+"""`sse_response`: the response that sends a run as server-sent events.
 
 | the client                    | the run                                                                           |
 |-------------------------------|-----------------------------------------------------------------------------------|
-| reads slowly                  | waits: its sources stop reading (a model's HTTP response, too), nothing queues up |
-| reads nothing for a long time | the client counts as gone after `send_timeout` seconds                            |
-| goes away                     | stops and is cleaned up, or goes on: its `on_disconnect`                          |
+| reads slowly                  | waits: its sources stop reading, such as the model's HTTP response                |
+| does not read                 | waits; after `send_timeout` seconds the client counts as gone                     |
+| disconnects                   | stops and is cleaned up, or goes on: see `on_disconnect`                          |
 
-The status is decided by the run's first signal, or by the first heartbeat's time if there is none by then: until then
-a failure is a status with a JSON body (see `failure`), afterwards it is the last event, of type `error`.
+The status is sent at the run's first signal, or at the first heartbeat if that is earlier. Before it an error is a
+status with a JSON body (see `failure`); after it an error is the last event, of type `error`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HEARTBEAT_SECONDS = 15.0
 SEND_TIMEOUT_SECONDS = 300.0
 
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
-"""Nobody on the way should keep events back, or for later."""
+"""Proxies must neither buffer nor cache events."""
 
 
 def sse_response(
@@ -49,10 +49,10 @@ def sse_response(
 ) -> SSEResponse:
     """A response that begins the run, or joins it, when it is sent.
 
-    `run` is an agent's stream, which stops when the client leaves, or what `Runs.add` and `Runs.find` give. `after`
-    is the number of the last event that the client has (`last_event_id(request)`); a client that has them all of a
-    run that has ended gets 204, which tells a browser not to come back. `heartbeat` (a comment), `retry` (a hint when
-    to come back) and `send_timeout` are in seconds; None is never.
+    `run` is an agent's stream, which stops when the client leaves, or a `LiveRun` of `Runs.add` or `Runs.find`.
+    `after` is the number of the last event that the client has (`last_event_id(request)`); if it has all events of an
+    ended run, it gets 204, so that a browser does not reconnect. `heartbeat` (a comment), `retry` (the time before the
+    client reconnects) and `send_timeout` are in seconds; None is never.
     """
     for name, seconds in (("heartbeat", heartbeat), ("send_timeout", send_timeout)):
         if seconds is not None and not seconds > 0:
@@ -66,7 +66,7 @@ def sse_response(
 def last_event_id(request: Request) -> int | None:
     """The number of the last event that a returning client has: its `Last-Event-ID`, or `?last_event_id=`.
 
-    `InvalidInputError` if it is not one of our numbers.
+    `InvalidInputError` if it is not the number of an event.
     """
     given = request.headers.get("last-event-id") or request.query_params.get("last_event_id")
     if not given:
@@ -77,7 +77,7 @@ def last_event_id(request: Request) -> int | None:
 
 
 class SSEResponse(Response):
-    """The ASGI side of `sse_response`; `run` is what it shows."""
+    """The ASGI response of `sse_response`; `run` is the run that it sends."""
 
     media_type = "text/event-stream"
 
@@ -90,7 +90,7 @@ class SSEResponse(Response):
         send_timeout: float | None,
         headers: Mapping[str, str] | None,
     ) -> None:
-        # not the base class's: that would announce a body of no bytes
+        # without the base class's __init__, which sets a content-length of 0
         self.status_code = 200
         self.background = None
         self.run = run
@@ -101,7 +101,7 @@ class SSEResponse(Response):
         self.init_headers({**_HEADERS, **(headers or {})})
 
     def statistics(self) -> LogStatistics:
-        """How far the run is, and how far its slowest client is behind."""
+        """The statistics of the run's log."""
         return self.run.statistics()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,10 +117,10 @@ class SSEResponse(Response):
         except Exception as error:
             await error_response(error)(scope, receive, send)
             return
-        writing = from_callable(lambda: self._write(reader, scope, receive, send))
+        sending = from_callable(lambda: self._write(reader, scope, receive, send))
         try:
-            # whichever ends first ends the other
-            await writing.pipe(ops.merge(from_callable(lambda: _left(receive))), ops.first())
+            # the first to end disposes the other
+            await sending.pipe(ops.merge(from_callable(lambda: _disconnected(receive))), ops.first())
         finally:
             await self.run.leave(reader)
 
@@ -143,14 +143,14 @@ class SSEResponse(Response):
                     await put({"type": "http.response.body", "body": chunk, "more_body": True})
             await put({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
-            # the client reads no more, or the server says that it is gone
+            # the client does not read, or the server reports that it has disconnected
             return
 
     async def _begin(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
 
 
-async def _left(receive: Receive) -> None:
-    """Returns when the client has gone."""
+async def _disconnected(receive: Receive) -> None:
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

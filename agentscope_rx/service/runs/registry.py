@@ -1,11 +1,11 @@
-"""`Runs`: owns the runs of an application, finds them by id, keeps what goes on, and stops all of it at the end.
+"""`Runs`: owns the runs of an application: finds them by id, keeps ended ones for a time, stops all at the end.
 
     async with Runs() as runs:                                   # in the application's lifespan
         sse_response(runs.add(agent.stream(text), on_disconnect="continue"))
         sse_response(runs.find(run_id), after=last_event_id(request))
 
-A run is found from its first event on; one that stops with its clients until it ends, one that goes on until
-`keep_seconds` of the loop's clock after its end, or until `max_kept` others have ended after it.
+A run can be found from its first event on. A run that stops with its last client is forgotten at its end; a run that
+goes on is kept for `keep_seconds` after its end, or until `max_kept` others have ended after it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_KEPT_RUNS = 100
 
 
 class RunsStatistics(NamedTuple):
-    """How many runs are under way (or being cleaned up), how many ended ones are kept, how many clients follow."""
+    """The number of live runs (cleaning up included), of ended runs that are kept, and of clients."""
 
     live: int
     kept: int
@@ -39,8 +39,8 @@ class RunsStatistics(NamedTuple):
 class Runs:
     """The runs of one application, on one loop.
 
-    No run begins while `max_live` are under way or being cleaned up; of those that have ended the last `max_kept` are
-    kept. None is no limit.
+    No run begins while `max_live` runs are live, cleaning up included. The last `max_kept` ended runs are kept. None is
+    no limit.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class Runs:
         self.max_live = max_live
         self.max_kept = max_kept
         self._live: set[LiveRun] = set()
-        self._found: dict[str, LiveRun] = {}
-        self._forgetting: dict[LiveRun, asyncio.TimerHandle] = {}
+        self._by_id: dict[str, LiveRun] = {}
+        self._expiring: dict[LiveRun, asyncio.TimerHandle] = {}
         self._closed = False
 
     def add(
@@ -70,10 +70,10 @@ class Runs:
         max_bytes: int = MAX_LOG_BYTES,
         agent: Agent | None = None,
     ) -> LiveRun:
-        """A run of these events, owned here from its beginning: it begins when it is first followed.
+        """Add a run of these events. It begins when it is first followed, and is owned here from then on.
 
-        `capacity` (events) and `max_bytes` bound its log; `agent` makes it interruptible. `ServiceStoppingError` once
-        this is closed. Whether it may begin is decided when it is first followed: `TooManyRunsError`.
+        `capacity` (events) and `max_bytes` bound its log; `agent` makes it interruptible. `ServiceStoppingError` after
+        `aclose`. `TooManyRunsError` is raised when the run is first followed.
         """
         if self._closed:
             flow(events).take_over()
@@ -86,39 +86,39 @@ class Runs:
             agent=agent,
             admit=self._admit,
         )
-        run.begun.listen(lambda: self._found.setdefault(run.id or "", run))
+        run.begun.listen(lambda: self._by_id.setdefault(run.id or "", run))
         run.ended.listen(lambda: self._ended(run))
         run.gone.listen(lambda: self._live.discard(run))
         return run
 
     def find(self, run_id: str) -> LiveRun:
-        """The run of this id; `UnknownRunError` if there is none, or none any more."""
-        run = self._found.get(run_id)
+        """The run of this id; `UnknownRunError` if there is none, or it is no longer kept."""
+        run = self._by_id.get(run_id)
         if run is None:
             raise UnknownRunError(run_id)
         return run
 
     async def stop(self, run_id: str) -> None:
-        """End the run, forget it, and wait for its clean-up; `UnknownRunError` if there is none."""
+        """Stop and forget the run, and wait for its clean-up; `UnknownRunError` if there is none."""
         run = self.find(run_id)
         self._forget(run)
         await run.stop()
         self._forget(run)
 
     def statistics(self) -> RunsStatistics:
-        """A look at what is going on."""
-        known = self._live | set(self._found.values())
+        """The numbers of runs and clients."""
+        known = self._live | set(self._by_id.values())
         clients = sum(run.statistics().readers for run in known)
         return RunsStatistics(live=len(self._live), kept=len(known) - len(self._live), clients=clients)
 
     async def aclose(self) -> None:
-        """Stop all runs, forget all, and wait until nothing of them is left; no further run begins."""
+        """Stop and forget all runs, and wait for their clean-up; no further run begins."""
         self._closed = True
         for run in tuple(self._live):
             run.dispose("The service is shutting down.")
         for run in tuple(self._live):
             await run.idle()
-        for run in tuple(self._found.values()):
+        for run in tuple(self._by_id.values()):
             self._forget(run)
 
     async def __aenter__(self) -> Self:
@@ -130,10 +130,10 @@ class Runs:
     ) -> None:
         await self.aclose()
 
-    # --- within -------------------------------------------------------------------------------------------------
+    # --- internals ----------------------------------------------------------------------------------------------
 
     def _admit(self, run: LiveRun) -> None:
-        # its response may be sent after the service was closed
+        # the response of an added run may be sent after `aclose`
         if self._closed:
             raise ServiceStoppingError
         if self.max_live is not None and len(self._live) >= self.max_live:
@@ -143,15 +143,15 @@ class Runs:
     def _ended(self, run: LiveRun) -> None:
         if self._closed or run.on_disconnect is OnDisconnect.STOP:
             self._forget(run)
-        elif run.id in self._found:
+        elif run.id in self._by_id:
             loop = asyncio.get_running_loop()
-            self._forgetting[run] = loop.call_later(self.keep_seconds, self._forget, run)
-            if self.max_kept is not None and len(self._forgetting) > self.max_kept:
-                self._forget(next(iter(self._forgetting)))
+            self._expiring[run] = loop.call_later(self.keep_seconds, self._forget, run)
+            if self.max_kept is not None and len(self._expiring) > self.max_kept:
+                self._forget(next(iter(self._expiring)))
 
     def _forget(self, run: LiveRun) -> None:
-        if self._found.get(run.id or "") is run:
-            del self._found[run.id or ""]
-        timer = self._forgetting.pop(run, None)
+        if self._by_id.get(run.id or "") is run:
+            del self._by_id[run.id or ""]
+        timer = self._expiring.pop(run, None)
         if timer is not None:
             timer.cancel()
