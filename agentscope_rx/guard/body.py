@@ -1,4 +1,4 @@
-"""The body of a request, read as far as it may go."""
+"""The body of a request, read up to its limits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from agentscope_rx.errors import BodyTimeoutError, BodyTooLargeError, MediaTypeE
 if TYPE_CHECKING:
     from starlette.types import Receive
 
+BYTES_PER_VALUE = 64
+"""A JSON value takes up to about 250 bytes of memory, however few bytes it is written in."""
+
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
-"""Also one without an end: a search that failed there would begin again at each quote."""
+"""The end is optional: else the search would fail on an unclosed string, and begin again at each quote."""
 _STRINGS = re.compile(_STRING, re.S)
 _TOKENS = re.compile(_STRING + rb"|[\[{,]", re.S)
 _QUOTE = ord('"')
@@ -22,7 +25,7 @@ _QUOTE = ord('"')
 def check_type(headers: Mapping[str, str]) -> None:
     """Return if the body is declared as JSON, or if there is neither a declaration nor a body.
 
-    Web pages of other origins can send forms and plain text without being asked; for JSON the browser asks first.
+    Web pages of other origins can send forms and plain text at once; for JSON the browser asks the server first.
     """
     kind = headers.get("content-type")
     if kind is None and headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
@@ -32,7 +35,7 @@ def check_type(headers: Mapping[str, str]) -> None:
 
 
 async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int, timeout: float | None) -> bytes | None:
-    """The whole body, None if the client has left before its end. `BodyTooLargeError`, `BodyTimeoutError`."""
+    """The whole body, None if the client left before its end. `BodyTooLargeError`, `BodyTimeoutError`."""
     declared = headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and (len(declared) > 18 or int(declared) > limit):
         raise _too_large(limit)
@@ -57,8 +60,13 @@ async def read_body(receive: Receive, headers: Mapping[str, str], *, limit: int,
         raise BodyTimeoutError(timeout) from None
 
 
+def max_values(max_bytes: int) -> int:
+    """How many JSON values a text of so many bytes may hold."""
+    return max(1000, max_bytes // BYTES_PER_VALUE)
+
+
 def check_values(body: bytes | bytearray, limit: int) -> None:
-    """Return if JSON of these bytes has at most so many values: `[[],[],[]` takes thirty times its size in memory."""
+    """`BodyTooLargeError` if JSON has more values than this: `[[],[],[]` takes thirty times its size in memory."""
     if len(body) <= limit or body.count(b",") + body.count(b"[") + body.count(b"{") <= limit:
         return
     values = strings = 0
@@ -76,7 +84,7 @@ def check_values(body: bytes | bytearray, limit: int) -> None:
 
 
 def is_closed(body: bytes) -> bool:
-    """Whether as many brackets are closed as are opened."""
+    """True if as many brackets are closed as are opened."""
     bare = _STRINGS.sub(b"", body)
     return bare.count(b"[") == bare.count(b"]") and bare.count(b"{") == bare.count(b"}")
 

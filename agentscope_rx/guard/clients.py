@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 REMEMBERED = 10_000
-"""How many clients are told apart; the one that has been away the longest is forgotten first."""
+"""How many clients are remembered; the one that was silent for longest is forgotten first."""
 
 
 def client_of(scope: Scope) -> str:
-    """Who sends the request: an IPv4 address, an IPv6 network (a machine has a whole one), or what the server says."""
+    """The sender of a request: an IPv4 address, an IPv6 network (one machine has a whole one), or the server's name."""
     client = scope.get("client")
     if not client:
         return ""
@@ -56,7 +56,7 @@ class Clients:
 
     @contextmanager
     def admitted(self, name: str) -> Generator[None]:
-        """Let one request in for the length of the block, or raise `TooManyRequestsError`."""
+        """Admit one request for the length of the block, or raise `TooManyRequestsError`."""
         client = self._client(name)
         if self._at_once is not None and client.open >= self._at_once:
             raise TooManyRequestsError(
@@ -89,7 +89,7 @@ class Clients:
 
     def _forget_one(self) -> None:
         if len(self._known) > REMEMBERED:
-            # (who has requests open stays: its place would be taken by an empty one)
+            # (a client with open requests stays: forgetting it would forget their number)
             for name, client in self._known.items():
                 if not client.open:
                     del self._known[name]

@@ -1,6 +1,6 @@
-"""`RequestGuard`: in front of an ASGI application, it answers by itself what the application should not see.
+"""`RequestGuard`: ASGI middleware that refuses requests before the application sees them.
 
-    request --too many? host? origin? token? type?-- body, as far as it may go --> application
+    request --too many? host? origin? token? type?-- the body, up to its limits --> application
                   |                                          |
                   +-- 429, 421, 403, 401, 415                +-- 413, 408; no answer if the client has left
 
@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentscope_rx.errors import RequestError
-from agentscope_rx.guard.access import Access, headers_of
-from agentscope_rx.guard.body import check_type, check_values, read_body
+from agentscope_rx.errors import ConfigurationError, RequestError
+from agentscope_rx.guard.access import Access, headers_of, host_pattern, origin_of
+from agentscope_rx.guard.body import check_type, check_values, max_values, read_body
 from agentscope_rx.guard.clients import Clients, client_of
-from agentscope_rx.guard.options import GuardOptions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,20 +28,80 @@ if TYPE_CHECKING:
 _BODILESS = frozenset(("GET", "HEAD", "OPTIONS"))
 _log = logging.getLogger("agentscope_rx")
 
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+MAX_BODY_BYTES = 10 * 1024 * 1024
+BODY_SECONDS = 30.0
+MAX_CLIENT_REQUESTS = 32
+CLIENT_REQUESTS_PER_MINUTE = 600
+TOKEN_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """The clients that may send requests, and limits for their requests.
+
+    `token`: requests need `Authorization: Bearer <token>`. Without a token only clients on this machine are answered;
+    `allow_anonymous=True` is for applications with an authentication of their own in front.
+    `allowed_hosts`: the names that the application is reached by, with any port (`"agents.example.com"`) or one
+    (`"localhost:8000"`); `"*.example.com"` is all names below, `"*"` is any name.
+    `allowed_origins`: origins of other web pages that may send requests (`"https://app.example.com"`).
+    `max_body_bytes` and `body_timeout` (seconds) bound one request's body, `max_client_requests` the open requests of
+    one client, `client_requests_per_minute` how many it may send. None is no limit, but for `max_body_bytes`. A client
+    is an IPv4 address, or an IPv6 network of 64 bits.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    allowed_hosts: Iterable[str] = LOOPBACK_HOSTS
+    allowed_origins: Iterable[str] = ()
+    allow_anonymous: bool = False
+    max_body_bytes: int = MAX_BODY_BYTES
+    body_timeout: float | None = BODY_SECONDS
+    max_client_requests: int | None = MAX_CLIENT_REQUESTS
+    client_requests_per_minute: int | None = CLIENT_REQUESTS_PER_MINUTE
+
+    def __post_init__(self) -> None:
+        if self.token is not None:
+            _check_token(self.token)
+        for name in ("allowed_hosts", "allowed_origins"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise ConfigurationError(f"{name} takes a list, as in {name}=[{given!r}].")
+            object.__setattr__(self, name, tuple(given))
+        for host in self.allowed_hosts:
+            host_pattern(host)
+        for origin in self.allowed_origins:
+            if origin_of(origin) is None:
+                raise ConfigurationError(
+                    f"allowed_origins takes origins such as 'https://app.example.com', not {origin!r:.200}."
+                )
+        for name in ("max_body_bytes", "max_client_requests", "client_requests_per_minute"):
+            count = getattr(self, name)
+            if (count is None and name != "max_body_bytes") or (type(count) is int and count >= 1):
+                continue
+            raise ConfigurationError(f"{name} must be a whole number of at least 1, not {count!r:.60}.")
+        seconds = self.body_timeout
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise ConfigurationError(f"body_timeout must be more than 0 seconds, or None, not {seconds!r:.60}.")
+
+    @property
+    def max_json_values(self) -> int:
+        """How many values the JSON of a body may hold."""
+        return max_values(self.max_body_bytes)
+
 
 class RequestGuard:
-    """Lets requests through to `app` as `options` say. Bodies are read whole before the application is called."""
+    """Passes the requests that `options` allow on to `app`. Bodies are read whole before the application is called."""
 
     def __init__(self, app: ASGIApp, options: GuardOptions | None = None) -> None:
         self._app = app
         self._options = options = GuardOptions() if options is None else options
-        self._access = Access(options)
+        self._access = Access(options.token, options.allow_anonymous, options.allowed_hosts, options.allowed_origins)
         self._clients = Clients(options.max_client_requests, options.client_requests_per_minute)
-        self._announced = options.token is not None or options.allow_anonymous
+        self._warned = options.token is not None or options.allow_anonymous
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection, as ASGI has it."""
-        self._announce()
+        """Handle one ASGI connection."""
+        self._warn()
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -52,7 +113,7 @@ class RequestGuard:
                 if scope["type"] == "http" and scope["method"] not in _BODILESS:
                     body = await self._body(receive, headers)
                     if body is None:
-                        # the client has left: there is nobody to answer, and nothing to report
+                        # the client has left: there is nothing to answer or to report
                         return
                     receive = _after(body, receive)
                     del body
@@ -70,12 +131,12 @@ class RequestGuard:
             check_values(body, options.max_json_values)
         return body
 
-    def _announce(self) -> None:
-        """Say once that there is no token, when the server starts or the first request comes."""
-        if not self._announced:
-            self._announced = True
+    def _warn(self) -> None:
+        """Warn once if there is no token, when the server starts or the first request comes."""
+        if not self._warned:
+            self._warned = True
             _log.warning(
-                "No token is set: requests are answered from this machine only. Set token= to let other machines in."
+                "No token is set: only requests from this machine are answered. Set token= to allow other machines."
             )
 
 
@@ -92,10 +153,20 @@ async def refuse(scope: Scope, send: Send, error: RequestError) -> None:
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """`receive`, with the body before what is still to come."""
-    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    """A `receive` that gives the body first, and then the messages after it."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return waiting.pop() if waiting else await receive()
+        return pending.pop() if pending else await receive()
 
     return replay
+
+
+def _check_token(token: object) -> None:
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError("token must be text of printable ASCII characters without spaces.")
+    if len(token) < TOKEN_CHARACTERS:
+        raise ConfigurationError(
+            f"token must have at least {TOKEN_CHARACTERS} characters, or it can be guessed. "
+            "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )

@@ -138,13 +138,13 @@ class ToolServers:
         cannot listen, `McpLimitError` if the client on stdio sends too much.
         Cancels: the server, and the calls in progress.
         """
-        from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, checked_limit
+        from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, check_limit
         from agentscope_rx.tools.mcp.listening import on_port, on_stdio
         from agentscope_rx.tools.mcp.serving import mcp_app, mcp_server
 
         toolkit = cast("Toolkit", self)
         most = MAX_MESSAGE_BYTES if max_message_bytes is None else max_message_bytes
-        checked_limit(most)
+        check_limit(most)
         if transport == "stdio":
             return from_async_iterable(
                 lambda: on_stdio(mcp_server(toolkit, name=name, instructions=instructions, context=context), most)

@@ -60,7 +60,7 @@ def test_closed_while_it_connects() -> None:
         return [await tools, await waits]
 
     assert asyncio.run(main()) == [McpClosedError] * 2
-    assert not client._held.sessions
+    assert not client._connections.sessions
 
 
 async def _ask(client: McpClient) -> object:
@@ -76,7 +76,7 @@ def test_closed_in_the_turn_in_which_it_begins_to_connect() -> None:
 
     async def main() -> object:
         tools = asyncio.ensure_future(asked())
-        while not client._held.sessions:  # noqa: ASYNC110 - nothing tells
+        while not client._connections.sessions:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0)
         async with asyncio.timeout(10):
             await client._close()

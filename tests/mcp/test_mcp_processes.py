@@ -77,7 +77,7 @@ class TestStdio:
         [
             (McpStdio("no-such-program-anywhere"), "FileNotFoundError"),
             (McpStdio(sys.executable, ["-c", "import sys; sys.exit('not today')"]), "not today"),
-            (McpStdio(sys.executable, ["-c", "import sys; sys.stderr.write('no key')"]), "It said last:\nno key"),
+            (McpStdio(sys.executable, ["-c", "import sys; sys.stderr.write('no key')"]), "standard error:\nno key"),
         ],
     )
     def test_what_does_not_start(self, server: McpStdio, words: str) -> None:
@@ -127,7 +127,7 @@ from agentscope_rx import Toolkit, ToolUseBlock
 from agentscope_rx.tools.mcp import McpStdio
 toolkit = Toolkit()
 toolkit.register_mcp(McpStdio(sys.executable, [{FILE!r}], env={dict(STDIO.env)!r})).run()
-child = next(iter(toolkit.mcp.values()))._held.session._link.ended
+child = next(iter(toolkit.mcp.values()))._connections.session._link.ended
 print(child._process.pid, toolkit.call(ToolUseBlock("1", "add", {{"a": 1, "b": 2}})).run().text)
 """
         done = subprocess.run(

@@ -130,7 +130,7 @@ class TestSuspension:
             for content in ({}, {"yes": "maybe"}, None):
                 with pytest.raises(InvalidInputError, match="does not fit"):
                     client.answer(waiting, content)
-            with pytest.raises(InvalidInputError, match="no content"):
+            with pytest.raises(InvalidInputError, match="has content"):
                 client.answer(waiting, {"yes": True}, action="decline")
             with pytest.raises(InvalidInputError, match="'accept'"):
                 client.answer(waiting, action="perhaps")  # type: ignore[arg-type]

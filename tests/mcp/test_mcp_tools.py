@@ -188,7 +188,7 @@ class TestResults:
         with near() as toolkit:
             failed, mute = call(toolkit, "fail"), call(toolkit, "fail_mute")
         assert failed.kind is ToolResultKind.FAILED and failed.text == "Error: no luck\nat all"
-        assert mute.kind is ToolResultKind.FAILED and mute.text == "Error: The tool failed and does not say why."
+        assert mute.kind is ToolResultKind.FAILED and mute.text == "Error: The tool failed without a message."
 
     @pytest.mark.spec("case 120")
     @BOTH
@@ -271,7 +271,7 @@ class TestLife:
         """Opened by one run(), used by others and by loops of their own, closed by another: one task holds it."""
         with near() as toolkit:
             assert call(toolkit, "add", a=1, b=2).text == "3"
-            session = toolkit.mcp["demo"]._held.session
+            session = toolkit.mcp["demo"]._connections.session
 
             async def on_another_loop() -> str:
                 first, second = await asyncio.gather(
@@ -282,7 +282,7 @@ class TestLife:
 
             assert asyncio.run(on_another_loop()) == "3 three steps"
             assert asyncio.run(on_another_loop()) == "3 three steps"
-            assert toolkit.mcp["demo"]._held.session is session
+            assert toolkit.mcp["demo"]._connections.session is session
 
     def test_an_agent(self) -> None:
         with near() as toolkit:
@@ -323,10 +323,10 @@ class TestLife:
     def test_a_client_that_nobody_holds_closes(self) -> None:
         client = McpClient(McpInMemory(mcp_server.make()))
         client.tools().run()
-        session = client._held.session
+        session = client._connections.session
         assert session is not None
         del client
-        assert session.left.wait(10)
+        assert session.exited.wait(10)
 
     @BOTH
     def test_calls_in_progress_when_it_is_closed(self, mode: str) -> None:

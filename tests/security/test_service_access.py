@@ -16,8 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.guard.access import is_local
-from agentscope_rx.guard.names import host_of, host_pattern, matches, origin_of, same
+from agentscope_rx.guard.access import host_of, host_pattern, is_local, matches, origin_of, same
 from agentscope_rx.service import GuardOptions, RequestGuard, create_app
 from agentscope_rx.testing import ScriptedModel
 from tests.agent.parts import agent

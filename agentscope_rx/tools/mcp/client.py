@@ -1,12 +1,12 @@
-"""`McpClient`: a server that tools may be taken from; connected when it is first needed, and again when it was lost.
+"""`McpClient`: a client of one MCP server. It connects when first used, and again after the connection was lost.
 
     client = McpClient(McpStdio("uvx", ["mcp-server-time"]))
     toolkit.register_mcp(client).run()              # connects, lists, registers
-    agent.call("What time is it in Tokyo?").run()   # the same connection, whatever loop asks
+    agent.call("What time is it in Tokyo?").run()   # the same connection, from any loop
     client.close().run()
 
-The connection lives on the library's loop, so it survives each `run()` and each `asyncio.run()`; at the interpreter's
-exit it is closed. A client may be shared between toolkits.
+The connection lives on the library's loop, so that it outlives each `run()` and each `asyncio.run()`; it is closed at
+the interpreter's exit. Toolkits may share a client.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from weakref import WeakSet, finalize
 
 from mcp.client.session import ClientSession
@@ -32,17 +32,15 @@ from agentscope_rx.reactive import Flow, RetryPolicy, from_callable, jittered, o
 from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.mcp.call import OpenCall
+from agentscope_rx.tools.mcp.callbacks import elicitation_callback, roots_callback, sampling_callback
 from agentscope_rx.tools.mcp.content import messages_of, resource_block, result_of_call
-from agentscope_rx.tools.mcp.elicitation import OnElicitation, terms_of
-from agentscope_rx.tools.mcp.guard import MAX_LISTED, TOO_MUCH, too_many
-from agentscope_rx.tools.mcp.question import Action, Answer, Question, answer_to
+from agentscope_rx.tools.mcp.elicitation import Action, Answer, OnElicitation, Question, answer_to
+from agentscope_rx.tools.mcp.limits import LIMIT_ERROR, MAX_LISTED, too_many_listed
 from agentscope_rx.tools.mcp.server import McpHttp, McpServer, McpStdio
-from agentscope_rx.tools.mcp.session import McpSession
+from agentscope_rx.tools.mcp.session import ConnectionOptions, McpSession
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
-
-    from agentscope_rx.tools.mcp.registration import Registration
 
 T = TypeVar("T")
 
@@ -52,24 +50,32 @@ QUESTION_SECONDS = 600.0
 RECONNECT = RetryPolicy(
     stop=stop_after_attempt(4), wait=jittered(wait_exponential(multiplier=0.25, max=5)), retry=lambda state: True
 )
-"""How a connection that was lost is made again: the first one has one attempt."""
+"""How a lost connection is made again; the first connection has a single attempt."""
 
 CallKey = tuple[str, str]
-"""A call by its id and its tool."""
+"""The id of a call and the name of its tool."""
 MAX_PAGES = 200
-"""Pages of one list."""
-KEPT = 64
-"""Calls that wait for an answer; the oldest one beyond is cancelled."""
+"""How many pages of one list are read."""
+MAX_SUSPENDED = 64
+"""How many suspended calls stay open; beyond it the oldest is cancelled."""
+
+
+class ToolListListener(Protocol):
+    """Reacts to changes of a server's tools."""
+
+    def refresh_soon(self) -> None:
+        """The server reports that its tools have changed. Called on the library's loop."""
+        ...
 
 
 class McpClient:
     """One server, with at most one connection at a time.
 
-    `connect_timeout` bounds connecting and all requests but calls, whose limits are the tools'. A connection that was
-    lost is made again by the next call, as `reconnect` says. `on_elicitation` answers the
-    server's questions at once; without it they suspend the call (see `answer`). `sampling` is a model that the server
-    may ask, `roots` are folders that it is told of. `mode` is the protocol: `"auto"`, or `"legacy"` for servers that
-    ask in the middle of a call.
+    `connect_timeout` bounds connecting and all requests but calls, which have the limits of their tools. After a loss
+    the next call connects again, as `reconnect` allows. `on_elicitation` answers the server's questions at once;
+    without it they suspend the call (see `answer`). `sampling` is a model that the server may use, `roots` are the
+    folders that it may work in. `mode` is the protocol: `"auto"`, or `"legacy"` for servers that ask in the middle of a
+    call.
     """
 
     def __init__(
@@ -90,9 +96,9 @@ class McpClient:
             raise ConfigurationError(
                 f"McpClient takes McpStdio(...), McpHttp(...) or McpInMemory(...), not {server!r:.60}."
             )
-        for what, seconds in (("connect_timeout", connect_timeout), ("question_timeout", question_timeout)):
+        for option, seconds in (("connect_timeout", connect_timeout), ("question_timeout", question_timeout)):
             if not seconds > 0:
-                raise ConfigurationError(f"{what} must be more than 0 seconds, not {seconds!r}.")
+                raise ConfigurationError(f"{option} must be more than 0 seconds, not {seconds!r}.")
         if mode not in ("auto", "legacy", *MODERN_PROTOCOL_VERSIONS):
             known = ", ".join(MODERN_PROTOCOL_VERSIONS)
             raise ConfigurationError(
@@ -108,71 +114,70 @@ class McpClient:
         self.sampling = sampling
         self.roots = tuple(roots)
         self._reconnect = reconnect
-        self._held = ConnectionHolder()
+        self._connections = ConnectionHolder()
         self._answers: dict[CallKey, Answer] = {}
         self._suspended: dict[CallKey, OpenCall] = {}
-        # a client that nobody holds closes its connection
-        finalize(self, self._held.let_go)
+        # a client without references closes its connection
+        finalize(self, self._connections.close_soon)
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """The connection and what waits in it are the parent's: the next request makes another one."""
+        """The connection and its suspended calls belong to the parent; the next request makes a new connection."""
         keep_inherited(*self._suspended.values())
         self._suspended.clear()
 
     def __repr__(self) -> str:
         return f"<MCP client {self.name}>"
 
-    # --- what it offers -------------------------------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------------------------
 
     def tools(self) -> Flow[tuple[Tool, ...]]:
-        """What the server lists now, in its order; connects if need be.
+        """The tools that the server lists now, in its order; connects if necessary.
 
         Signals: the SDK's tools, completion; `McpError`.
         Cancels: the request, or the connecting.
         """
-        return self._asked(lambda session: _pages(session, "tools"))
+        return self._request(lambda session: _pages(session, "tools"))
 
     def resources(self) -> Flow[tuple[Resource, ...]]:
         """The resources that the server lists. Signals and cancels as `tools`."""
-        return self._asked(lambda session: _pages(session, "resources"))
+        return self._request(lambda session: _pages(session, "resources"))
 
     def prompts(self) -> Flow[tuple[Prompt, ...]]:
         """The prompts that the server lists. Signals and cancels as `tools`."""
-        return self._asked(lambda session: _pages(session, "prompts"))
+        return self._request(lambda session: _pages(session, "prompts"))
 
     def read_resource(self, uri: str) -> Flow[tuple[OutputBlock, ...]]:
-        """What is at this URI, as blocks. Signals and cancels as `tools`."""
+        """The resource at this URI, as blocks. Signals and cancels as `tools`."""
 
         async def read(session: ClientSession) -> tuple[OutputBlock, ...]:
             return tuple(resource_block(each) for each in (await session.read_resource(uri)).contents)
 
-        return self._asked(read)
+        return self._request(read)
 
     def prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Flow[tuple[Msg, ...]]:
-        """A prompt of the server, filled in, as messages. Signals and cancels as `tools`."""
+        """A prompt of the server with these arguments, as messages. Signals and cancels as `tools`."""
 
         async def get(session: ClientSession) -> tuple[Msg, ...]:
             return messages_of(await session.get_prompt(name, dict(arguments or {})), self.name)
 
-        return self._asked(get)
+        return self._request(get)
 
     def call(self, name: str, arguments: Mapping[str, object], context: ToolContext) -> Flow[ToolResultBlock]:
-        """Calls the tool that the server calls `name`; what it says of its progress is emitted through `context`.
+        """Calls the server's tool `name`. Its progress is emitted through `context`.
 
-        Signals: the result; `ToolSuspend` if the server asks a person something, `McpError`.
-        Cancels: the call: the server is told, and its task here has ended when the clean-up has.
+        Signals: the result; `ToolSuspend` if the server asks a person a question, `McpError`.
+        Cancels: the call. The server is notified, and disposal has finished when the call's task has.
         """
         return on_library_loop(from_callable(lambda: self._call(name, arguments, context)))
 
     def answer(
         self, placeholder: ToolResultBlock, content: Mapping[str, object] | None = None, *, action: Action = "accept"
     ) -> None:
-        """Answer the question of a suspended call; it goes on when it is run again, as by `agent.call()`.
+        """Answer the question of a suspended call, which continues when it is run again, as by `agent.call()`.
 
-        `placeholder` is the call's result of kind `suspended`, from the reply. Without `content` where some is asked,
-        or with content that does not fit the question's schema, `InvalidInputError`. May be called from any thread,
-        and also in another process than the one that was asked.
+        `placeholder` is the call's result of kind `suspended`, from the reply. `InvalidInputError` if the content does
+        not fit the question's schema. May be called from any thread, also in another process than that of the question.
         """
         answer = answer_to(placeholder, self.name, action, content or {})
         self._answers[(placeholder.id, placeholder.name)] = answer
@@ -180,23 +185,23 @@ class McpClient:
     def close(self) -> Flow[None]:
         """Close the connection for good; a call after that is a `McpClosedError`.
 
-        Signals: None when nothing of it is left, completion. Calls in progress end with `McpClosedError`.
+        Signals: None when the connection has ended, completion. Calls in progress end with `McpClosedError`.
         Cancels: nothing.
         """
         return on_library_loop(shield(from_callable(self._close)))
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._held.closed
+        """True once `close` was called."""
+        return self._connections.closed
 
-    def listen(self, listener: Registration) -> None:
-        """Have the listener told when the server's tools change; held weakly."""
-        self._held.listeners.add(listener)
+    def listen(self, listener: ToolListListener) -> None:
+        """Notify the listener when the server's tools change; it is held weakly."""
+        self._connections.listeners.add(listener)
 
-    # --- within, on the library's loop ----------------------------------------------------------------------------
+    # --- on the library's loop ------------------------------------------------------------------------------------
 
-    def _asked(self, request: Callable[[ClientSession], Awaitable[T]]) -> Flow[T]:
+    def _request(self, request: Callable[[ClientSession], Awaitable[T]]) -> Flow[T]:
         async def ask() -> T:
             for again in (True, False):
                 session = await self._session()
@@ -215,55 +220,65 @@ class McpClient:
         return on_library_loop(from_callable(ask))
 
     async def _session(self) -> McpSession:
-        """The connection, made if there is none; those who come meanwhile wait for it."""
-        held = self._held
-        async with held.lock:
-            if held.closed:
+        """The connection, made if there is none; concurrent callers wait for the same one."""
+        connections = self._connections
+        async with connections.lock:
+            if connections.closed:
                 raise McpClosedError(self.name)
-            if held.session is None or held.session.stale:
+            if connections.session is None or connections.session.stale:
                 opened = from_callable(self._open)
-                if held.session is not None:
-                    opened = opened.pipe(retry(replace(self._reconnect, retry=self._tried_again)))
+                if connections.session is not None:
+                    opened = opened.pipe(retry(replace(self._reconnect, retry=self._should_retry)))
                 try:
-                    held.session = await opened
+                    connections.session = await opened
                 except McpConnectionError:
-                    if held.closed:
+                    if connections.closed:
                         raise McpClosedError(self.name) from None
                     raise
-            return held.session
+            return connections.session
 
-    def _tried_again(self, state: RetryCallState) -> bool:
-        return not self._held.closed and self._reconnect.retry(state)
+    def _should_retry(self, state: RetryCallState) -> bool:
+        return not self._connections.closed and self._reconnect.retry(state)
+
+    def _options(self) -> ConnectionOptions:
+        return ConnectionOptions(
+            name=self.name,
+            mode=self.mode,
+            connect_timeout=self.connect_timeout,
+            log_level=self.log_level,
+            elicitation=elicitation_callback(self.name, self.on_elicitation),
+            has_handler=self.on_elicitation is not None,
+            sampling=sampling_callback(self.sampling),
+            roots=roots_callback(self.roots),
+            changed=self._connections.changed,
+        )
 
     async def _open(self) -> McpSession:
-        from agentscope_rx.tools.mcp.session import McpSession
-
-        held = self._held
-        if held.closed:
+        connections = self._connections
+        if connections.closed:
             raise McpClosedError(self.name)
-        session = McpSession(self.server, terms_of(self, held.changed))
-        held.sessions.add(session)
-        session.gone.listen(lambda: held.sessions.discard(session))
+        session = McpSession(self.server, self._options())
+        connections.sessions.add(session)
+        session.gone.listen(lambda: connections.sessions.discard(session))
         await session.open()
         return session
 
     async def _close(self) -> None:
-        held = self._held
-        held.closed = True
-        # without the lock, which is held while a connection is made: that ends now, and none is made after it
-        for session in tuple(held.sessions):
+        connections = self._connections
+        connections.closed = True
+        # without the lock, which a connecting task holds: that ends now, and no other connection is made
+        for session in tuple(connections.sessions):
             await session.close(McpClosedError(self.name))
         self._suspended.clear()
         self._answers.clear()
 
     async def _call(self, name: str, arguments: Mapping[str, object], context: ToolContext) -> ToolResultBlock:
-
         key = (context.call.id, context.call.name)
         answer = self._answers.pop(key, None)
-        open_call = await self._resumed(key, answer)
+        open_call = await self._resume(key, answer)
         for again in (True, False):
             if open_call is None:
-                open_call = await self._begun(name, arguments, context, answer)
+                open_call = await self._begin(name, arguments, context, answer)
             try:
                 outcome = await open_call.follow(context)
             except McpConnectionError as error:
@@ -272,12 +287,12 @@ class McpClient:
                 open_call = None
                 continue
             if isinstance(outcome, Question):
-                await self._keep(key, open_call)
+                await self._suspend(key, open_call)
                 raise outcome.suspension()
             return result_of_call(context.call, outcome)
         raise AssertionError
 
-    async def _begun(
+    async def _begin(
         self, name: str, arguments: Mapping[str, object], context: ToolContext, answer: Answer | None
     ) -> OpenCall:
         session = await self._session()
@@ -287,8 +302,8 @@ class McpClient:
         open_call.begin(name, arguments)
         return open_call
 
-    async def _resumed(self, key: CallKey, answer: Answer | None) -> OpenCall | None:
-        """The call as it waits here; None if it has to be made again."""
+    async def _resume(self, key: CallKey, answer: Answer | None) -> OpenCall | None:
+        """The suspended call, with its answer; None if the call must be made again."""
         open_call = self._suspended.pop(key, None)
         if open_call is None:
             return None
@@ -297,44 +312,44 @@ class McpClient:
             return None
         return open_call
 
-    async def _keep(self, key: CallKey, open_call: OpenCall) -> None:
+    async def _suspend(self, key: CallKey, open_call: OpenCall) -> None:
         self._suspended[key] = open_call
-        while len(self._suspended) > KEPT:
+        while len(self._suspended) > MAX_SUSPENDED:
             await self._suspended.pop(next(iter(self._suspended))).cancel()
 
 
 class ConnectionHolder:
-    """What a client has of its connection: the connection's own tasks must not hold the client."""
+    """The connections of one client. Their tasks hold this object, so that they do not keep the client alive."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.session: McpSession | None = None
         self.sessions: set[McpSession] = set()
-        """This one, and stale ones whose last calls are in progress."""
+        """The current one, and stale ones whose last calls are in progress."""
         self.closed = False
-        self.listeners: WeakSet[Registration] = WeakSet()
+        self.listeners: WeakSet[ToolListListener] = WeakSet()
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """The connections are the parent's, and so is the task that may hold the lock."""
+        """The connections, and the task that may hold the lock, belong to the parent."""
         keep_inherited(*self.sessions)
         self.lock = asyncio.Lock()
         self.session = None
         self.sessions = set()
 
     def changed(self) -> None:
-        """The server says that its tools have changed."""
+        """Notify the listeners that the server's tools have changed."""
         for listener in list(self.listeners):
             listener.refresh_soon()
 
-    def let_go(self) -> None:
-        """Close the connection, if there is one; from any thread."""
+    def close_soon(self) -> None:
+        """Start closing the connections, from any thread."""
         for session in tuple(self.sessions):
             session.close_soon()
 
 
 def default_name(server: McpServer) -> str:
-    """What to call a server that was given no name."""
+    """The name of a server without a given one."""
     if isinstance(server, McpStdio):
         return Path(server.command).name
     if isinstance(server, McpHttp):
@@ -353,11 +368,11 @@ async def _pages(session: ClientSession, what: Literal["tools", "resources", "pr
         )
         found += getattr(page, what)
         if len(found) > MAX_LISTED:
-            raise MCPError(TOO_MUCH, too_many(what))
+            raise MCPError(LIMIT_ERROR, too_many_listed(what))
         cursor = page.next_cursor
         if cursor is None:
             return tuple(found)
         if cursor in cursors:
-            raise MCPError(TOO_MUCH, f"lists its {what} without end: a page is followed by one that came before it.")
+            raise MCPError(LIMIT_ERROR, f"lists its {what} without end: a page is followed by one that came before it.")
         cursors.add(cursor)
-    raise MCPError(TOO_MUCH, f"lists its {what} on more than {MAX_PAGES:,} pages: that many are not read.")
+    raise MCPError(LIMIT_ERROR, f"lists its {what} on more than {MAX_PAGES:,} pages: that many are not read.")

@@ -1,23 +1,24 @@
-"""What an MCP tool gives, as what a model reads.
+"""The results of MCP tools: as blocks for a model, and checked against their output schemas.
 
 | content                                  | output                                                       |
 |------------------------------------------|--------------------------------------------------------------|
 | text                                     | the text                                                     |
-| image, audio                             | the block; without data, text that says so                   |
+| image, audio                             | the block; without data, a note                              |
 | resource with text                       | its text                                                     |
 | resource with bytes: image/*, audio/*    | the block                                                    |
 | resource with other bytes                | text that names its type and URI                             |
-| link to a resource                       | text that names it                                           |
-| structured content, and nothing else     | its JSON                                                     |
-| nothing                                  | "Done."; of an error "The tool failed and does not say why." |
+| link to a resource                       | text with its name and URI                                   |
+| only structured content                  | its JSON                                                     |
+| nothing                                  | "Done."; for an error "The tool failed without a message."   |
 
-Structured content is in the result's metadata, too, under `structured`; an error is a result of kind `failed`.
+Structured content is also in the result's metadata, under `structured`. An error is a result of kind `failed`.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from mcp_types import (
     AudioContent,
@@ -32,6 +33,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import (
     AudioBlock,
     Base64Source,
@@ -44,8 +46,15 @@ from agentscope_rx.messages import (
     ToolUseBlock,
 )
 from agentscope_rx.tools.results.convert import DONE
+from agentscope_rx.tools.schemas.foreign import ReadSchema, read_schema
+from agentscope_rx.tools.schemas.guarded import TooComplexError
+from agentscope_rx.tools.schemas.stepwise import found
 
-UNSAID = "The tool failed and does not say why."
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from mcp.client.session import ClientSession
+
+NO_MESSAGE = "The tool failed without a message."
 
 
 def block_of(content: ContentBlock) -> OutputBlock:
@@ -75,7 +84,7 @@ def resource_block(resource: TextResourceContents | BlobResourceContents) -> Out
 
 
 def result_of_call(call: ToolUseBlock, given: CallToolResult) -> ToolResultBlock:
-    """The result of `call` that the server's answer stands for."""
+    """The server's answer as the result of `call`."""
     output = tuple(block_of(each) for each in given.content if not _is_empty(each))
     metadata: dict[str, object] = {}
     if given.structured_content is not None:
@@ -84,7 +93,7 @@ def result_of_call(call: ToolUseBlock, given: CallToolResult) -> ToolResultBlock
         text = "\n".join(block.text for block in output if isinstance(block, TextBlock))
         media = tuple(block for block in output if not isinstance(block, TextBlock))
         if not text:
-            text = _json(given.structured_content) if metadata else UNSAID
+            text = _json(given.structured_content) if metadata else NO_MESSAGE
         error = ToolResultBlock.error(call, ToolResultKind.FAILED, text)
         return ToolResultBlock(call.id, call.name, (*error.output, *media), ToolResultKind.FAILED, metadata)
     if not output:
@@ -93,7 +102,7 @@ def result_of_call(call: ToolUseBlock, given: CallToolResult) -> ToolResultBlock
 
 
 def messages_of(prompt: GetPromptResult, server: str) -> tuple[Msg, ...]:
-    """A prompt as messages; what it gives the assistant to say is said under the server's name."""
+    """A prompt as messages; those of the assistant have the server's name."""
     return tuple(
         Msg.user([block_of(each.content)]) if each.role == "user" else Msg.assistant([block_of(each.content)], server)
         for each in prompt.messages
@@ -113,3 +122,44 @@ def _is_empty(content: ContentBlock) -> bool:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# --- output schemas ---------------------------------------------------------------------------------------------------
+
+
+class OutputValidator:
+    """The part of a jsonschema validator that the SDK uses, within the limits of foreign schemas."""
+
+    def __init__(self, name: str, schema: dict[str, Any]) -> None:
+        self._name = name
+        self._schema: ReadSchema = _read_schema(name, schema)
+
+    def iter_errors(self, value: object) -> Iterable[ValidationError]:
+        try:
+            return found(self._schema, value)
+        except TooComplexError as error:
+            raise RuntimeError(
+                f"The structured content of tool {self._name} is too complex to check: {error}"
+            ) from None
+
+
+def check_outputs(session: ClientSession) -> None:
+    """Make the session use `OutputValidator`: its own validator is jsonschema's, which may block the loop."""
+    validators: dict[str, tuple[dict[str, Any], OutputValidator]] = {}
+
+    def validator(name: str, schema: dict[str, Any]) -> OutputValidator:
+        known = validators.get(name)
+        if known is None or known[0] is not schema:
+            known = validators[name] = (schema, OutputValidator(name, schema))
+        return known[1]
+
+    # the SDK has no parameter for it: the session makes its validators itself
+    vars(session)["_output_schema_validator"] = validator
+
+
+def _read_schema(name: str, schema: dict[str, Any]) -> ReadSchema:
+    try:
+        return read_schema(schema)
+    except ConfigurationError as error:
+        # the SDK's error for an invalid schema
+        raise RuntimeError(f"Invalid output schema of tool {name}: {error}") from None

@@ -1,47 +1,37 @@
-"""What a server may ask of its client: a person's answer, a model's, the folders that it may work in."""
+"""`Elicitation` and `Question`: what a server asks a person in the middle of a call, and how the answer returns.
+
+    the run    call --> suspended, with the question in the placeholder's metadata     call again --> the real result
+    a person                                  client.answer(placeholder, {"yes": True}) --^
+    the server ----asks                                                     answered ---continues
+
+The question stays open in this process for a while. Once it is gone (the program was restarted, the server ended), the
+call is made again, and the answer is given when the server asks the same question. With `on_elicitation`, a function
+answers, and the call is not suspended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
 
-from mcp.client.session import ClientRequestContext, ListRootsFnT, SamplingFnT
-from mcp_types import (
-    AudioContent,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestParams,
-    ElicitResult,
-    ErrorData,
-    ImageContent,
-    ListRootsResult,
-    Root,
-    SamplingMessage,
-    TextContent,
-)
+from mcp_types import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
 
-from agentscope_rx.errors import AgentScopeError
-from agentscope_rx.messages import ContentBlock, Msg, TextBlock
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, ToolSuspend
+from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.messages.frozen import thaw
-from agentscope_rx.models import ChatModel, GenerateOptions
-from agentscope_rx.models.accumulate import ResponseAccumulator
-from agentscope_rx.tools.mcp.call import elicited
-from agentscope_rx.tools.mcp.content import block_of
-from agentscope_rx.tools.mcp.question import Question
-from agentscope_rx.tools.mcp.session import ConnectionOptions, McpSession
+from agentscope_rx.tools.schemas.check import SchemaCheck
 
-if TYPE_CHECKING:
-    from agentscope_rx.tools.mcp.client import McpClient
-
-REFUSED = -32600
-FAILED = -32603
+Action = Literal["accept", "decline", "cancel"]
+KEY = "mcp"
+"""The key of the question in a placeholder's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Elicitation:
-    """What a server asks a person: a form (`schema`), or to visit a page (`url`)."""
+    """A server's question for a person: a form to fill in (`schema`), or a page to visit (`url`)."""
 
     server: str
     message: str
@@ -50,83 +40,99 @@ class Elicitation:
 
 
 OnElicitation = Callable[[Elicitation], Awaitable[Mapping[str, object] | None]]
-"""Answers a question: the content, or None to decline."""
+"""Answers a question: gives the content, or None to decline."""
 
 
-def terms_of(client: McpClient, changed: Callable[[], object]) -> ConnectionOptions:
-    """What the client's connections are made with; holds nothing of the client itself."""
-    name, handler = client.name, client.on_elicitation
+@dataclass(slots=True)
+class Question:
+    """One question within a call. `resume` is what a server of the newer protocol needs back with the answer."""
 
-    async def asked(session: McpSession, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        if handler is None:
-            return await elicited(session, name, params)
-        return await _handled(handler, Question.of(name, params))
+    server: str
+    message: str
+    schema: Mapping[str, object] | None
+    url: str | None = None
+    resume: Mapping[str, object] | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+    answer: asyncio.Future[ElicitResult] | None = None
 
-    return ConnectionOptions(
-        name=name,
-        mode=client.mode,
-        connect_timeout=client.connect_timeout,
-        log_level=client.log_level,
-        elicited=asked,
-        asks_itself=handler is not None,
-        sampling=None if client.sampling is None else _sampling(client.sampling),
-        roots=_roots(client.roots) if client.roots else None,
-        changed=changed,
+    @classmethod
+    def of(cls, server: str, params: ElicitRequestParams, resume: Mapping[str, object] | None = None) -> Question:
+        """The question in a request of the protocol."""
+        if isinstance(params, ElicitRequestURLParams):
+            return cls(server, params.message, None, params.url, resume)
+        return cls(server, params.message, params.requested_schema, None, resume)
+
+    def same(self, other: Question) -> bool:
+        """True if the other question has the same text, schema and URL."""
+        return (self.message, self.schema, self.url) == (other.message, other.schema, other.url)
+
+    @property
+    def open(self) -> bool:
+        """True while the question waits for an answer."""
+        return self.answer is not None and not self.answer.done()
+
+    @property
+    def elicitation(self) -> Elicitation:
+        """The question as `on_elicitation` gets it."""
+        return Elicitation(self.server, self.message, self.schema, self.url)
+
+    def suspension(self) -> ToolSuspend:
+        """The error that suspends the call, with the question in the placeholder's metadata."""
+        stored = {"server": self.server, "question": self.token, "message": self.message, "schema": self.schema}
+        if self.url is not None:
+            stored["url"] = self.url
+        if self.resume is not None:
+            stored["resume"] = self.resume
+        return ToolSuspend(self.message, **{KEY: stored})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's answer to a question."""
+
+    question: Question
+    result: ElicitResult
+
+
+def answer_to(placeholder: ToolResultBlock, server: str, action: Action, content: Mapping[str, object]) -> Answer:
+    """The answer to this placeholder's question; `InvalidInputError` if there is none, or the content does not fit."""
+    stored = placeholder.metadata.get(KEY)
+    if not isinstance(stored, Mapping) or "question" not in stored:
+        raise InvalidInputError(
+            f"Call {placeholder.id!r} does not wait for an answer to an MCP server's question. Take the result of kind "
+            "'suspended' from reply.tool_results."
+        )
+    fields = cast("Mapping[str, Any]", stored)
+    if fields["server"] != server:
+        raise InvalidInputError(f"MCP server {fields['server']!r} asked this question, not {server!r}.")
+    schema = fields["schema"]
+    question = Question(
+        server,
+        fields["message"],
+        None if schema is None else thaw(schema),
+        fields.get("url"),
+        fields.get("resume"),
+        fields["question"],
     )
+    if action not in ("accept", "decline", "cancel"):
+        raise InvalidInputError(f"action must be 'accept', 'decline' or 'cancel', not {action!r}.")
+    if action != "accept":
+        if content:
+            raise InvalidInputError(f"Only an answer with action='accept' has content; action is {action!r}.")
+        return Answer(question, ElicitResult(action=action))
+    if question.schema is not None:
+        _check(question, content)
+    plain = cast("Any", thaw(content)) if question.schema is not None else None
+    return Answer(question, ElicitResult(action="accept", content=plain))
 
 
-async def _handled(handler: OnElicitation, question: Question) -> ElicitResult | ErrorData:
+def _check(question: Question, content: Mapping[str, object]) -> None:
+    assert question.schema is not None
     try:
-        content = await handler(Elicitation(question.server, question.message, question.schema, question.url))
-    except AgentScopeError as error:
-        return ErrorData(code=FAILED, message=str(error))
-    if content is None:
-        return ElicitResult(action="decline")
-    return ElicitResult(action="accept", content=cast("Any", thaw(content)))
-
-
-def _roots(folders: Sequence[str]) -> ListRootsFnT:
-    found = [Root(uri=_uri(folder), name=folder) for folder in folders]
-
-    async def roots(context: ClientRequestContext) -> ListRootsResult:
-        return ListRootsResult(roots=found)
-
-    return roots
-
-
-def _uri(folder: str) -> Any:
-    return folder if "://" in folder else Path(folder).absolute().as_uri()
-
-
-def _sampling(model: ChatModel) -> SamplingFnT:
-    async def sample(
-        context: ClientRequestContext, params: CreateMessageRequestParams
-    ) -> CreateMessageResult | ErrorData:
-        try:
-            messages = [_message(each) for each in params.messages]
-        except TypeError as error:
-            return ErrorData(code=REFUSED, message=str(error))
-        if params.system_prompt:
-            messages.insert(0, Msg.system(params.system_prompt))
-        options = GenerateOptions(temperature=params.temperature, max_tokens=params.max_tokens)
-        gather = ResponseAccumulator()
-        try:
-            async for response in model.stream(messages, (), options):
-                if response.retry is not None and response.retry.discarded:
-                    gather.reset()
-                gather.feed(response)
-        except AgentScopeError as error:
-            return ErrorData(code=FAILED, message=f"{type(error).__name__}: {error}")
-        text = "".join(block.text for block in gather.blocks() if isinstance(block, TextBlock))
-        return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model.model_name)
-
-    return sample
-
-
-def _message(given: SamplingMessage) -> Msg:
-    blocks: list[ContentBlock] = []
-    for each in given.content_as_list:
-        if not isinstance(each, (TextContent, ImageContent, AudioContent)):
-            raise TypeError("Tools are not offered in sampling: only text, images and audio can be sent.")
-        blocks.append(block_of(each))
-    return Msg.user(blocks) if given.role == "user" else Msg.assistant(blocks, "assistant")
+        problems = SchemaCheck(question.schema).problems(content)
+    except ConfigurationError:
+        # the schema cannot be checked here: the server checks the answer itself
+        return
+    if problems:
+        listed = "\n".join(f"- {problem.text}" for problem in problems)
+        raise InvalidInputError(f"The answer does not fit the question ({question.message!r}):\n{listed}")

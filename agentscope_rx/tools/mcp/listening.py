@@ -1,4 +1,4 @@
-"""Where a server listens: standard input and output of this process, or a port. It serves until it is left.
+"""The places where a server listens: standard input and output of this process, or a port.
 
 stdio     "stdio"                     |     when the input ends
 http      "http://127.0.0.1:8000/mcp"       until it is disposed
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 async def on_stdio(server: Server[Any], max_message_bytes: int) -> AsyncGenerator[str]:
-    """Serve on standard input and output; until the end, other readers find the one empty, prints go to stderr.
+    """Serve on standard input and output. Meanwhile other readers get an empty input, and prints go to stderr.
 
-    A client that sends a line of more than `max_message_bytes` ends the serving: `McpLimitError`.
+    A line of more than `max_message_bytes` ends the server with `McpLimitError`.
     """
     excess = Excess(max_message_bytes)
     with _input(excess) as texts:
-        # (of a file it wants no more than its lines)
+        # the SDK only iterates over the lines of this file
         async with stdio_server(stdin=cast("anyio.AsyncFile[str]", texts)) as (read, write):
             yield "stdio"
             await server.run(read, write, server.create_initialization_options())
@@ -47,14 +47,14 @@ async def on_stdio(server: Server[Any], max_message_bytes: int) -> AsyncGenerato
 
 @contextmanager
 def _input(excess: Excess) -> Generator[AsyncGenerator[str]]:
-    """The lines of standard input, read by a thread that nobody has to wait for: a read cannot be taken back.
+    """The lines of standard input, read by a daemon thread, since a blocking read cannot be cancelled.
 
-    They end where the input does, or with what is too long. The thread reads no further than a piece ahead.
+    They end with the input, or before a line that is too long. The thread reads at most one piece ahead.
     """
     own = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     loop = asyncio.get_running_loop()
     pieces: asyncio.Queue[bytes] = asyncio.Queue()
     room = threading.Semaphore(2)
@@ -70,14 +70,14 @@ def _input(excess: Excess) -> Generator[AsyncGenerator[str]]:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-    async def taken() -> AsyncGenerator[bytes]:
+    async def received() -> AsyncGenerator[bytes]:
         while piece := await pieces.get():
             room.release()
             yield piece
 
     async def texts() -> AsyncGenerator[str]:
         with suppress(TooMuchError):
-            async for line in lines(taken(), excess):
+            async for line in lines(received(), excess):
                 yield line.decode(errors="replace")
 
     threading.Thread(target=read, name="agentscope-rx-stdin", daemon=True).start()
@@ -88,7 +88,7 @@ def _input(excess: Excess) -> Generator[AsyncGenerator[str]]:
 
 
 async def on_port(app: Starlette, host: str, port: int, path: str) -> AsyncGenerator[str]:
-    """Serve by HTTP; gives the URL once it listens. Port 0 is a free one."""
+    """Serve by HTTP; gives the URL once it listens. Port 0 selects a free port."""
     import uvicorn
 
     listening, ended = anyio.Event(), anyio.Event()
@@ -99,8 +99,8 @@ async def on_port(app: Starlette, host: str, port: int, path: str) -> AsyncGener
             listening.set()
 
     http = Announced(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
-    # bound here: where that fails, uvicorn would end the process
-    bound = _bound(host, port)
+    # bound here: uvicorn ends the process if binding fails
+    bound = _bind(host, port)
 
     async def serve() -> None:
         try:
@@ -123,7 +123,7 @@ async def on_port(app: Starlette, host: str, port: int, path: str) -> AsyncGener
                 await ended.wait()
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:

@@ -1,17 +1,17 @@
-"""`Registration`: the tools of one server in one toolkit: which of them, under what names, and what when they change.
+"""`Registration`: the tools of one server in one toolkit, and their refresh when the server changes them.
 
     connect -> list -> make -> filter -> register all, or none
-    the server says that its tools have changed -> the same again, in the place of the old ones
+    the server reports a change -> the same again, replacing the old ones
 
 | `enable`, `disable`      | what is registered                                  |
 |--------------------------|-----------------------------------------------------|
-| neither                  | all that the server lists                           |
+| neither                  | all tools that the server lists                     |
 | `enable=[names]`         | these                                               |
 | `disable=[names]`        | all but these                                       |
 | both                     | the enabled ones that are not disabled              |
-| a name it does not list  | `ConfigurationError` that says which there are      |
+| a name it does not list  | `ConfigurationError` with the names that it lists   |
 
-(Later, when the server's tools change, a name that it no longer lists is none.)
+After a change, names that the server no longer lists are ignored.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _log = logging.getLogger("agentscope_rx")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Which tools of a server are registered, and how."""
+    """The selection of a server's tools, and the options of their registration."""
 
     enable: tuple[str, ...] | None
     disable: tuple[str, ...]
@@ -59,7 +59,7 @@ class Choice:
     requires_approval: McpApproval
 
     def among(self, names: Iterable[str]) -> Choice:
-        """The choice as far as it is about these names."""
+        """The choice restricted to these names."""
         known = set(names)
         return replace(
             self,
@@ -69,14 +69,14 @@ class Choice:
         )
 
     async def prepare(self, tools: Iterable[McpTool]) -> None:
-        """Make ready those that are registered; others on the loop have their turn between two of them."""
+        """Prepare the tools that will be registered, yielding to the loop between them."""
         for tool in tools:
             if (self.enable is None or tool.name in self.enable) and tool.name not in self.disable:
                 tool.prepare(self.requires_approval)
                 await asyncio.sleep(0)
 
     def register(self, toolkit: Toolkit, tools: Iterable[McpTool]) -> tuple[Tool, ...]:
-        """Add them to the toolkit, all or none; they are prepared."""
+        """Add the prepared tools to the toolkit, all or none."""
         return toolkit.register_all(
             tuple(tools),
             group=self.group,
@@ -92,18 +92,18 @@ class Choice:
 
 
 class Registration:
-    """The tools of one server in one toolkit. Held by the toolkit; it does not hold it."""
+    """The tools of one server in one toolkit. The toolkit holds this object, which refers to it weakly."""
 
     def __init__(self, toolkit: Toolkit, client: McpClient, choice: Choice, *, own: bool) -> None:
         self.client = client
         self.own = own
-        """Whether the toolkit has made the client, and so closes it."""
+        """True if the toolkit made the client, and so closes it."""
         self._toolkit = ref(toolkit)
         self._choice = choice
         self._changes = 0
         self._refreshing = False
         self._tools: dict[str, Tool] = {}
-        """What is the server's in the toolkit: by the name there, the tool beneath all that was made of it."""
+        """The server's tools in the toolkit, without their wrappers, by their names there."""
 
     def begin(self) -> Flow[tuple[Tool, ...]]:
         """Connect, list, register.
@@ -115,30 +115,30 @@ class Registration:
         if not self.own:
             return registered
 
-        def leave(client: McpClient, ending: Outcome) -> Flow[None] | None:
-            return None if ending is Outcome.COMPLETED else client.close()
+        def close_unless_completed(client: McpClient, outcome: Outcome) -> Flow[None] | None:
+            return None if outcome is Outcome.COMPLETED else client.close()
 
-        return using(lambda: just(self.client), lambda _: registered, leave)
+        return using(lambda: just(self.client), lambda _: registered, close_unless_completed)
 
     def of(self, toolkit: Toolkit) -> Registration:
-        """The same for a copy of the toolkit."""
+        """The registration for a copy of the toolkit."""
         other = Registration(toolkit, self.client, self._choice, own=False)
         other._tools = dict(self._tools)
         self.client.listen(other)
         return other
 
     def end(self) -> None:
-        """Take the tools out."""
+        """Remove the tools from the toolkit."""
         toolkit = self._toolkit()
         if toolkit is not None:
             for name, tool in self._tools.items():
                 toolkit._take_out(name, tool)
-        self._toolkit = _nobody
+        self._toolkit = _no_toolkit
 
     def refresh_soon(self) -> None:
-        """The server says that its tools have changed: take them anew. On the library's loop.
+        """Replace the tools after a change at the server. Called on the library's loop.
 
-        Once more after the one in progress, however often the server says so meanwhile.
+        During a refresh, further changes start only one more.
         """
         self._changes += 1
         if not self._refreshing:
@@ -159,7 +159,7 @@ class Registration:
             return
         try:
             listed = await self.client.tools()
-            tools = await self._made(listed)
+            tools = await self._make(listed)
             choice = self._choice.among(tool.name for tool in tools)
             await choice.prepare(tools)
             toolkit = self._toolkit()
@@ -167,10 +167,14 @@ class Registration:
                 replaced = toolkit.replace_tools(self._tools, lambda other: choice.register(other, tools))
                 self._tools = _own(replaced, tools)
         except AgentScopeError as error:
-            _log.warning("The tools of MCP server %r have changed, but stay as they were: %s", self.client.name, error)
+            _log.warning(
+                "The changed tools of MCP server %r could not be registered, the old ones stay: %s",
+                self.client.name,
+                error,
+            )
 
     async def _register(self, listed: tuple[Listed, ...]) -> tuple[Tool, ...]:
-        tools = await self._made(listed)
+        tools = await self._make(listed)
         await self._choice.prepare(tools)
         toolkit = self._toolkit()
         if toolkit is None:
@@ -181,8 +185,8 @@ class Registration:
         self.client.listen(self)
         return registered
 
-    async def _made(self, listed: tuple[Listed, ...]) -> list[McpTool]:
-        """The tools; others on the loop have their turn between two of them."""
+    async def _make(self, listed: tuple[Listed, ...]) -> list[McpTool]:
+        """The tools, yielding to the loop between them."""
         tools: list[McpTool] = []
         for each in listed:
             tools.append(McpTool(self.client, each))
@@ -191,10 +195,10 @@ class Registration:
 
 
 def _own(registered: Iterable[Tool], tools: Iterable[McpTool]) -> dict[str, Tool]:
-    """Those of the registered tools that are made of these: another may have kept its name."""
+    """The registered tools that come from these: with a name conflict another tool may have stayed."""
     made = {id(tool) for tool in tools}
     return {tool.name: innermost(tool) for tool in registered if id(innermost(tool)) in made}
 
 
-def _nobody() -> None:
+def _no_toolkit() -> None:
     return None

@@ -1,58 +1,80 @@
-"""Where an MCP server is: a command to run, a URL, or an object in this process.
+"""Where an MCP server is: a command to run, a URL, or an object in this process; and the transport to a URL.
 
 | server                                | is reached by                                                                |
 |---------------------------------------|------------------------------------------------------------------------------|
 | `McpStdio(command, args, env=, cwd=)` | its standard input and output; started with the connection, ended with it    |
 | `McpHttp(url, headers=, auth=)`       | streamable HTTP                                                              |
 | `McpInMemory(server)`                 | calls: an object of the official SDK in this process, on the library's loop  |
+
+Of HTTP, the SDK bounds only one server-sent event. `HttpTransport` bounds each response before the SDK sees it, after
+decompression: JSON in place of events, the body of an error or a redirect, and each event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import httpx2
+from mcp.client._transport import TransportStreams
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import MCP_DEFAULT_TIMEOUT
+
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, Excess, checked_limit
+from agentscope_rx.tools.mcp.limits import (
+    MAX_MESSAGE_BYTES,
+    CountingWriter,
+    Excess,
+    LimitedReader,
+    ServerRequests,
+    TooMuchError,
+    check_limit,
+    events,
+    whole,
+)
+from agentscope_rx.tools.mcp.stdio import StdioTransport
 
 if TYPE_CHECKING:
-    import httpx2
     from mcp.client import Transport
     from mcp.server import MCPServer, Server
+
+_DECODED = ("content-encoding", "content-length", "transfer-encoding")
 
 
 @dataclass(slots=True)
 class McpStreams:
-    """A way to one server, not yet taken: what the SDK's client is made of, and what is known of the other end."""
+    """A connection to one server, not yet opened: the SDK's transport, and a report of the server's end."""
 
     target: Transport | Server[Any] | MCPServer
     ended: Ended | None = None
 
 
 class Ended(Protocol):
-    """What a transport knows of the end of its server."""
+    """A transport's report of the end of its server."""
 
     @property
     def excess(self) -> Excess:
-        """What the server may say, and what was too much."""
+        """The limits of messages, and the first one that the server went beyond."""
         ...
 
     def words(self) -> str:
-        """How the server ended and what it said last; '' if nothing is known."""
+        """How the server ended and its last words on standard error; '' if nothing is known."""
         ...
 
     async def wait(self) -> None:
-        """Return when the server has ended, or has said too much."""
+        """Return when the server has ended, or went beyond a limit."""
         ...
 
 
 class McpServer(Protocol):
-    """Where a server is."""
+    """The place of a server."""
 
     def link(self) -> McpStreams:
-        """A new way there; nothing happens before it is entered."""
+        """A new connection; nothing happens before it is entered."""
         ...
 
 
@@ -60,8 +82,8 @@ class McpServer(Protocol):
 class McpStdio:
     """A program that speaks MCP on its standard input and output.
 
-    It gets `env` and a few variables of this process (PATH, HOME, ...), not the others: they may hold secrets. A line
-    of more than `max_message_bytes` ends it; of its standard error the last words are kept.
+    It gets `env` and a few variables of this process (PATH, HOME, ...), but no others, as these may hold secrets. It is
+    killed after a line of more than `max_message_bytes`. The end of its standard error is kept for errors.
     """
 
     command: str
@@ -71,7 +93,7 @@ class McpStdio:
     max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
-        checked_limit(self.max_message_bytes)
+        check_limit(self.max_message_bytes)
         if not isinstance(self.command, str) or not self.command:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"McpStdio takes a command, such as McpStdio('uvx', ['x']), not {self.command!r}.")
         if isinstance(self.args, str):
@@ -80,10 +102,8 @@ class McpStdio:
 
     def link(self) -> McpStreams:
         """A new process."""
-        from agentscope_rx.tools.mcp.stdio import Child
-
-        child = Child(self.command, self.args, self.env, self.cwd, self.max_message_bytes)
-        return McpStreams(child, child)
+        transport = StdioTransport(self.command, self.args, self.env, self.cwd, self.max_message_bytes)
+        return McpStreams(transport, transport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +119,14 @@ class McpHttp:
     max_message_bytes: int = MAX_MESSAGE_BYTES
 
     def __post_init__(self) -> None:
-        checked_limit(self.max_message_bytes)
+        check_limit(self.max_message_bytes)
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"McpHttp takes a URL such as 'https://example.com/mcp', not {self.url!r:.80}.")
 
     def link(self) -> McpStreams:
-        """A client of its own for each connection."""
-        from agentscope_rx.tools.mcp.http import Remote
-
-        remote = Remote(self.url, self.headers, self.auth, self.max_message_bytes)
-        return McpStreams(remote, remote)
+        """A new HTTP client, for one connection."""
+        transport = HttpTransport(self.url, self.headers, self.auth, self.max_message_bytes)
+        return McpStreams(transport, transport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +138,79 @@ class McpInMemory:
     def link(self) -> McpStreams:
         """The object itself."""
         return McpStreams(self.server)
+
+
+class HttpTransport:
+    """One connection to a URL, as a transport of the SDK."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], auth: httpx2.Auth | None, max_message_bytes: int) -> None:
+        self._url = url
+        self._headers = headers
+        self._auth = auth
+        self.excess = Excess(max_message_bytes)
+        self._open: AbstractAsyncContextManager[TransportStreams] = self._streams()
+
+    async def __aenter__(self) -> TransportStreams:
+        return await self._open.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._open.__aexit__(kind, error, trace)
+
+    async def wait(self) -> None:
+        """Return when the server went beyond a limit."""
+        await self.excess.noted.wait()
+
+    def words(self) -> str:
+        """Nothing: the end of a remote server is not reported."""
+        return ""
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[TransportStreams]:
+        # no read timeout: a call may be silent for as long as its own deadlines allow
+        timeout = httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=None)
+        async with (
+            httpx2.AsyncClient(
+                headers=dict(self._headers),
+                timeout=timeout,
+                auth=self._auth,
+                event_hooks={"response": [self._limit]},
+            ) as client,
+            # (one event is bounded in `_limit`)
+            streamable_http_client(self._url, http_client=client, max_sse_event_size=None) as (read, write),
+        ):
+            requests = ServerRequests(self.excess)
+            yield LimitedReader(read, requests), CountingWriter(write, requests)
+
+    async def _limit(self, response: httpx2.Response) -> None:
+        """Limit a response whose body has not been read yet."""
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            is_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+            raw = httpx2.Response(200, headers=response.headers, stream=stream)
+            response.stream = _LimitedBody(raw, self.excess, is_events=is_events)
+            for name in _DECODED:
+                response.headers.pop(name, None)
+
+
+class _LimitedBody(httpx2.AsyncByteStream):
+    def __init__(self, raw: httpx2.Response, excess: Excess, *, is_events: bool) -> None:
+        self._raw = raw
+        self._excess = excess
+        self._is_events = is_events
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._raw.aiter_bytes()
+        try:
+            if self._is_events:
+                async for event in events(pieces, self._excess):
+                    yield event
+            else:
+                yield await whole(pieces, self._excess)
+        except TooMuchError as error:
+            # the SDK handles this as a response that cannot be used
+            raise httpx2.StreamError(str(error)) from error
+
+    async def aclose(self) -> None:
+        await self._raw.aclose()

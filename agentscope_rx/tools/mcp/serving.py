@@ -2,12 +2,12 @@
 
 | here                                      | for the client                                                       |
 |-------------------------------------------|----------------------------------------------------------------------|
-| the tools that are available              | `tools/list`, in the toolkit's order                                 |
+| the available tools                       | `tools/list`, in the toolkit's order                                 |
 | a chunk of a call                         | a progress notification, if it asked for them                        |
 | text, image, audio; video, file           | the same; an embedded resource, a video of frames as images          |
 | media by URL; in a local file             | a link to the resource; its bytes                                    |
-| a result that is an error, or waits       | `isError`, with the text                                             |
-| a call that needs approval                | is asked for it, if it can be; else `isError`                        |
+| an error, or a suspended result           | `isError`, with the text                                             |
+| a call that needs approval                | a question for it, if it takes questions; else `isError`             |
 | cancellation, or the connection's end     | the call is disposed                                                 |
 """
 
@@ -44,7 +44,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ApprovalError, InvalidInputError
 from agentscope_rx.guard import GuardOptions, RequestGuard
-from agentscope_rx.guard.options import LOOPBACK_HOSTS
+from agentscope_rx.guard.guard import LOOPBACK_HOSTS
 from agentscope_rx.messages import (
     Base64Source,
     FileBlock,
@@ -84,9 +84,9 @@ _PREFIX = "Error: "
 def mcp_server(
     toolkit: Toolkit, *, name: str = "toolkit", instructions: str | None = None, context: RuntimeContext | None = None
 ) -> Server[Any]:
-    """A server object of the SDK over this toolkit, to be run in any way that the SDK knows.
+    """A server object of the SDK over this toolkit, to be run in any way of the SDK.
 
-    Each call gets `context`, if given: there is no agent that could bring one.
+    Each call gets `context`, since there is no agent to provide one.
     """
     served = _Served(toolkit, context)
     return Server(name, instructions=instructions, on_list_tools=served.list_tools, on_call_tool=served.call_tool)
@@ -106,8 +106,8 @@ def mcp_app(
     """An ASGI application that serves this toolkit by streamable HTTP at `path`. Its lifespan has to run.
 
     With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
-    `guard` says by which names the application is reached (and `host`, unless that is all addresses), and has the
-    limits of requests; without one a client may send any number a minute.
+    `guard` has the host names of the application (`host` is added, unless it is all addresses) and the limits of
+    requests; without a guard the requests a minute are not limited.
     """
     guard = guard or GuardOptions(client_requests_per_minute=None)
     if host not in (*LOOPBACK_HOSTS, "::1", "0.0.0.0", "::", ""):  # noqa: S104 - not bound: compared with
@@ -119,7 +119,7 @@ def mcp_app(
     app = server.streamable_http_app(
         streamable_http_path=path,
         host=host,
-        # the guard stands in front
+        # `RequestGuard` checks hosts and origins
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_request_body_size=guard.max_body_bytes,
     )
@@ -139,13 +139,13 @@ class _Served:
         return ListToolsResult(tools=[self._listed(schema) for schema in self._toolkit.schemas()])
 
     async def call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult | InputRequiredResult:
-        """One call; approval is asked for first."""
+        """One call, after approval if it needs one."""
         call = ToolUseBlock(f"mcp-{context.request_id}", params.name, params.arguments or {})
         try:
             if self._toolkit.needs_approval(call):
-                refused = await _approval(context, params, call)
-                if refused is not None:
-                    return refused
+                refusal = await _approval(context, params, call)
+                if refusal is not None:
+                    return refusal
         except ApprovalError as error:
             return _error(str(error))
         own = ToolContext(call, runtime=self._runtime, toolkit=self._toolkit)
@@ -173,10 +173,10 @@ class _Served:
 async def _approval(
     context: Context, params: CallToolRequestParams, call: ToolUseBlock
 ) -> CallToolResult | InputRequiredResult | None:
-    """None if the client lets the call run; else what to answer."""
+    """None if the client approves the call; else the answer to it."""
     capabilities = context.session.client_capabilities
     if capabilities is None or capabilities.elicitation is None:
-        return _error(f"Tool {call.name!r} needs a person's approval, and this client has no way to ask for it.")
+        return _error(f"Tool {call.name!r} needs a person's approval, and this client cannot ask for it.")
     message = f"Tool {call.name!r} needs approval. Its arguments: {dict(call.input)!r:.500}"
     if context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         answer = (params.input_responses or {}).get(_ASK)
@@ -191,7 +191,7 @@ async def _approval(
 
 
 async def _with_files(result: ToolResultBlock) -> CallToolResult:
-    """The answer of a result; its local files are read, as their paths mean nothing to a client."""
+    """The answer with the bytes of local files: their paths mean nothing to a client."""
     message = Msg.tool(result)
     if has_files((message,)):
         try:
@@ -205,9 +205,9 @@ def _result(result: ToolResultBlock) -> CallToolResult:
     content = [each for block in result.output for each in _contents(block)]
     structured = result.metadata.get("structured")
     if result.kind is ToolResultKind.SUSPENDED:
-        return _error(f"This call waits for somebody, and cannot be finished here: {result.text}")
+        return _error(f"This call is suspended, and cannot be continued over MCP: {result.text}")
     if result.is_error and content and isinstance(first := content[0], TextContent):
-        # the client's side has its own word for it
+        # the client adds its own prefix
         content[0] = TextContent(text=first.text.removeprefix(_PREFIX))
     plain = thaw(cast("Mapping[str, object]", structured)) if isinstance(structured, Mapping) else None
     return CallToolResult(content=content, structured_content=plain, is_error=result.is_error)
@@ -222,7 +222,7 @@ def _contents(block: OutputBlock) -> list[ContentBlock]:
         return [TextContent(text=block.text)]
     source = block.source
     if isinstance(source, FramesSource):
-        # a video as its pictures
+        # a video as its images
         return [_media(frame, "image", "frame") for frame in source.frames]
     name = block.name if isinstance(block, FileBlock) and block.name else block.type
     return [_media(source, block.type, name)]

@@ -1,12 +1,13 @@
-"""`Child`: a server's process as a transport of the SDK, which also knows how the process ended.
+"""`StdioTransport`: a server's process as a transport of the SDK, which also reports how the process ended.
 
     open     start, in a process group of its own, on Linux under a supervisor (see `supervised`)
-    end      close its input, wait, ask the group to end, wait, kill what is left
+    end      close its input, wait, send SIGTERM to the group, wait, kill the rest
 
-On Linux that is everything that the server has started, also once it has ended by itself; elsewhere its group.
+The rest is every process that the server has started on Linux, also if the server has ended by itself; elsewhere its
+group.
 
-The SDK has a stdio transport; it says nothing of the process, and a call that dies with its server should say how. Nor
-does it bound a line: here a server that says too much is killed.
+The SDK has a stdio transport, but it does not report the process's end, which explains why a call failed. Nor does it
+limit the length of a line: here a server that goes beyond a limit is killed.
 """
 
 from __future__ import annotations
@@ -31,15 +32,13 @@ from mcp_types import jsonrpc_message_adapter
 
 from agentscope_rx.reactive import on_worker
 from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited
-from agentscope_rx.tools.mcp.guard import guarded
-from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, Excess, TooMuchError, lines
-from agentscope_rx.tools.mcp.server_requests import ServerRequests
+from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, Excess, ServerRequests, TooMuchError, limited, lines
 from agentscope_rx.tools.process.supervised import Supervised, can_supervise
 
 GRACE_SECONDS = 2.0
-"""How long a server may take to end by itself once its input is closed, and then once it is told to."""
+"""How long a server may take to end after its input is closed, and again after SIGTERM."""
 LONG_LINE = 128 * 1024
-"""From how many bytes on a message is parsed on a worker thread."""
+"""Messages of this many bytes or more are parsed on a worker thread."""
 LAST_LINES = 10
 LAST_CHARACTERS = 800
 _LAST_BYTES = 4 * LAST_CHARACTERS
@@ -49,11 +48,11 @@ _KILL = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 _Read = MemoryObjectReceiveStream[SessionMessage | Exception]
 _Write = MemoryObjectSendStream[SessionMessage]
 
-_running: set[Child] = set()
+_running: set[StdioTransport] = set()
 
 
-class Child:
-    """One process, for one connection. For the library's loop."""
+class StdioTransport:
+    """One process, for one connection. Used on the library's loop."""
 
     def __init__(
         self,
@@ -67,17 +66,17 @@ class Child:
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._process: asyncio.subprocess.Process | None = None
-        self._held: Supervised | None = None
-        self._said = b""
+        self._supervised: Supervised | None = None
+        self._stderr = b""
         self.excess = Excess(max_message_bytes)
-        self._asked = ServerRequests(self.excess)
-        self._told = asyncio.Event()
+        self._requests = ServerRequests(self.excess)
+        self._ended = asyncio.Event()
         self._open = self._streams()
         self._owner = os.getpid()
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """The process is the parent's, and ends when that no longer holds its input: this one does not, either."""
+        """Close this copy of the pipe: the server belongs to the parent, and ends when all copies are closed."""
         keep_inherited(self)
         _running.discard(self)
         if self._process is not None and self._process.stdin is not None:
@@ -93,11 +92,11 @@ class Child:
         return await self._open.__aexit__(kind, error, trace)
 
     async def wait(self) -> None:
-        """Return when the process has ended, or says no more."""
-        await self._told.wait()
+        """Return when the process has ended or was killed."""
+        await self._ended.wait()
 
     def words(self) -> str:
-        """How the process ended, and the last that it wrote to its standard error."""
+        """How the process ended, and the last lines of its standard error."""
         status = self._status()
         how = ""
         if isinstance(status, OSError):
@@ -106,30 +105,30 @@ class Child:
             how = (
                 f"Its process was ended by {_signal_name(-status)}." if status < 0 else f"Its exit status is {status}."
             )
-        text = self._said.decode(errors="replace").strip()
-        said = "\n".join(line.rstrip() for line in text.splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:]
-        return f"{how} It said last:\n{said}".strip() if said else how
+        text = self._stderr.decode(errors="replace").strip()
+        last = "\n".join(line.rstrip() for line in text.splitlines()[-LAST_LINES:])[-LAST_CHARACTERS:]
+        return f"{how} Its last words on standard error:\n{last}".strip() if last else how
 
     def kill(self) -> None:
-        """End the process and what it has started, at once."""
+        """Kill the process and every process that it has started."""
         if self._process is not None and self._owner == os.getpid():
-            self._end_now(self._process)
+            self._kill(self._process)
 
-    def ended(self, seconds: float) -> None:
-        """Stand still until the process has ended, for so long at most."""
-        if self._held is not None and self._owner == os.getpid():
-            self._held.outcome(seconds)
+    def wait_blocking(self, seconds: float) -> None:
+        """Block this thread until the process has ended, for at most so many seconds."""
+        if self._supervised is not None and self._owner == os.getpid():
+            self._supervised.outcome(seconds)
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[tuple[_Read, _Write]]:
         process = self._process = await self._started()
         _running.add(self)
-        heard, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        received, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, written = anyio.create_memory_object_stream[SessionMessage](0)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._hear, process, heard)
-            tasks.start_soon(self._hear_errors, process)
-            tasks.start_soon(self._tell, process, written, heard)
+            tasks.start_soon(self._receive, process, received)
+            tasks.start_soon(self._receive_stderr, process)
+            tasks.start_soon(self._send, process, written)
             try:
                 yield read, write
             finally:
@@ -137,104 +136,101 @@ class Child:
                     await self._end(process)
                 tasks.cancel_scope.cancel()
                 _running.discard(self)
-                for stream in (read, write, heard, written):
+                for stream in (read, write, received, written):
                     stream.close()
 
     async def _started(self) -> asyncio.subprocess.Process:
-        self._held = Supervised(self._command, self._cwd) if can_supervise() else None
+        self._supervised = Supervised(self._command, self._cwd) if can_supervise() else None
         try:
             return await asyncio.create_subprocess_exec(
-                *(self._command if self._held is None else self._held.words),
+                *(self._command if self._supervised is None else self._supervised.words),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=self._env,
                 cwd=self._cwd,
                 start_new_session=True,
-                pass_fds=() if self._held is None else self._held.descriptors,
+                pass_fds=() if self._supervised is None else self._supervised.descriptors,
             )
         except BaseException:
-            if self._held is not None:
-                self._held.close()
+            if self._supervised is not None:
+                self._supervised.close()
             raise
         finally:
-            if self._held is not None:
-                self._held.started()
+            if self._supervised is not None:
+                self._supervised.started()
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
         process.stdin.close()
         if not await _exited(process):
-            if self._held is None:
+            if self._supervised is None:
                 _signal(process, signal.SIGTERM)
             else:
-                self._held.terminate()
+                self._supervised.terminate()
             await _exited(process)
-        # what it has started and left behind goes as well
-        self._end_now(process)
+        # also the processes that it has started and left behind
+        self._kill(process)
         if not await _exited(process):
             _signal(process, _KILL)
             await _exited(process)
-        if self._held is not None:
-            self._held.outcome()
-            self._held.close()
+        if self._supervised is not None:
+            self._supervised.outcome()
+            self._supervised.close()
 
-    def _end_now(self, process: asyncio.subprocess.Process) -> None:
-        if self._held is None:
+    def _kill(self, process: asyncio.subprocess.Process) -> None:
+        if self._supervised is None:
             _signal(process, _KILL)
         else:
-            self._held.kill()
+            self._supervised.kill()
 
     def _status(self) -> int | OSError | None:
         """How the server's process ended, or why it did not start."""
-        said = None if self._held is None else self._held.outcome()
-        return said if said is not None or self._process is None else self._process.returncode
+        reported = None if self._supervised is None else self._supervised.outcome()
+        return reported if reported is not None or self._process is None else self._process.returncode
 
-    async def _hear(
-        self, process: asyncio.subprocess.Process, heard: MemoryObjectSendStream[SessionMessage | Exception]
+    async def _receive(
+        self, process: asyncio.subprocess.Process, received: MemoryObjectSendStream[SessionMessage | Exception]
     ) -> None:
         assert process.stdout is not None
-        with heard:
+        with received:
             try:
                 async for line in lines(_pieces(process.stdout), self.excess):
-                    # a long one takes longer than the loop has
+                    # parsing a long message would block the loop
                     message = _message(line) if len(line) < LONG_LINE else await on_worker(partial(_message, line))
                     if isinstance(message, SessionMessage):
-                        self._asked.heard(message.message)
+                        self._requests.received(message.message)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                        await heard.send(guarded(message))
+                        await received.send(limited(message))
             except TooMuchError:
-                # it cannot be talked with any more
-                self._told.set()
+                # it sends more than may be read, so that no exchange is possible
+                self._ended.set()
                 self.kill()
                 await _drained(process.stdout)
                 return
-            # the exit status is worth a moment: it says why
+            # wait a moment for the exit status, which explains the end
             with anyio.move_on_after(GRACE_SECONDS):
                 await process.wait()
-            self._told.set()
+            self._ended.set()
 
-    async def _hear_errors(self, process: asyncio.subprocess.Process) -> None:
+    async def _receive_stderr(self, process: asyncio.subprocess.Process) -> None:
         assert process.stderr is not None
         async for piece in _pieces(process.stderr):
-            self._said = (self._said + piece)[-_LAST_BYTES:]
+            self._stderr = (self._stderr + piece)[-_LAST_BYTES:]
 
-    async def _tell(
-        self,
-        process: asyncio.subprocess.Process,
-        written: MemoryObjectReceiveStream[SessionMessage],
-        heard: MemoryObjectSendStream[SessionMessage | Exception],
+    async def _send(
+        self, process: asyncio.subprocess.Process, written: MemoryObjectReceiveStream[SessionMessage]
     ) -> None:
         assert process.stdin is not None
         with written:
             async for message in written:
-                self._asked.told(message.message)
+                self._requests.sent(message.message)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
                     process.stdin.write(text.encode() + b"\n")
                     await process.stdin.drain()
                 except OSError:
-                    # what it has said meanwhile is read to the end
+                    # its output is still read to the end
                     return
 
 
@@ -244,7 +240,7 @@ async def _pieces(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:
 
 
 async def _drained(stream: asyncio.StreamReader) -> None:
-    """Read to the end what a killed process has left in its pipe, which is not closed before."""
+    """Read the rest of a killed process's output: its pipe is closed only then."""
     with anyio.move_on_after(GRACE_SECONDS):
         while await stream.read(65536):
             pass
@@ -254,11 +250,11 @@ def _message(line: bytearray) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
-        return ValueError(f"A line that is no message: {str(error)[:500]}")
+        return ValueError(f"A line that is no JSON-RPC message: {str(error)[:500]}")
 
 
 async def _exited(process: asyncio.subprocess.Process) -> bool:
-    # not `process.wait()`: that waits for its pipes, too, which a child of it may hold
+    # not `process.wait()`: it also waits for the pipes, which a child of the process may hold
     with anyio.move_on_after(GRACE_SECONDS):
         while process.returncode is None:  # noqa: ASYNC110 - nothing tells
             await anyio.sleep(0.005)
@@ -266,7 +262,7 @@ async def _exited(process: asyncio.subprocess.Process) -> bool:
 
 
 def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    """To the process and all of its group."""
+    """Send a signal to the process and its group."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.terminate()
@@ -282,11 +278,11 @@ def _signal_name(number: int) -> str:
 
 
 def _kill_all() -> None:
-    children = tuple(_running)
-    for child in children:
-        child.kill()
-    for child in children:
-        child.ended(GRACE_SECONDS)
+    running = tuple(_running)
+    for transport in running:
+        transport.kill()
+    for transport in running:
+        transport.wait_blocking(GRACE_SECONDS)
 
 
 atexit.register(_kill_all)

@@ -1,4 +1,4 @@
-"""`McpTool`: a tool of an MCP server, as a tool of ours. Its schema is the server's; its arguments are checked here."""
+"""`McpTool`: a tool of an MCP server as a `Tool`. It has the server's schema; its arguments are checked here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class McpAnnotations:
-    """What a server says of a tool. Hints: a server that is not trusted may say anything. None is not said."""
+    """A server's description of a tool's behaviour, or None. It is a hint: a server may declare anything."""
 
     title: str | None = None
     read_only: bool | None = None
@@ -33,11 +33,11 @@ class McpAnnotations:
 
 
 McpApproval = bool | Callable[["McpTool"], bool | Callable[[Mapping[str, Any]], bool]]
-"""Whether calls wait for a person: for all tools, or by what each is, as in `lambda tool: not tool.hints.read_only`."""
+"""True if calls need approval: for all tools, or for each one, as in `lambda tool: not tool.hints.read_only`."""
 
 
 class McpTool(Tool):
-    """One tool of one server. `remote_name` is what the server calls it."""
+    """One tool of one server. `remote_name` is its name there."""
 
     def __init__(self, client: McpClient, listed: Listed) -> None:
         self.client = client
@@ -53,17 +53,17 @@ class McpTool(Tool):
         return f"<tool {self.name} of MCP server {self.client.name}>"
 
     def prepare(self, rule: McpApproval = False) -> None:
-        """Make it ready to be registered, with what the rule says of approval; `ToolDefinitionError` if it is not."""
-        self._check = self._checked()
+        """Check the schema and apply the approval rule, before registration; `ToolDefinitionError`."""
+        self._check = self._make_check()
         self.requires_approval = check_mark(self.name, rule if isinstance(rule, bool) else rule(self))
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments if they fit the server's schema, or `InvalidArgumentsError` with every problem."""
         if self._check is None:
-            self._check = self._checked()
+            self._check = self._make_check()
         return fitting(self._check, self.name, arguments)
 
-    def _checked(self) -> SchemaCheck:
+    def _make_check(self) -> SchemaCheck:
         try:
             return SchemaCheck(self.parameters)
         except ConfigurationError as error:
@@ -74,32 +74,32 @@ class McpTool(Tool):
             ) from error
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        """As `call_with`, for nobody in particular."""
+        """Like `call_with`, without a caller context."""
         return self.call_with(arguments, ToolContext(ToolUseBlock("", self.name, arguments)))
 
     def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
         """One call, on the client's connection, which is made if there is none.
 
-        Signals: its result, with what the server says of its progress emitted before; `ToolSuspend` if the server asks
-        a person something; `McpError`.
-        Cancels: the call: the server is told.
+        Signals: the result, after progress emitted through the context; `ToolSuspend` if the server asks a person a
+        question; `McpError`.
+        Cancels: the call, and notifies the server.
         """
         return self.client.call(self.remote_name, arguments, context)
 
 
 def tool_name(remote: str) -> str:
-    """The server's name of a tool as models accept it: what is no letter, digit, '_' or '-' becomes '_'."""
+    """A server's tool name as models accept it: other characters than letters, digits, '_' and '-' become '_'."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", remote)
 
 
 def _hints(listed: Listed) -> McpAnnotations:
-    said = listed.annotations
-    if said is None:
+    given = listed.annotations
+    if given is None:
         return McpAnnotations(listed.title)
     return McpAnnotations(
-        listed.title or said.title,
-        said.read_only_hint,
-        said.destructive_hint,
-        said.idempotent_hint,
-        said.open_world_hint,
+        listed.title or given.title,
+        given.read_only_hint,
+        given.destructive_hint,
+        given.idempotent_hint,
+        given.open_world_hint,
     )
