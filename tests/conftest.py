@@ -46,7 +46,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 15.0
 """How long threads and the library's loop are given to end what the test has stopped."""
 
 

@@ -70,8 +70,8 @@ def left(marker: str) -> list[int]:
     return found
 
 
-def none_left(marker: str, seconds: float = 5.0) -> bool:
-    """Within this time, and twice: a chain may be between two links when one looks."""
+def none_left(marker: str, seconds: float = 15.0) -> bool:
+    """Within this time, and twice: a chain may be between two links. (It ends by itself after 30 s.)"""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if not left(marker) and not left(marker):

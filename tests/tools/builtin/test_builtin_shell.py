@@ -43,7 +43,7 @@ def run(toolkit: Toolkit, command: str, **input: object) -> ToolResultBlock:
     return toolkit.call(use("run_command", command=command, **input)).run()
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
+def gone(pid: int, seconds: float = 30.0) -> bool:
     """Whether a process has ended; one that init has not fetched yet has."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
