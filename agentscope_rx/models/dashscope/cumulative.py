@@ -1,7 +1,7 @@
-"""`CumulativeText`: messages that each tell the answer from its beginning -> what is new in each.
+"""`CumulativeText`: messages that each hold the whole answer so far -> the new part of each.
 
-That is what a stream without `incremental_output` holds. An empty text takes nothing back (the last message may leave
-out what was said); a text that is no continuation of the one before is a `ProtocolError`: it has been shown.
+A stream without `incremental_output` has such messages. An empty text is no change (the last message may leave the text
+out); a text that does not continue the one before is a `ProtocolError`, because that one has been shown.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ _TORN = "\ufffd"
 
 
 class CumulativeText:
-    """The answer as far as it has been told."""
+    """The answer so far."""
 
-    __slots__ = ("_parts", "_told")
+    __slots__ = ("_parts", "_seen")
 
     def __init__(self) -> None:
-        self._told: dict[str, str] = {}
+        self._seen: dict[str, str] = {}
         self._parts = 0
 
     def new(self, message: JsonObject) -> JsonObject:
-        """The message with what is new in it alone."""
+        """The message, reduced to its new content."""
         made = dict(message)
         for name in ("content", "reasoning_content"):
             value = made.get(name)
@@ -46,7 +46,7 @@ class CumulativeText:
         if not isinstance(arguments, str):
             return call
         key = f"call {call.get('index', at)}"
-        known = key in self._told
+        known = key in self._seen
         rest = self._rest(key, arguments)
         made: dict[str, object] = {"index": at, **call, "function": {**function, "arguments": rest}}
         if known:
@@ -55,12 +55,12 @@ class CumulativeText:
         return made
 
     def _rest(self, name: str, text: str) -> str:
-        told = self._told.setdefault(name, "")
+        seen = self._seen.setdefault(name, "")
         # half a character at the end becomes a whole one in the next message
         text = text.rstrip(_TORN)
-        if not text.startswith(told):
-            if told.startswith(text):
+        if not text.startswith(seen):
+            if seen.startswith(text):
                 return ""
-            raise malformed(f"{name} takes back what was told before", text)
-        self._told[name] = text
-        return text[len(told) :]
+            raise malformed(f"{name} does not continue the text before", text)
+        self._seen[name] = text
+        return text[len(seen) :]

@@ -30,12 +30,12 @@ _VERSION = re.compile(r"^qwen(\d+)(?:\.(\d+))?(-max)?")
 def kind_of(model: str, *, media: bool) -> Kind:
     """The endpoint of `endpoint="auto"`.
 
-    | the messages or the model                                        | endpoint                |
-    |------------------------------------------------------------------|-------------------------|
-    | image, audio or video anywhere in the messages                   | multimodal              |
-    | -vl, -omni, -ocr, -asr or -audio in its name; qvq; kimi-k2.5, .6 | multimodal              |
-    | qwen of version 3.5 or later, but not the -max of 3.5 to 3.7     | multimodal              |
-    | anything else                                                    | text                    |
+    | the messages or the model                                        | endpoint   |
+    |------------------------------------------------------------------|------------|
+    | image, audio or video anywhere in the messages                   | multimodal |
+    | -vl, -omni, -ocr, -asr or -audio in its name; qvq; kimi-k2.5, .6 | multimodal |
+    | qwen of version 3.5 or later, but not the -max of 3.5 to 3.7     | multimodal |
+    | anything else                                                    | text       |
 
     A model takes one of the two only; the other answers "url error, please check url". Names are no sure sign: for a
     model that the table gets wrong, give `endpoint` yourself.
@@ -54,13 +54,13 @@ def kind_of(model: str, *, media: bool) -> Kind:
 def endpoint_of(base_url: str | None, api_key: str | None, workspace: str | None) -> Endpoint:
     """The server under a base URL; its address ends before the path of a service, which is in `PATHS`.
 
-    | base_url                                | requests go to                                     |
-    |-----------------------------------------|----------------------------------------------------|
-    | `https://host/api/v1`                   | `https://host/api/v1/services/aigc/...`            |
-    | `https://host`                          | `https://host/api/v1/services/aigc/...`            |
-    | `https://host/x/services/aigc/...`      | `https://host/x/services/aigc/...`                 |
-    | `https://{workspace_id}.region...`      | the host of the workspace                          |
-    | `https://host/compatible-mode/v1`       | `ConfigurationError`: that speaks Chat Completions |
+    | base_url                           | requests go to                                     |
+    |------------------------------------|----------------------------------------------------|
+    | `https://host/api/v1`              | `https://host/api/v1/services/aigc/...`            |
+    | `https://host`                     | `https://host/api/v1/services/aigc/...`            |
+    | `https://host/x/services/aigc/...` | `https://host/x/services/aigc/...`                 |
+    | `https://{workspace_id}.region...` | the host of the workspace                          |
+    | `https://host/compatible-mode/v1`  | `ConfigurationError`: that speaks Chat Completions |
 
     What is not given comes from DASHSCOPE_BASE_URL or the older DASHSCOPE_HTTP_BASE_URL, DASHSCOPE_API_KEY, and
     DASHSCOPE_WORKSPACE or the older DASHSCOPE_WORKSPACE_ID; an empty key sends none.

@@ -1,11 +1,11 @@
 """Turns -> the `input.messages` of a DashScope request. Pure; media files must be read already.
 
-| turn      | text endpoint                                   | multimodal endpoint         |
-|-----------|-------------------------------------------------|-----------------------------|
-| system    | `content`: text                                 | `content`: a part of text   |
-| user      | `content`: text; media are `InvalidInputError`  | `content`: parts, in order  |
+| turn      | text endpoint                                   | multimodal endpoint            |
+|-----------|-------------------------------------------------|--------------------------------|
+| system    | `content`: text                                 | `content`: a part of text      |
+| user      | `content`: text; media are `InvalidInputError`  | `content`: parts, in order     |
 | assistant | `content`: text or "", `tool_calls`             | `content`: parts, `tool_calls` |
-| tool      | `content`: text, with `tool_call_id` and `name` | the same, with a part of text |
+| tool      | `content`: text, with `tool_call_id` and `name` | the same, with a part of text  |
 
 | block      | part                                                             |
 |------------|------------------------------------------------------------------|
@@ -15,9 +15,8 @@
 | VideoBlock | `{video, fps, max_frames, min_pixels, max_pixels, total_pixels}` |
 | FileBlock  | none: `InvalidInputError`                                        |
 
-A source goes out as its web address, its `oss://` address, or a base64 data URL; frames as a list of these.
-`cache_control` in a message's metadata (True, or what the API takes) marks the end of a prefix to be cached: it goes to
-the message's last part, which makes parts of a text, too.
+A source is sent as its web address, its `oss://` address, or a base64 data URL; frames as a list of these. The cache
+mark that a message's metadata asks for stands on its last part; a text becomes a part to carry it.
 """
 
 from __future__ import annotations
@@ -50,12 +49,12 @@ _VIDEO = ("fps", "max_frames", "min_pixels", "max_pixels", "total_pixels")
 
 
 def has_media(turns: Sequence[Turn]) -> bool:
-    """Whether there is any picture, sound or video."""
+    """True if there is any image, audio or video."""
     return any(turn.media for turn in turns)
 
 
 def has_uploads(turns: Sequence[Turn]) -> bool:
-    """Whether any of the media is a file that was uploaded to the vendor's own storage."""
+    """True if any of the media is a file that was uploaded to the vendor's own storage."""
     sources = (source for turn in turns for block in turn.media for source in sources_of(block))
     return any(isinstance(source, URLSource) and source.url.startswith("oss://") for source in sources)
 
@@ -82,7 +81,7 @@ def _content(turn: Turn, kind: Kind) -> object:
         if turn.media:
             raise InvalidInputError(
                 f"The text endpoint takes no {turn.media[0].type}: use endpoint='multimodal' (or 'auto'), and a model "
-                "that sees and hears."
+                "that takes media."
             )
         return turn.text if mark is None else [{"text": turn.text, CACHE: mark}]
     parts = [_part(block) for block in turn.content] or [{"text": ""}]
@@ -127,6 +126,6 @@ def _address(source: Source) -> str:
 
 
 def _call(block: ToolUseBlock) -> WireMessage:
-    # never `raw`: what the model could not write as JSON must not come back to it as its own words
+    # never `raw`: text of the model that is not JSON must not come back to it as its own
     function = {"name": block.name, "arguments": arguments_text(block)}
     return {"id": block.id, "type": "function", "function": function}

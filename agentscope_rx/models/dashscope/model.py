@@ -1,4 +1,4 @@
-"""`DashScopeChatModel`: Qwen and its kin by DashScope's own wire format, as a `ChatModel`."""
+"""`DashScopeChatModel`: Qwen and others by DashScope's own wire format, as a `ChatModel`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class DashScopeChatModel(HttpChatModel):
     """A model behind DashScope. One object works in any number of event loops, and for any number of calls.
 
     `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given (see `endpoint_of`; the
-    default is Beijing, `DASHSCOPE_INTL_URL` is Singapore). `endpoint` is text or multimodal; "auto" goes by the model's
-    name and by what the messages hold (see `kind_of`).
+    default is Beijing, `DASHSCOPE_INTL_URL` is Singapore). `endpoint` is text or multimodal; "auto" decides by the
+    model's name and the content of the messages (see `kind_of`).
 
-    `enable_thinking` is left to the model unless given; a `thinking_budget` in the options turns it on. With
-    `enable_thinking=True` the answer is asked for piece by piece even if `stream=False`: the API demands it.
-    `send_reasoning` gives earlier thinking back, for models that are told to `preserve_thinking`. `enable_search` and
-    `search_options` let the model search the web; what it found is in the chunks' metadata as `search_info`.
-    `native_output` says that the model holds its answer to a JSON schema in `response_format`; only some do.
+    `enable_thinking` is left to the model if not given; a `thinking_budget` in the options turns it on. With
+    `enable_thinking=True` the answer is streamed even if `stream=False`: the API demands it. `send_reasoning` sends
+    earlier thinking back, for models with `preserve_thinking`. `enable_search` and `search_options` let the model
+    search the web; the results are in the chunks' metadata as `search_info`. `native_output` is for the models
+    that hold answers to a JSON schema in `response_format`.
     """
 
     provider = "dashscope"
@@ -74,7 +74,7 @@ class DashScopeChatModel(HttpChatModel):
         if isinstance(error, BadRequestError) and "url error" in str(error):
             return (
                 "(This model has the other endpoint. Give endpoint='multimodal' or endpoint='text'; "
-                f"now it is endpoint={self._kind!r}.)"
+                f"this request had endpoint={self._kind!r}.)"
             )
         return None
 
@@ -87,6 +87,6 @@ class DashScopeChatModel(HttpChatModel):
         body = {"model": self.model_name, "input": {"messages": wire}, "parameters": parameters}
         headers = request_headers(stream=stream, uploads=has_uploads(turns))
         request = self.post(body, options, path=PATHS[kind], headers=headers)
-        # unless increments were asked for, each event tells the answer from its beginning
+        # without increments each event holds the whole answer so far
         incremental = not stream or parameters.get("incremental_output") is True
         return Exchange(request, partial(DashScopeParser, incremental=incremental), streams=stream)

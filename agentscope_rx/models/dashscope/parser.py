@@ -1,8 +1,8 @@
-"""`DashScopeParser`: the events of one DashScope answer -> increments. Pure; one parser for one answer.
+"""`DashScopeParser`: the events of one DashScope answer -> increments. Pure: an `AnswerParser`.
 
-An answer is whole when a finish reason came (`"null"` is none: it is what the API says while it goes on), or when it
-came in one piece. Anything less is `ModelConnectionError`. Texts are increments where `incremental_output` was asked
-for, else snapshots; content is text or parts, in `choices` or, from old models, `output.text`.
+An answer is whole when a finish reason came (`"null"` is none: the API sends it until the end), or when it came in one
+piece; anything less is a `ModelConnectionError`. Texts are increments if the request has `incremental_output`, else the
+whole answer so far. Content is text or parts, in `choices` or, from old models, in `output.text`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError
-from agentscope_rx.messages import AudioBlock, ChatUsage, ImageBlock, TextBlock, ThinkingBlock
+from agentscope_rx.messages import AudioBlock, ChatUsage, ImageBlock
 from agentscope_rx.messages.frozen import encodable
 from agentscope_rx.models.dashscope.cumulative import CumulativeText
 from agentscope_rx.models.http_model import Clock
@@ -19,19 +18,26 @@ from agentscope_rx.models.openai.tool_call_deltas import ToolCallDeltas
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.answers import (
+    CUT,
+    DONE,
+    broken_off,
+    error_of_event,
+    event_value,
+    text_blocks,
+    thinking_blocks,
+    withheld,
+)
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
     Pieces,
     address,
-    decode_json,
     integer,
     malformed,
     object_in,
     objects_in,
     text_in,
 )
-
-DONE = "[DONE]"
 
 _REASONS = {
     "stop": FinishReason.STOP,
@@ -40,8 +46,8 @@ _REASONS = {
     "function_call": FinishReason.TOOL_CALLS,
     "content_filter": FinishReason.CONTENT_FILTER,
 }
-_TOLD = ("search_info", "ocr_result", "logprobs")
-"""What goes into a chunk's metadata, wherever in the answer it stands."""
+_METADATA = ("search_info", "ocr_result", "logprobs")
+"""Fields that go into a chunk's metadata, wherever in the answer they stand."""
 
 
 class DashScopeParser:
@@ -52,9 +58,9 @@ class DashScopeParser:
         "_calls",
         "_clock",
         "_content",
+        "_cumulative",
         "_finish",
         "_id",
-        "_snapshots",
         "_started",
         "_text",
         "_thinking",
@@ -64,7 +70,7 @@ class DashScopeParser:
     def __init__(self, clock: Clock, *, incremental: bool = True) -> None:
         self._clock = clock
         self._started = clock()
-        self._snapshots = None if incremental else CumulativeText()
+        self._cumulative = None if incremental else CumulativeText()
         self._text = Pieces()
         self._thinking = Pieces()
         self._calls = ToolCallDeltas()
@@ -79,17 +85,11 @@ class DashScopeParser:
         if event.data.strip() == DONE or event.event == "done":
             self._whole = True
             return ()
-        try:
-            chunk = decode_json(event.data)
-        except ProtocolError:
-            if event.cut:
-                # half an event at the end: whether the answer is whole without it is for the end to say
-                return ()
-            if event.event != "error":
-                raise
-            chunk = {"message": event.data}
+        chunk = event_value(event)
+        if chunk is CUT:
+            return ()
         if event.event == "error":
-            raise _told(chunk)
+            raise error_of_event(chunk)
         return self.read_whole(chunk) if event.whole else self._feed(chunk)
 
     def read_whole(self, answer: object) -> Iterable[ChatResponse]:
@@ -101,13 +101,13 @@ class DashScopeParser:
         return increments
 
     def end(self) -> Iterable[ChatResponse]:
-        """What was held back; an error if the answer is not whole, or was withheld."""
+        """The content held back until the end; an error if the answer is not whole, or was withheld."""
         if not (self._finish or self._whole):
-            raise ModelConnectionError("The stream ended before the answer was whole.")
+            raise broken_off()
         self._calls.end()
-        content = (*_thoughts(self._thinking.rest()), *_words(self._text.rest()))
+        content = (*thinking_blocks(self._thinking.rest()), *text_blocks(self._text.rest()))
         if self._finish is FinishReason.CONTENT_FILTER and not (self._content or content):
-            raise ContentFilterError("The provider's content filter withheld the whole answer.")
+            raise withheld()
         return (ChatResponse(content),) if content else ()
 
     def _feed(self, chunk: object) -> tuple[ChatResponse, ...]:
@@ -132,29 +132,29 @@ class DashScopeParser:
             self._finish = _REASONS.get(raw, FinishReason.OTHER)
         self._content = self._content or bool(content)
         self._id = self._id or text_in(fields, "request_id") or None
-        about = self._new_about(output, choice, message or {})
+        about = self._new_metadata(output, choice, message or {})
         if not (content or raw or about or finished):
-            # an id and a running account alone are no increment: an attempt that has said nothing may be made again
+            # an id and the usage so far are no increment: an attempt without content may be repeated
             return ()
         about |= _cache_written(fields)
         return (ChatResponse(content, self._usage(fields), self._finish if raw else None, raw, self._id, about),)
 
     def _blocks(self, message: JsonObject) -> Iterable[ChunkBlock]:
-        if self._snapshots is not None:
-            message = self._snapshots.new(message)
-        yield from _thoughts(self._thinking.take(text_in(message, "reasoning_content") or ""))
+        if self._cumulative is not None:
+            message = self._cumulative.new(message)
+        yield from thinking_blocks(self._thinking.take(text_in(message, "reasoning_content") or ""))
         content = message.get("content")
         if isinstance(content, list):
             for part in objects_in(message, "content"):
-                yield from _words(self._text.take(text_in(part, "text") or ""))
+                yield from text_blocks(self._text.take(text_in(part, "text") or ""))
                 yield from _media(part)
         else:
-            yield from _words(self._text.take(text_in(message, "content") or ""))
+            yield from text_blocks(self._text.take(text_in(message, "content") or ""))
         yield from self._calls.feed(message)
 
-    def _new_about(self, *places: JsonObject) -> dict[str, object]:
-        found = {name: place[name] for place in places for name in _TOLD if place.get(name)}
-        # snapshots of it may come with every event
+    def _new_metadata(self, *places: JsonObject) -> dict[str, object]:
+        found = {name: place[name] for place in places for name in _METADATA if place.get(name)}
+        # a server may repeat all of it with every event
         new = {name: value for name, value in found.items() if self._about.get(name) != value}
         self._about |= new
         return new
@@ -175,7 +175,7 @@ class DashScopeParser:
 
 
 def _first_choice(output: JsonObject) -> JsonObject:
-    """Choice 0: of several that were asked for, the others are passed over."""
+    """Choice 0; the other choices of a request for several are ignored."""
     for at, choice in enumerate(objects_in(output, "choices")):
         if (at if choice.get("index") is None else integer(choice, "index")) == 0:
             return choice
@@ -201,18 +201,3 @@ def _media(fields: JsonObject) -> Iterable[ChunkBlock]:
     url = text_in(cast("JsonObject", audio), "url") if isinstance(audio, Mapping) else audio
     if isinstance(url, str) and url:
         yield AudioBlock(address(encodable(url), fields))
-
-
-def _words(text: str) -> tuple[TextBlock, ...]:
-    return (TextBlock(text),) if text else ()
-
-
-def _thoughts(text: str) -> tuple[ThinkingBlock, ...]:
-    return (ThinkingBlock(text),) if text else ()
-
-
-def _told(complaint: object) -> Exception:
-    """The error that an event named `error` carries, whatever its data looks like."""
-    given = cast("Mapping[str, object]", complaint if isinstance(complaint, Mapping) else {"message": complaint})
-    told = answered_error(given) or answered_error({"error": given})
-    return told or ProtocolError("The server sent an error event without saying more.", body=str(given))

@@ -1,21 +1,20 @@
-"""The `parameters` of a request: what `GenerateOptions`, tools and the model's own settings become. Pure.
+"""The `parameters` of a request: `GenerateOptions`, tools and the model's settings in DashScope's fields. Pure.
 
-| option                                          | in `parameters`                                                   |
-|-------------------------------------------------|-------------------------------------------------------------------|
-| (always)                                        | `result_format: message`; `incremental_output: true` for a stream |
-| temperature, top_p, top_k, max_tokens, seed,    | as they are                                                       |
-| stop, presence_penalty, parallel_tool_calls     |                                                                   |
-| thinking_budget                                 | as it is, and `enable_thinking: true` if the model does not say   |
-| response_format                                 | as it is; a json_schema with `strict: None` as `openai.strict`    |
-|                                                 | makes it                                                          |
-| tool_choice auto, none, one tool                | as Chat Completions spells them                                   |
-| tool_choice required                            | of a single tool: that tool; of several: `UnsupportedOptionError` |
-| frequency_penalty, max_completion_tokens,       | `UnsupportedOptionError`: there is no field for them              |
-| reasoning_effort                                |                                                                   |
-| enable_thinking, enable_search, search_options  | as they are: the model's                                          |
-| additional_body_params                          | last, over everything; a value of None takes a field out          |
+| option                                         | in `parameters`                                                   |
+|------------------------------------------------|-------------------------------------------------------------------|
+| (always)                                       | `result_format: message`; `incremental_output: true` for a stream |
+| temperature, top_p, top_k, max_tokens, seed,   | the same                                                          |
+| stop, presence_penalty, parallel_tool_calls    |                                                                   |
+| thinking_budget                                | the same, and `enable_thinking: true` unless the model sets it    |
+| response_format                                | the same; with `strict: None` as in `openai.strict`               |
+| tool_choice auto, none, one tool               | as in Chat Completions                                            |
+| tool_choice required                           | of a single tool: that tool; of several: `UnsupportedOptionError` |
+| frequency_penalty, max_completion_tokens,      | `UnsupportedOptionError`: there is no field for them              |
+| reasoning_effort                               |                                                                   |
+| enable_thinking, enable_search, search_options | the model's settings                                              |
+| additional_body_params                         | last, over everything; a value of None takes a field out          |
 
-A tool that is forced while the model thinks is for the server to refuse (it does, today, and names `tool_choice`).
+A forced tool call of a model that thinks is left to the server, which refuses it and names `tool_choice`.
 """
 
 from __future__ import annotations
@@ -27,8 +26,9 @@ from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.openai.strict import wire_response_format
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
+from agentscope_rx.models.wire.request_body import check_supported, function_tool, without_none
 
-_AS_THEY_ARE = (
+_SAME = (
     "temperature",
     "top_p",
     "top_k",
@@ -37,16 +37,16 @@ _AS_THEY_ARE = (
     "presence_penalty",
     "thinking_budget",
 )
-_INSTEAD = {
-    "frequency_penalty": "presence_penalty, or additional_body_params={'repetition_penalty': ...}",
-    "max_completion_tokens": "max_tokens",
-    "reasoning_effort": "thinking_budget, or additional_body_params with the field that your model knows",
+_MISSING = {
+    "frequency_penalty": "Use presence_penalty, or additional_body_params={'repetition_penalty': ...}.",
+    "max_completion_tokens": "Use max_tokens.",
+    "reasoning_effort": "Use thinking_budget, or additional_body_params with the field that your model takes.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class DashScopeSettings:
-    """What is set for the model, not for a call."""
+    """The settings of a model, for all its calls."""
 
     enable_thinking: bool | None = None
     enable_search: bool | None = None
@@ -62,7 +62,7 @@ def format_parameters(
     made: dict[str, object] = {"result_format": "message"}
     if stream:
         made["incremental_output"] = True
-    for name in _AS_THEY_ARE:
+    for name in _SAME:
         made[name] = getattr(options, name)
     if options.stop is not None:
         made["stop"] = list(options.stop)
@@ -74,28 +74,16 @@ def format_parameters(
     made["search_options"] = settings.search_options or None
     made |= _tools(tools, options)
     made |= options.additional_body_params
-    return {name: value for name, value in made.items() if value is not None}
+    return without_none(made)
 
 
 def check_options(options: GenerateOptions, settings: DashScopeSettings) -> None:
-    """`UnsupportedOptionError` for an option that there is no field for, `ConfigurationError` for a contradiction."""
-    for name, instead in _INSTEAD.items():
-        if getattr(options, name) is not None:
-            raise UnsupportedOptionError(f"DashScope has no {name}. Use {instead}.", option=name)
+    """`UnsupportedOptionError` for an option without a field, `ConfigurationError` for a contradiction."""
+    check_supported(options, "DashScope", _MISSING)
     if options.thinking_budget is not None and settings.enable_thinking is False:
         raise ConfigurationError("thinking_budget is for thinking: enable_thinking=False contradicts it.")
     if settings.search_options and settings.enable_search is not True:
-        raise ConfigurationError("search_options count with enable_search=True only.")
-
-
-def format_tool(tool: ToolSchema) -> dict[str, object]:
-    """A tool on the wire."""
-    function: dict[str, object] = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters or {"type": "object", "properties": {}},
-    }
-    return {"type": "function", "function": function}
+        raise ConfigurationError("search_options need enable_search=True.")
 
 
 def _tools(tools: Sequence[ToolSchema], options: GenerateOptions) -> dict[str, object]:
@@ -105,7 +93,7 @@ def _tools(tools: Sequence[ToolSchema], options: GenerateOptions) -> dict[str, o
     if not tools:
         return {}
     return {
-        "tools": [format_tool(tool) for tool in tools],
+        "tools": [function_tool(tool) for tool in tools],
         "tool_choice": None if choice is None else _choice(choice, tools),
         "parallel_tool_calls": options.parallel_tool_calls,
     }

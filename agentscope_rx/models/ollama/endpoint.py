@@ -16,14 +16,14 @@ _PORTS = {"http": 80, "https": 443}
 def endpoint_of(base_url: str | None, api_key: str | None) -> Endpoint:
     """`/api/chat` of the server that the official client finds by this base URL.
 
-    | base_url                | server                             |
-    |-------------------------|------------------------------------|
-    | nothing                 | `http://127.0.0.1:11434`           |
-    | `1.2.3.4`, `box`        | `http://1.2.3.4:11434`, ...        |
-    | `:5000`                 | `http://127.0.0.1:5000`            |
-    | `http://box`            | `http://box:80`                    |
-    | `https://ollama.com`    | `https://ollama.com:443`           |
-    | `box:5000/path/`        | `http://box:5000/path`             |
+    | base_url                  | server                             |
+    |---------------------------|------------------------------------|
+    | nothing                   | `http://127.0.0.1:11434`           |
+    | `1.2.3.4`, `box`          | `http://1.2.3.4:11434`, ...        |
+    | `:5000`                   | `http://127.0.0.1:5000`            |
+    | `http://box`              | `http://box:80`                    |
+    | `https://ollama.com`      | `https://ollama.com:443`           |
+    | `box:5000/path/`          | `http://box:5000/path`             |
     | `box/api`, `.../api/chat` | `http://box:11434`: they are added |
 
     What is not given comes from OLLAMA_HOST and OLLAMA_API_KEY; only ollama.com needs a key.

@@ -1,14 +1,14 @@
 """Turns -> the `messages` of an Ollama request. Pure; media files must be read already.
 
-| turn      | on the wire                                                                                    |
-|-----------|------------------------------------------------------------------------------------------------|
-| system    | `content`                                                                                      |
-| user      | `content`, and `images`: base64 without anything around it                                     |
-| assistant | `content`, `thinking`, and `tool_calls` with the arguments as an object                        |
-| tool      | `content`, with `tool_name`, and with `tool_call_id` for the servers that go by it             |
+| turn      | on the wire                                                                        |
+|-----------|------------------------------------------------------------------------------------|
+| system    | `content`                                                                          |
+| user      | `content`, and `images`: base64 without anything around it                         |
+| assistant | `content`, `thinking`, and `tool_calls` with the arguments as an object            |
+| tool      | `content`, with `tool_name`, and with `tool_call_id` for the servers that go by it |
 
-There are no sounds, films or files, and pictures are sent as data: anything else is `InvalidInputError`. Pictures stand
-beside the text of their message: at which place in it they stood is not told.
+Images are sent as data. Audio, video, files and web addresses are an `InvalidInputError`. Images stand beside the text
+of their message: their place in it is lost.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ def _message(turn: Turn) -> WireMessage:
 
 
 def _call(block: ToolUseBlock) -> WireMessage:
-    # never `raw`: what the model could not write as JSON must not come back to it as its own words
+    # never `raw`: text of the model that is not JSON must not come back to it as its own
     return {"id": block.id, "function": {"name": block.name, "arguments": block.input}}
 
 
 def _image(block: MediaBlock) -> str:
     if not isinstance(block, ImageBlock):
-        raise InvalidInputError(f"Ollama takes pictures only, no {block.type}. {_INSTEAD[block.type]}")
+        raise InvalidInputError(f"Ollama takes images only, no {block.type}. {_INSTEAD[block.type]}")
     return _data(block.source)
 
 
@@ -63,6 +63,6 @@ def _data(source: Source) -> str:
     if isinstance(source, Base64Source):
         return source.data
     raise InvalidInputError(
-        f"Ollama takes pictures as data, not as addresses ({address_of(source)[:80]}). Fetch it, and use "
+        f"Ollama takes images as data, not as addresses ({address_of(source)[:80]}). Fetch it, and use "
         "Base64Source.of(data, 'image/png') or a local file."
     )

@@ -21,11 +21,11 @@ class OllamaChatModel(HttpChatModel):
     """A model of an Ollama server. One object works in any number of event loops, and for any number of calls.
 
     `base_url` is a host as OLLAMA_HOST gives it (see `endpoint_of`); not given, OLLAMA_HOST, else this machine.
-    `api_key`, or OLLAMA_API_KEY, is for ollama.com. `think` turns thinking on or off, or says how much ("low",
-    "medium", "high"), for models that can; `keep_alive` says how long the model stays loaded ("10m", seconds, -1).
+    `api_key`, or OLLAMA_API_KEY, is for ollama.com. `think` turns thinking on or off, or sets its effort ("low",
+    "medium", "high"), for models that can think; `keep_alive` is how long the model stays loaded ("10m", seconds, -1).
 
-    What Ollama calls options (num_ctx, min_p, ...) goes into `GenerateOptions.additional_body_params`. Set num_ctx: a
-    conversation that is longer than a server's default is cut by the server, and nobody is told.
+    Ollama's options (num_ctx, min_p, ...) go into `GenerateOptions.additional_body_params`. Set num_ctx: the server
+    cuts a conversation that is longer than its default, and reports no error.
 
     `native_output=True` asks for structured output by `format`. That holds the whole answer to the schema, so it is for
     agents without tools.

@@ -1,8 +1,8 @@
-"""`OllamaParser`: the lines of one Ollama answer -> increments. Pure; one parser for one answer.
+"""`OllamaParser`: the lines of one Ollama answer -> increments. Pure: an `AnswerParser`.
 
-An answer is whole when a line says `done`. Anything less is `ModelConnectionError`. Calls come whole, each in a piece
-of its own; one without an id (older servers send none) gets one made up, as results need it. A model that stopped to
-have its calls answered says `stop`: with calls, that is TOOL_CALLS.
+An answer is whole when a line has `done`; anything less is a `ModelConnectionError`. Calls come whole, each in a piece
+of its own. A call without an id (older servers send none) gets a generated one, because its result needs it. A model
+that stops for its calls gives the reason `stop`; with calls that is TOOL_CALLS.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 from uuid import uuid4
 
-from agentscope_rx.errors import ModelConnectionError, ProtocolError
-from agentscope_rx.messages import Base64Source, ChatUsage, ImageBlock, TextBlock, ThinkingBlock
+from agentscope_rx.messages import Base64Source, ChatUsage, ImageBlock
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.models.http_model import Clock
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, FinishReason, ToolUseDelta
 from agentscope_rx.models.transport import ServerEvent
 from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.answers import CUT, broken_off, event_value, text_blocks, thinking_blocks
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
     Pieces,
-    decode_json,
     encode_json,
     integer,
     malformed,
@@ -50,14 +49,8 @@ class OllamaParser:
 
     def read(self, event: ServerEvent) -> Iterable[ChatResponse]:
         """The increments of one line: none or one."""
-        try:
-            line = decode_json(event.data)
-        except ProtocolError:
-            if event.cut:
-                # half a line at the end: whether the answer is whole without it is for the end to say
-                return ()
-            raise
-        return self._feed(line)
+        line = event_value(event)
+        return () if line is CUT else self._feed(line)
 
     def read_whole(self, answer: object) -> Iterable[ChatResponse]:
         """The increments of an answer that came in one piece."""
@@ -68,10 +61,10 @@ class OllamaParser:
         return increments
 
     def end(self) -> Iterable[ChatResponse]:
-        """What was held back; an error if the answer is not whole."""
+        """The content held back until the end; an error if the answer is not whole."""
         if not self._done:
-            raise ModelConnectionError("The stream ended before the answer was whole.")
-        content = (*_thoughts(self._thinking.rest()), *_words(self._text.rest()))
+            raise broken_off()
+        content = (*thinking_blocks(self._thinking.rest()), *text_blocks(self._text.rest()))
         return (ChatResponse(content),) if content else ()
 
     def _feed(self, line: object) -> tuple[ChatResponse, ...]:
@@ -95,8 +88,8 @@ class OllamaParser:
         return (ChatResponse(content, self._usage(fields), finish, raw, metadata=about),)
 
     def _blocks(self, message: JsonObject) -> Iterable[ChunkBlock]:
-        yield from _thoughts(self._thinking.take(text_in(message, "thinking") or ""))
-        yield from _words(self._text.take(text_in(message, "content") or ""))
+        yield from thinking_blocks(self._thinking.take(text_in(message, "thinking") or ""))
+        yield from text_blocks(self._text.take(text_in(message, "content") or ""))
         images = message.get("images")
         for image in cast("list[object]", images if isinstance(images, list) else []):
             if isinstance(image, str) and image:
@@ -114,11 +107,11 @@ class OllamaParser:
         arguments = function.get("arguments")
         id = text_in(call, "id")
         if not id or id in self._ids:
-            # two calls of one id could not be answered
+            # results of two calls with one id could not be told apart
             id = f"call_{uuid4().hex}"
         self._ids.add(id)
         self._calls += 1
-        # proxies give the arguments as text, as the other format has it
+        # some proxies send the arguments as text, as Chat Completions does
         text = arguments if isinstance(arguments, str) else encode_json({} if arguments is None else arguments)
         return ToolUseDelta(self._calls - 1, id, name, text)
 
@@ -131,13 +124,5 @@ class OllamaParser:
 
 
 def _durations(fields: JsonObject) -> dict[str, object]:
-    """What the server says it took, in seconds."""
+    """The server's own times, in seconds."""
     return {name: integer(fields, name) / 1e9 for name in _DURATIONS if fields.get(name) is not None}
-
-
-def _words(text: str) -> tuple[TextBlock, ...]:
-    return (TextBlock(text),) if text else ()
-
-
-def _thoughts(text: str) -> tuple[ThinkingBlock, ...]:
-    return (ThinkingBlock(text),) if text else ()

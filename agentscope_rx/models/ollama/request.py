@@ -1,18 +1,18 @@
-"""The body of a request: what `GenerateOptions`, tools and the model's own settings become. Pure.
+"""The body of a request: `GenerateOptions`, tools and the model's settings in Ollama's fields. Pure.
 
-| option                                   | on the wire                                                        |
-|------------------------------------------|--------------------------------------------------------------------|
-| temperature, top_p, top_k, seed, stop,   | in `options`                                                       |
-| presence_penalty, frequency_penalty      |                                                                    |
-| max_tokens                               | `options.num_predict`                                              |
-| reasoning_effort                         | `think`; "none" is false                                           |
-| response_format json_object, json_schema | `format`: "json", the schema. Not with tools: no call would fit    |
-| tool_choice auto, none                   | the tools, no tools                                                |
-| tool_choice required, specific           | `UnsupportedOptionError`: there is no field for them               |
-| parallel_tool_calls                      | True is how it is; False is `UnsupportedOptionError`               |
-| thinking_budget, max_completion_tokens   | `UnsupportedOptionError`                                           |
-| additional_body_params                   | last; what `/api/chat` knows by name goes there, the rest (num_ctx |
-|                                          | and others) into `options`; None takes a field out                 |
+| option                                   | on the wire                                                     |
+|------------------------------------------|-----------------------------------------------------------------|
+| temperature, top_p, top_k, seed, stop,   | in `options`                                                    |
+| presence_penalty, frequency_penalty      |                                                                 |
+| max_tokens                               | `options.num_predict`                                           |
+| reasoning_effort                         | `think`; "none" is false                                        |
+| response_format json_object, json_schema | `format`: "json", the schema. Not with tools: no call would fit |
+| tool_choice auto, none                   | the tools, no tools                                             |
+| tool_choice required, specific           | `UnsupportedOptionError`: there is no field for them            |
+| parallel_tool_calls                      | True is the default; False is `UnsupportedOptionError`          |
+| thinking_budget, max_completion_tokens   | `UnsupportedOptionError`                                        |
+| additional_body_params                   | last; fields of `/api/chat` go there, all others (num_ctx, ...) |
+|                                          | into `options`; None takes a field out                          |
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import cast
 
 from agentscope_rx.errors import ConfigurationError, UnsupportedOptionError
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.wire.request_body import check_supported, function_tool, json_schema_of, without_none
 
 Think = bool | str
 
@@ -35,7 +36,7 @@ _OPTIONS = {
     "presence_penalty": "presence_penalty",
     "frequency_penalty": "frequency_penalty",
 }
-_INSTEAD = {
+_MISSING = {
     "thinking_budget": "Use think='low', 'medium' or 'high', or reasoning_effort for one call.",
     "max_completion_tokens": "Use max_tokens.",
 }
@@ -49,7 +50,7 @@ _TOP = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class OllamaSettings:
-    """What is set for the model, not for a call."""
+    """The settings of a model, for all its calls."""
 
     think: Think | None = None
     keep_alive: float | str | None = None
@@ -66,12 +67,12 @@ def format_request(
 ) -> dict[str, object]:
     """The body of one request."""
     check_options(options)
-    sent = _sent(tools, options)
-    shape = _format(options.response_format)
-    if sent and shape is not None:
+    offered = _offered(tools, options)
+    schema = _format(options.response_format)
+    if offered and schema is not None:
         raise ConfigurationError(
             "Ollama holds the whole answer to response_format, so that no tool could be called. Leave out one of the "
-            "two, or ask for the shape in a call without tools."
+            "two, or ask for the format in a call without tools."
         )
     sampling: dict[str, object] = {wire: getattr(options, name) for name, wire in _OPTIONS.items()}
     sampling["stop"] = None if options.stop is None else list(options.stop)
@@ -79,21 +80,19 @@ def format_request(
         "model": model,
         "messages": messages,
         "stream": stream,
-        "tools": [format_tool(tool) for tool in sent] or None,
-        "format": shape,
+        "tools": [function_tool(tool) for tool in offered] or None,
+        "format": schema,
         "think": _think(options.reasoning_effort, settings.think),
         "keep_alive": settings.keep_alive,
     }
     _add(body, sampling, options.additional_body_params)
-    body["options"] = _given(sampling) or None
-    return _given(body)
+    body["options"] = without_none(sampling) or None
+    return without_none(body)
 
 
 def check_options(options: GenerateOptions) -> None:
     """`UnsupportedOptionError` for an option that Ollama has no field for."""
-    for name, instead in _INSTEAD.items():
-        if getattr(options, name) is not None:
-            raise UnsupportedOptionError(f"Ollama has no {name}. {instead}", option=name)
+    check_supported(options, "Ollama", _MISSING)
     if options.parallel_tool_calls is False:
         raise UnsupportedOptionError(
             "Ollama has no parallel_tool_calls: a model may always call several tools at once.",
@@ -101,27 +100,17 @@ def check_options(options: GenerateOptions) -> None:
         )
 
 
-def format_tool(tool: ToolSchema) -> dict[str, object]:
-    """A tool on the wire."""
-    function: dict[str, object] = {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": tool.parameters or {"type": "object", "properties": {}},
-    }
-    return {"type": "function", "function": function}
-
-
-def _sent(tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[ToolSchema]:
+def _offered(tools: Sequence[ToolSchema], options: GenerateOptions) -> Sequence[ToolSchema]:
     choice = options.tool_choice
     if choice is None or choice.mode == "auto":
         return tools
     if choice.mode == "none":
-        # a tool that is not there is not called
+        # a tool that is not offered is not called
         return ()
     choice.check(tools)
     raise UnsupportedOptionError(
         f"Ollama has no tool_choice: a model cannot be made to call {choice.tool or 'a tool'}. Offer that tool alone "
-        "and ask for it in words, or ask for a shape with response_format.",
+        "and ask for it in the prompt, or ask for JSON with response_format.",
         option="tool_choice",
     )
 
@@ -132,14 +121,13 @@ def _format(response_format: Mapping[str, object] | None) -> object:
         return None
     if kind == "json_object":
         return "json"
-    shape = response_format.get("json_schema")
-    schema = cast("Mapping[str, object]", shape).get("schema") if isinstance(shape, Mapping) else None
-    if kind != "json_schema" or not isinstance(schema, Mapping):
+    schema = json_schema_of(response_format)
+    if schema is None:
         raise ConfigurationError(
             "response_format is {'type': 'json_object'} or {'type': 'json_schema', 'json_schema': {'schema': ...}}, "
             f"not {dict(response_format)!r:.120}."
         )
-    return cast("Mapping[str, object]", schema)
+    return schema
 
 
 def _think(effort: str | None, think: Think | None) -> Think | None:
@@ -156,7 +144,3 @@ def _add(body: dict[str, object], sampling: dict[str, object], given: Mapping[st
             body[name] = value
         else:
             sampling[name] = value
-
-
-def _given(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}

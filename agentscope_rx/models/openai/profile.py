@@ -40,10 +40,10 @@ class Profile:
     | audio                | "data": base64 and format; "url": addresses and data URLs; "plain": a string; None: none  |
     | video                | whether it takes `video_url`                                                              |
     | files                | "data": `file` with data; "any": or an address; "document": `document_url`; None: none    |
-    | names                | whether messages may have a `name`; else it is said in words             |
+    | names                | whether messages may have a `name`; else it is said in words                              |
     | reasoning            | earlier thinking goes back: "never", "calls" (with messages that have calls), "always"    |
     | reasoning_field      | the field of a message that it reads earlier thinking from                                |
-    | thinking             | the switch that `thinking_budget` turns (see `models.openai.request`); None: none        |
+    | thinking             | the switch that `thinking_budget` turns (see `models.openai.request`); None: none         |
     | top_k, parallel      | whether it takes `top_k`, `parallel_tool_calls`                                           |
     | tool_choice          | the modes that it takes                                                                   |
     | native_output        | whether `response_format` of type json_schema holds answers to the schema, tools or not   |

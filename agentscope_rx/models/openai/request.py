@@ -13,12 +13,12 @@
 
 A choice of tools that the server does not have as a mode is sent in another form with the same meaning:
 
-| tool_choice | without that mode                                                                                  |
-|-------------|----------------------------------------------------------------------------------------------------|
-| auto        | not sent: it is the default of all servers                                                         |
-| none        | the tools are not sent                                                                             |
-| specific    | only that tool is sent, and a call is required; without "required", `UnsupportedOptionError`       |
-| required    | the only tool there is, by name; among several, `UnsupportedOptionError`                           |
+| tool_choice | without that mode                                                                            |
+|-------------|----------------------------------------------------------------------------------------------|
+| auto        | not sent: it is the default of all servers                                                   |
+| none        | the tools are not sent                                                                       |
+| specific    | only that tool is sent, and a call is required; without "required", `UnsupportedOptionError` |
+| required    | the only tool there is, by name; among several, `UnsupportedOptionError`                     |
 
 Each server has its own switch for thinking, and few have a bound:
 

@@ -1,13 +1,13 @@
 """JSON schemas in the subset that OpenAI's strict mode takes. Pure.
 
-| in the schema                                    | in strict mode                                                 |
-|--------------------------------------------------|----------------------------------------------------------------|
-| an object                                        | `additionalProperties: false`, every field required            |
-| an optional field                                | required, but may be null: "not given"                         |
-| `oneOf`, `default`, `discriminator`              | `anyOf`, left out, left out                                    |
-| `$ref` with a description beside it              | `$ref` in an `anyOf`                                           |
-| lengths, uniqueItems, unknown formats            | in the description: the answer is checked here anyway          |
-| free keys, anything goes, tuples, allOf, not, if | no strict form: the schema is sent unchanged                   |
+| in the schema                                    | in strict mode                                        |
+|--------------------------------------------------|-------------------------------------------------------|
+| an object                                        | `additionalProperties: false`, every field required   |
+| an optional field                                | required, but may be null: "not given"                |
+| `oneOf`, `default`, `discriminator`              | `anyOf`, left out, left out                           |
+| `$ref` with a description beside it              | `$ref` in an `anyOf`                                  |
+| lengths, uniqueItems, unknown formats            | in the description: the answer is checked here anyway |
+| free keys, anything goes, tuples, allOf, not, if | no strict form: the schema is sent unchanged          |
 """
 
 from __future__ import annotations

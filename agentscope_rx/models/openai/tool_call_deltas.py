@@ -1,14 +1,14 @@
 """`ToolCallDeltas`: which call a piece of a tool call belongs to.
 
-| the piece has                               | it belongs to                                                          |
-|---------------------------------------------|------------------------------------------------------------------------|
-| an index that is open, no name              | the call at that index, whatever id (some servers make one up a piece) |
-| an index that is open, a name, another id   | a new call, which takes the index over (gateways that number all 0)    |
-| an index that is open, a name, no other id  | that call; a new one if its arguments are a whole JSON object already  |
-| an index that is new                        | a new call; without name, the one with its id if there is one          |
-| no index, an id                             | the call with that id; a new one if there is none                      |
-| no index, no id, a name                     | a new call                                                             |
-| nothing of these                            | the last call                                                          |
+| the piece has                              | it belongs to                                                          |
+|--------------------------------------------|------------------------------------------------------------------------|
+| an index that is open, no name             | the call at that index, whatever id (some servers make one up a piece) |
+| an index that is open, a name, another id  | a new call, which takes the index over (gateways that number all 0)    |
+| an index that is open, a name, no other id | that call; a new one if its arguments are a whole JSON object already  |
+| an index that is new                       | a new call; without name, the one with its id if there is one          |
+| no index, an id                            | the call with that id; a new one if there is none                      |
+| no index, no id, a name                    | a new call                                                             |
+| nothing of these                           | the last call                                                          |
 
 The first piece of each call carries its id; a server that gives none gets one made up, as results need it.
 """

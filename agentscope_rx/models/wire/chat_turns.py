@@ -58,13 +58,13 @@ def all_media(block: MediaBlock) -> bool:
 class TurnRules:
     """How a wire format differs from the plainest one, which takes text and calls.
 
-    | field           | meaning                                                                   |
-    |-----------------|---------------------------------------------------------------------------|
-    | wire_id         | a call's id as it is sent; two that become equal are told apart           |
-    | names           | messages have a field for the speaker, so the text need not name them     |
-    | blank           | the roles in which text of white space alone is sent                      |
-    | assistant_media | an assistant's turn may hold media                                        |
-    | result_media    | the media that a result may hold                                          |
+    | field           | meaning                                                               |
+    |-----------------|-----------------------------------------------------------------------|
+    | wire_id         | a call's id as it is sent; two that become equal are told apart       |
+    | names           | messages have a field for the speaker, so the text need not name them |
+    | blank           | the roles in which text of white space alone is sent                  |
+    | assistant_media | an assistant's turn may hold media                                    |
+    | result_media    | the media that a result may hold                                      |
     """
 
     wire_id: Callable[[str], str] = str

@@ -23,12 +23,12 @@ from agentscope_rx.models.transport import Transport
 class OpenAIResponsesModel(HttpChatModel):
     """A model behind the Responses API. One object works in any number of event loops, and for any number of calls.
 
-    `api_key`, `base_url` and `profile` are those of `OpenAIChatModel`; of the profile only address and key count.
-    `summary` asks for the thinking in words ("auto", "concise", "detailed"); without it only its encrypted form comes,
-    and goes back. `reasons` says whether the model is one that thinks; unless given, its name tells. `store=True` lets
-    the server keep answers (for 30 days), which nothing here needs. `native_output` says whether `response_format`
-    holds answers to a JSON schema. What the API has besides goes by `additional_body_params`: `prompt_cache_key`,
-    `truncation`, `service_tier`, `text={"verbosity": "low"}`, ...
+    `api_key`, `base_url` and `profile` are those of `OpenAIChatModel`; of the profile only address and key are used.
+    `summary` asks for readable thinking ("auto", "concise", "detailed"); without it only the encrypted form comes, and
+    goes back. `reasons` is True for a model that thinks; if not given, its name decides. `store=True` lets the server
+    keep answers (for 30 days), which the engine does not need. With `native_output` a `response_format` holds answers
+    to a JSON schema. Other fields of the API are sent by `additional_body_params`: `prompt_cache_key`, `truncation`,
+    `service_tier`, `text={"verbosity": "low"}`, ...
     """
 
     provider = "openai"

@@ -1,7 +1,7 @@
-"""`Output`: the items of one answer, as their pieces come, each told once.
+"""`Output`: the items of one answer while they arrive; each piece of content is emitted once.
 
-Servers say everything twice or three times: in pieces, when a part or an item is done, and at the end. What has come in
-pieces is not told again; what has not, because a server sends no pieces of it, is told when its item is done.
+Servers send content two or three times: in pieces, when a part or an item is done, and at the end. Content that came in
+pieces is not emitted again; content of which the server sends no pieces is emitted when its item is done.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class Output:
 
     def text(self, event: JsonObject) -> Numbered | None:
         """A piece of text."""
-        self._at(event).told = True
+        self._at(event).emitted = True
         self._last = self.number(integer(event, "output_index"), integer(event, "content_index"))
         text = self._text.take(text_in(event, "delta") or "")
         return (self._last, TextBlock(text)) if text else None
 
     def event(self, kind: str, event: JsonObject) -> Iterator[Numbered]:
-        """What one event adds; nothing for events that only frame others."""
+        """The content of one event; none of events that only frame others."""
         if kind == "response.refusal.delta":
             self.refused = True
             if (piece := self.text(event)) is not None:
@@ -75,7 +75,7 @@ class Output:
                 yield from self._open(integer(event, "output_index"), item)
 
     def settle(self, index: int, item: JsonObject) -> Iterator[Numbered]:
-        """An item that is done: what of it has not been told."""
+        """The content of a finished item that has not been emitted yet."""
         known = self._items.setdefault(index, _Item())
         if known.settled:
             return
@@ -98,7 +98,7 @@ class Output:
             yield ImageBlock(Base64Source(f"image/{form}", data))
 
     def end(self) -> tuple[Numbered, ...]:
-        """What is held back when nothing follows: half a character."""
+        """The text held back until the end: half a character."""
         text = self._text.rest()
         return ((self._last, TextBlock(text)),) if text else ()
 
@@ -108,16 +108,16 @@ class Output:
     def _thought(self, event: JsonObject) -> Iterator[ThinkingBlock]:
         known = self._at(event)
         part = integer(event, "summary_index")
-        apart = "\n\n" if known.told and part != known.part else ""
-        known.told, known.part = True, part
-        text = self._thinking.take(apart + (text_in(event, "delta") or ""))
+        gap = "\n\n" if known.emitted and part != known.part else ""
+        known.emitted, known.part = True, part
+        text = self._thinking.take(gap + (text_in(event, "delta") or ""))
         if text:
             yield ThinkingBlock(text)
 
     def _message(self, index: int, known: _Item, item: JsonObject) -> Iterator[Numbered]:
         parts = objects_in(item, "content")
         self.refused = self.refused or any(part.get("type") == "refusal" for part in parts)
-        if known.told:
+        if known.emitted:
             return
         for place, part in enumerate(parts):
             text = text_in(part, "text") or text_in(part, "refusal")
@@ -127,11 +127,11 @@ class Output:
 
     def _reasoning(self, known: _Item, item: JsonObject) -> Iterator[ThinkingBlock]:
         text = self._thinking.rest()
-        if not known.told:
-            said = objects_in(item, "summary") or objects_in(item, "content")
-            text += "\n\n".join(text_in(part, "text") or "" for part in said)
+        if not known.emitted:
+            parts = objects_in(item, "summary") or objects_in(item, "content")
+            text += "\n\n".join(text_in(part, "text") or "" for part in parts)
         kept = {name: writable(item[name]) for name in _PROOF if item.get(name) is not None}
-        # the proof ends the block: what another item thinks is a block of its own
+        # the signature ends the block: the thinking of another item is a block of its own
         signature = proof_in(item, "encrypted_content") or text_in(item, "id")
         if text or signature:
             yield ThinkingBlock(text, signature, {REASONING: {"summary": [], **kept}})
@@ -150,12 +150,12 @@ class Output:
 
 
 class _Item:
-    """One item: whether pieces of it have come, whether it is done, and which call it is."""
+    """One item: pieces of it have been emitted, it is done, and the number of its call."""
 
-    __slots__ = ("_characters", "_raw", "call", "part", "settled", "told")
+    __slots__ = ("_characters", "_raw", "call", "emitted", "part", "settled")
 
     def __init__(self) -> None:
-        self.told = False
+        self.emitted = False
         self.settled = False
         self.part = 0
         self.call: int | None = None
@@ -172,14 +172,14 @@ class _Item:
             yield ToolUseDelta(self.call, arguments=text)
 
     def rest(self, whole: str) -> Iterator[ToolUseDelta]:
-        """What of the arguments has not come; nothing if other arguments have."""
-        told = "".join(self._raw)
-        if whole.startswith(told) and len(whole) > len(told):
-            yield from self.arguments(whole[len(told) :])
+        """The end of the arguments, if the pieces that came are their beginning; else nothing."""
+        came = "".join(self._raw)
+        if whole.startswith(came) and len(whole) > len(came):
+            yield from self.arguments(whole[len(came) :])
 
 
 def _item_of(event: JsonObject) -> JsonObject:
     item = event.get("item")
     if not isinstance(item, Mapping):
-        raise malformed("an event about an item must have it", event)
+        raise malformed("an event of an item must have the item", event)
     return cast("JsonObject", item)

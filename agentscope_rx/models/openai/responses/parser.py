@@ -1,17 +1,17 @@
-"""`ResponseParser`: the events of one answer of the Responses API -> increments. Pure; one parser for one answer.
+"""`ResponseParser`: the events of one answer of the Responses API -> increments. Pure: an `AnswerParser`.
 
-| event                                                    | becomes                                            |
-|----------------------------------------------------------|----------------------------------------------------|
-| `response.output_text.delta`, `...refusal.delta`         | text                                               |
-| `response.reasoning_summary_text.delta`, `...text.delta` | thinking; a blank line between parts               |
-| `response.function_call_arguments.delta`                 | a piece of the call added before                   |
-| `response.output_item.done`                              | what has not come in pieces; the proof of thinking |
-| `response.completed`, `response.incomplete`              | what has not come; usage and finish reason         |
-| `response.failed`, `error`                               | the error that it carries                          |
-| anything else                                            | nothing                                            |
+| event                                                    | becomes                                              |
+|----------------------------------------------------------|------------------------------------------------------|
+| `response.output_text.delta`, `...refusal.delta`         | text                                                 |
+| `response.reasoning_summary_text.delta`, `...text.delta` | thinking; a blank line between parts                 |
+| `response.function_call_arguments.delta`                 | a piece of the call added before                     |
+| `response.output_item.done`                              | content that came in no pieces; thinking's signature |
+| `response.completed`, `response.incomplete`              | content that did not come; usage, finish reason      |
+| `response.failed`, `error`                               | the error that it carries                            |
+| anything else                                            | nothing                                              |
 
-An answer is whole when `response.completed` or `response.incomplete` came. Events are numbered; one with a lower number
-than the one before has overtaken it somewhere, and its text would be garbled: a `ProtocolError`.
+An answer is whole when `response.completed` or `response.incomplete` came. Events are numbered; a number lower than the
+one before means that events were reordered on the way and the text is garbled: a `ProtocolError`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from agentscope_rx.errors import ContentFilterError, ModelConnectionError, ProtocolError, ServerError
+from agentscope_rx.errors import ServerError
 from agentscope_rx.messages import ChatUsage
 from agentscope_rx.models.http_model import Clock
 from agentscope_rx.models.openai.responses.output import Output
 from agentscope_rx.models.response import ChatResponse, FinishReason, Numbered, in_blocks
 from agentscope_rx.models.transport import ServerEvent
-from agentscope_rx.models.transport.status import answered_error
+from agentscope_rx.models.wire.answers import CUT, DONE, broken_off, error_of_event, event_value, withheld
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
-    decode_json,
     integer,
     malformed,
     object_in,
@@ -64,15 +63,11 @@ class ResponseParser:
 
     def read(self, event: ServerEvent) -> Iterable[ChatResponse]:
         """The increments of one server-sent event."""
-        if event.data.strip() == "[DONE]":
+        if event.data.strip() == DONE:
             return ()
-        try:
-            data = decode_json(event.data)
-        except ProtocolError:
-            if event.cut:
-                # half an event at the end: whether the answer is whole without it is for `end` to say
-                return ()
-            raise
+        data = event_value(event)
+        if data is CUT:
+            return ()
         if event.whole:
             return self.read_whole(data)
         if not isinstance(data, Mapping):
@@ -84,32 +79,32 @@ class ResponseParser:
         if not isinstance(answer, Mapping):
             raise malformed("an answer must be a JSON object", answer)
         fields = cast("JsonObject", answer)
-        _complain(fields)
+        _check_error(fields)
         if fields.get("output") is None:
             raise malformed("it has no output", fields)
         return self._ended(fields)
 
     def end(self) -> Iterable[ChatResponse]:
-        """What was held back, once the stream has ended; an error if the answer is not whole or not allowed."""
+        """The content held back until the end; an error if the answer is not whole, or was withheld."""
         if not self._whole:
-            raise ModelConnectionError("The stream ended before the answer was whole.")
+            raise broken_off()
         content = self._output.end()
         if self._finish is FinishReason.CONTENT_FILTER and not (self._content or content):
-            raise ContentFilterError("The provider's content filter withheld the whole answer.")
+            raise withheld()
         return self._increment(content)
 
     def _event(self, fields: JsonObject, name: str) -> Iterable[ChatResponse]:
         kind = text_in(fields, "type") or name
         self._count(fields)
         if kind == "response.output_text.delta":
-            # what most events are
+            # most events are of this kind
             piece = self._output.text(fields)
             if piece is None:
                 return ()
             self._content = True
             return (ChatResponse((piece[1],), id=self._id, block=piece[0]),)
         if kind == "error":
-            _complain({"error": fields} if fields.get("error") is None else fields)
+            _check_error({"error": fields} if fields.get("error") is None else fields)
         if kind in _ENDS:
             return self._ended(object_in(fields, "response") or {})
         response = object_in(fields, "response")
@@ -121,7 +116,7 @@ class ResponseParser:
     def _count(self, fields: JsonObject) -> None:
         if "sequence_number" in fields:
             number = integer(fields, "sequence_number")
-            # equal ones say nothing: some servers number all events alike
+            # equal numbers are no error: some servers give all events the same
             if number < self._number:
                 raise malformed(f"event {number} came after event {self._number}", fields)
             self._number = number
@@ -133,8 +128,8 @@ class ResponseParser:
         return found
 
     def _ended(self, response: JsonObject) -> Iterable[ChatResponse]:
-        """The last increments: of what has not come in pieces, and the account."""
-        _complain(response)
+        """The last increments: content that came in no pieces, and the usage."""
+        _check_error(response)
         status = text_in(response, "status") or "completed"
         if status in ("failed", "cancelled"):
             raise ServerError(f"The answer was broken off: {status}.", status=500, code=status)
@@ -168,7 +163,7 @@ class ResponseParser:
         )
 
 
-def _complain(fields: JsonObject) -> None:
+def _check_error(fields: JsonObject) -> None:
+    """Raise the error that an event or an answer carries."""
     if fields.get("error"):
-        error = answered_error({"error": fields["error"]})
-        raise error or ProtocolError("The server sent an error without saying more.", body=str(fields)[:500])
+        raise error_of_event({"error": fields["error"]})
