@@ -25,7 +25,7 @@ from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import ChatUsage, Msg
 from agentscope_rx.models.response import FinishReason
-from agentscope_rx.models.wire.hint import hint_message
+from agentscope_rx.models.wire.speaker_names import hint_message
 
 
 class Accumulation(Protocol):

@@ -23,7 +23,7 @@ from agentscope_rx.messages import (
 from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.wire.chat_turns import turns_of
-from agentscope_rx.models.wire.hint import AS_IT_IS
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.models.wrappers.multi_agent import HEADING, MultiAgentModel, merge_speakers
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify
 from tests.models.conversations import ME, conversations

@@ -16,7 +16,7 @@ from agentscope_rx.messages import MsgRole, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models import OpenAIChatModel
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.tokens import Costs, EstimatedTokens, TextCounter
-from agentscope_rx.models.wire.hint import AS_IT_IS, hint_message
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS, hint_message
 from agentscope_rx.models.wrappers.multi_agent import MultiAgentModel
 from agentscope_rx.models.wrappers.truncating import TruncatingModel, truncated
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual, verify

@@ -21,7 +21,7 @@ from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
-from agentscope_rx.models.wire.hint import hint_message
+from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail, throw
 
 if TYPE_CHECKING:

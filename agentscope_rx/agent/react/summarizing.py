@@ -16,7 +16,7 @@ from agentscope_rx.agent.react.model_call import Gathered, model_round, offered,
 from agentscope_rx.agent.run import Done, Run
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.models.wire.hint import hint_message
+from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.reactive import concat, concat_map, defer, just, tail
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from agentscope_rx.events.kinds import appended
 from agentscope_rx.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.models.wire.hint import hint_message
+from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.tools import InvalidArgumentsError
 
 INSTRUCTION = (

@@ -1,13 +1,13 @@
-"""`SpeakerNames`: who speaks, said in words, for wire formats that have no field for it.
+"""`SpeakerNames`: names in the text, for wire formats without a field for the speaker; and hints, which have none.
 
-| speaker                   | what the model reads                                                  |
+| speaker                   | the model reads                                                       |
 |---------------------------|-----------------------------------------------------------------------|
-| a user named "user"       | the text: the role has said it                                        |
+| a user named "user"       | the text: the role names the speaker                                  |
 | a user with another name  | `Alice: ` before the text                                             |
 | the only assistant        | the text: it is the model itself, and would put its name into answers |
 | one of several assistants | `Bob: ` before the text                                               |
 
-For a conversation of many there is a formatter of its own; this one keeps a name from being lost.
+`MultiAgentModel` formats a conversation of many; this only keeps names from being lost.
 """
 
 from __future__ import annotations
@@ -15,6 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from agentscope_rx.messages import Msg, MsgRole
+
+AS_IT_IS = "as_it_is"
+"""A key of a message's metadata: the message belongs to no speaker, and no wrapper rewrites it."""
+
+
+def hint_message(text: str) -> Msg:
+    """A message of the engine to the model: what to do now."""
+    return Msg("user", text, MsgRole.USER, metadata={AS_IT_IS: True})
 
 
 class SpeakerNames:
@@ -26,7 +34,7 @@ class SpeakerNames:
         self._several = len({m.name for m in messages if m.role is MsgRole.ASSISTANT}) > 1
 
     def of(self, message: Msg) -> str | None:
-        """The name that must be said; None if the role says as much."""
+        """The name to put before the text; None if the role names the speaker."""
         name = message.name.strip()
         if message.role is MsgRole.ASSISTANT:
             return name if self._several and name else None

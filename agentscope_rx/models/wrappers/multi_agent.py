@@ -28,8 +28,8 @@ from itertools import groupby
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, TextBlock, ToolResultBlock, ToolUseBlock, results_first
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
-from agentscope_rx.models.wire.hint import AS_IT_IS
 from agentscope_rx.models.wire.media import MediaBlock
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.models.wrappers.prompt_transform import PromptTransformModel
 
 HEADING = (

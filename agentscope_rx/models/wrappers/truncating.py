@@ -26,8 +26,8 @@ from agentscope_rx.messages import Msg, MsgRole
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, MessageCounts, TextCounter, TokenCounter
-from agentscope_rx.models.wire.hint import AS_IT_IS
 from agentscope_rx.models.wire.json_codec import encode_json
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 from agentscope_rx.models.wrappers.prompt_transform import PromptTransformModel
 
 NOTICE = "(The conversation is long: {count} earlier messages are left out here.)"
