@@ -1,6 +1,6 @@
-"""What is known of models, as data: sizes, and what they take. A model that is not in the table is not guessed at.
+"""Capabilities of models, as data: sizes, and the media and options that they take. Unknown models are not guessed.
 
-Each row has its source. Names behind which a vendor changes the model (`qwen-plus`, `deepseek-chat`) have no row.
+Each row has its source. Names that a vendor moves from model to model (`qwen-plus`, `deepseek-chat`) have no row.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ K, M = 1024, 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Tokens that fit (question and answer together), tokens of the longest answer; what a model takes and can do.
+    """Sizes in tokens (`context_window` is input and output together), the media that a model takes, and its features.
 
-    None: the vendor does not say. `files` are documents such as PDF, `native_output` is JSON held to a schema.
+    None: not documented. `files` are documents such as PDF, `native_output` is JSON held to a schema.
     """
 
     context_window: int | None = None
@@ -93,7 +93,7 @@ _TABLE: Final[dict[tuple[str, str], Capabilities]] = {
     ("dashscope", "qwen-vl-max"): Capabilities(
         context_window=128 * K, max_output=8 * K, images=True, video=True, tools=False
     ),
-    # model.local.server: what the server is started with
+    # models.local.server starts its server with this
     ("local", "smollm2"): Capabilities(context_window=8192),
 }
 
@@ -101,18 +101,18 @@ _SNAPSHOT = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
 def capabilities_of(provider: str, model: str) -> Capabilities | None:
-    """What is known of this model, or of the one that this name with a date is a snapshot of; None if nothing is."""
+    """The capabilities of this model, or of the model that it is a dated snapshot of; None if it is unknown."""
     provider = models_of(provider)
     return _TABLE.get((provider, model)) or _TABLE.get((provider, _SNAPSHOT.sub("", model)))
 
 
 def providers_of(model: str) -> tuple[str, ...]:
-    """The providers that are known to have a model of this name."""
+    """The providers with a row for this model."""
     return tuple(provider for provider, name in _TABLE if name in (model, _SNAPSHOT.sub("", model)))
 
 
 def common(known: Iterable[Capabilities | None]) -> Capabilities | None:
-    """What several models have in common; None if one of them is not known."""
+    """The capabilities that several models share; None if one of them is unknown."""
     all_known = tuple(known)
     if not all_known or any(each is None for each in all_known):
         return None

@@ -1,4 +1,4 @@
-"""`HttpChatModel`: a provider behind one POST. What differs from one to the next is pure: an exchange and a parser.
+"""`HttpChatModel`: a provider behind one POST. Providers differ in pure parts only: an exchange and a parser.
 
 messages -- read_files --> exchange(messages, tools, options) --> Transport --> AnswerParser --> increments
            (on a worker,    what to send, and who reads the       (one POST)    (pure)
@@ -46,10 +46,10 @@ WITH_NATIVE_OUTPUT: Final[frozenset[OutputSupport]] = frozenset(("native", "tool
 
 
 class AnswerParser(Protocol):
-    """Reads one answer, in the order of the wire. Pure: the events are all it knows."""
+    """Reads one answer, in the order of the wire. Pure: it depends on the events alone."""
 
     def read(self, event: ServerEvent) -> Iterable[ChatResponse]:
-        """The increments of one event of a streamed answer; a `ModelError` for one that is none, or that complains."""
+        """The increments of one event of a streamed answer; `ModelError` for an invalid one, or one with an error."""
         ...
 
     def read_whole(self, answer: object) -> Iterable[ChatResponse]:
@@ -57,16 +57,15 @@ class AnswerParser(Protocol):
         ...
 
     def end(self) -> Iterable[ChatResponse]:
-        """What was held back, when nothing more comes; a `ModelError` if the answer is not whole."""
+        """The content held back until the end; a `ModelError` if the answer is not whole."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and how its answer is read: streamed up to and with the event whose data or name is `until`, or
-    whole.
+    """One request, and how its answer is read: as a stream that ends with the event named `until`, or whole.
 
-    `parser` makes the reader of one answer; the clock, in seconds, is for the time in its usage.
+    `parser` makes the reader of one answer; its clock, in seconds, times the usage. `until` may be the event's data.
     """
 
     request: HttpRequest
@@ -79,8 +78,8 @@ class Exchange:
 class HttpChatModel(ChatModel):
     """A model behind an HTTP API. One object works in any number of event loops, and for any number of calls.
 
-    `stream=False` asks for the answer in one piece; a call's own option wins. `transport` brings one's own proxy or
-    certificates: `Transport(HttpConfig(proxy=...))`.
+    `stream=False` asks for the answer in one piece; a call's own option wins. `transport` sets a proxy or certificates:
+    `Transport(HttpConfig(proxy=...))`.
     """
 
     endpoint: Endpoint
@@ -116,21 +115,21 @@ class HttpChatModel(ChatModel):
 
     @abstractmethod
     def exchange(self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions) -> Exchange:
-        """What to send and how to read the answer. Local files of the messages have been read into base64.
+        """The request and the reader of its answer. Local files of the messages have been read into base64.
 
-        `InvalidInputError` or `ConfigurationError` for what cannot be asked of this provider.
+        `InvalidInputError` or `ConfigurationError` for content or options that this provider does not take.
         """
 
     def advice(self, error: ModelError) -> str | None:
-        """What can be done about this error where the provider's own words do not say; it is added to them."""
+        """Advice on this error, where the provider's own message has none; it is appended to the message."""
         return None
 
     def instead(self, error: ModelError, messages: Sequence[Msg], tools: Sequence[ToolSchema]) -> ChatResponse | None:
-        """What this error is an answer to the model by; None, as nearly always, if it is an error."""
+        """An answer in place of this error, for the agent to continue with; None, as nearly always, for none."""
         return None
 
     def wants_stream(self, options: GenerateOptions) -> bool:
-        """Whether the answer is asked for piece by piece."""
+        """True if the answer is to be streamed."""
         return self._streams if options.stream is None else options.stream
 
     def do_stream(
@@ -139,7 +138,7 @@ class HttpChatModel(ChatModel):
         """One attempt: one POST.
 
         Signals: increments; then completion when the answer is whole, or one `ModelError` with the model's name;
-        `InvalidInputError` or `ConfigurationError` for what cannot be asked, before anything is sent.
+        `InvalidInputError` or `ConfigurationError` before anything is sent, as `exchange` raises them.
         Cancels: the reading of files, the request or the reading of its answer; the response is closed.
         """
 
@@ -158,7 +157,7 @@ class HttpChatModel(ChatModel):
         return answer.pipe(catch(lambda error: self._failed(error, messages, tools)))
 
     async def _increments(self, exchange: Exchange) -> AsyncGenerator[ChatResponse]:
-        # one generator from the response to the increments: an operator for each step would cost more than the parsing
+        # one generator from the response to the increments: an operator a step would cost more than the parsing
         clock = asyncio.get_running_loop().time
         parser = exchange.parser(clock)
         rates: list[RateHeaders] = []

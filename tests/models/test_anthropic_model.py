@@ -262,7 +262,7 @@ def test_a_result_whose_call_is_gone_is_told_in_words() -> None:
     result = ToolResultBlock("c9", "weather", (TextBlock("sunny"),))
     (turn,) = format_messages([Msg.tool(result), Msg.user("so?")]).turns
     assert [part["text"] for part in turn.content] == [
-        "Result of weather (c9), whose call is not at hand:", "sunny", "so?",
+        "Result of weather (c9), whose call is not in this conversation:", "sunny", "so?",
     ]  # fmt: skip
 
 

@@ -99,7 +99,7 @@ def test_media_anywhere_ask_for_the_multimodal_endpoint() -> None:
     assert asked(endpoint="multimodal").url.endswith(MULTIMODAL)
     with pytest.raises(InvalidInputError, match="text endpoint takes no image: use endpoint='multimodal'"):
         asked(Msg.user(ImageBlock(PNG)), endpoint="text")
-    with pytest.raises(ConfigurationError, match="'auto', 'text' or 'multimodal'"):
+    with pytest.raises(ConfigurationError, match="'auto' or 'text' or 'multimodal'"):
         asked(endpoint="vision")
 
 

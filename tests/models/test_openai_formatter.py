@@ -30,8 +30,9 @@ from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import GENERIC, OPENAI
 from agentscope_rx.models.openai.request import format_request, format_tool
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
-from agentscope_rx.models.wire.json_codec import NO_RESULT, encode_json
+from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.media import has_files, read_files
+from agentscope_rx.models.wire.pairing import NO_RESULT
 
 PNG = Base64Source("image/png", "AA==")
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}

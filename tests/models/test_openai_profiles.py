@@ -40,8 +40,8 @@ from agentscope_rx.models.openai.formatter import ANSWERED, format_messages, id_
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import GENERIC, KNOWN, OPENAI, PROFILES, profile_named, profile_of
 from agentscope_rx.models.openai.request import format_request
-from agentscope_rx.models.wire.json_codec import NO_RESULT
 from agentscope_rx.models.wire.media import MediaBlock
+from agentscope_rx.models.wire.pairing import NO_RESULT
 
 F = ToolSchema("f", "", {}, strict=True)
 G = ToolSchema("g", "", {})

@@ -23,7 +23,7 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models import ExecutionConfig, GenerateOptions, OpenAIChatModel, ToolChoice, ToolSchema
-from agentscope_rx.models.wire.json_codec import NO_RESULT
+from agentscope_rx.models.wire.pairing import NO_RESULT
 from tests.models.conftest import Asked, Loopback, Reply, loopback
 
 CITY = {

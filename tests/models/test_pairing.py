@@ -19,8 +19,7 @@ from agentscope_rx.models.openai import formatter as openai
 from agentscope_rx.models.openai.profiles import MISTRAL
 from agentscope_rx.models.openai.responses.items import input_of
 from agentscope_rx.models.wire.chat_turns import turns_of
-from agentscope_rx.models.wire.json_codec import NO_RESULT
-from agentscope_rx.models.wire.pairing import paired
+from agentscope_rx.models.wire.pairing import NO_RESULT, paired
 
 Pair = tuple[str, str]
 Wire = tuple[list[Pair | str], str]
@@ -166,7 +165,7 @@ def test_an_id_that_was_answered_earlier_hides_no_open_call() -> None:
 def test_a_result_that_has_no_call_is_told() -> None:
     wire = openai.format_messages([_result("a", "one"), _call("b"), _result("b", "two"), _result("b", "three")])
     assert [m["content"] for m in wire] == [
-        "Result of look (a), whose call is not at hand:\none",
+        "Result of look (a), whose call is not in this conversation:\none",
         None,
         "two",
         "Another result of look (b):\nthree",

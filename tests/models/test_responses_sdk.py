@@ -22,7 +22,7 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.models import ExecutionConfig, GenerateOptions, OpenAIResponsesModel, ToolChoice, ToolSchema
 from agentscope_rx.models.openai.responses.items import REASONING
-from agentscope_rx.models.wire.json_codec import NO_RESULT
+from agentscope_rx.models.wire.pairing import NO_RESULT
 from tests.models.conftest import Asked, Loopback, Reply, loopback
 
 CITY = {

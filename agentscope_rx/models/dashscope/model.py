@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import get_args
 
-from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelError
+from agentscope_rx.errors import BadRequestError, ModelError
 from agentscope_rx.messages.frozen import EMPTY
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.checks import check_one_of
@@ -56,8 +57,7 @@ class DashScopeChatModel(HttpChatModel):
         super().__init__(
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
-        if endpoint not in ("auto", "text", "multimodal"):
-            raise ConfigurationError(f"endpoint is 'auto', 'text' or 'multimodal', not {endpoint!r}.")
+        check_one_of("endpoint", endpoint, get_args(EndpointChoice), optional=False)
         check_one_of("enable_thinking", enable_thinking, (True, False))
         check_one_of("enable_search", enable_search, (True, False))
         self._settings = DashScopeSettings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)

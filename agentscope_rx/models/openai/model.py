@@ -26,12 +26,11 @@ from agentscope_rx.models.wire.answers import DONE
 class OpenAIChatModel(HttpChatModel):
     """A model behind Chat Completions. One object works in any number of event loops, and for any number of calls.
 
-    `profile` names the server's ways ("deepseek", "groq", ...: see `profiles`), or is a `Profile` of one's own; not
-    given, it is guessed from the host of `base_url`, and a server that is not known is "generic". The address and the
-    key come from the profile, the key from its environment variable, when not given; see `endpoint_of`. `stream=False`
-    asks for the answer in one piece. `send_reasoning` and `native_output` overrule the profile: whether earlier
-    thinking goes back, and whether `response_format` holds answers to a JSON schema. `transport` brings one's own proxy
-    or certificates: `Transport(HttpConfig(proxy=...))`.
+    `profile` is the name of a known server's profile ("deepseek", "groq", ...: see `profiles`) or a `Profile`; if not
+    given, it is guessed from the host of `base_url`, and an unknown server is "generic". Address and key that are not
+    given come from the profile and its environment variable, see `endpoint_of`. `stream=False` asks for the answer in
+    one piece. `send_reasoning` (earlier thinking goes back) and `native_output` (`response_format` holds answers to a
+    JSON schema) override the profile. `transport` sets a proxy or certificates: `Transport(HttpConfig(proxy=...))`.
     """
 
     provider = "openai"
@@ -54,7 +53,7 @@ class OpenAIChatModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         self.endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name)
-        self.profile = overruled(found, send_reasoning, native_output)
+        self.profile = overridden(found, send_reasoning, native_output)
         special_fields(self.options, self.profile)
         self.provider = "openai" if self.profile.name == "generic" else self.profile.name
         if self.profile.native_output:
@@ -72,14 +71,14 @@ class OpenAIChatModel(HttpChatModel):
 
 
 def _audio_format(body: Mapping[str, object]) -> str | None:
-    """The format of the sound that is asked for."""
-    asked = body.get("audio")
-    form = cast("Mapping[str, object]", asked).get("format") if isinstance(asked, Mapping) else None
+    """The audio format that the request asks for."""
+    audio = body.get("audio")
+    form = cast("Mapping[str, object]", audio).get("format") if isinstance(audio, Mapping) else None
     return form if isinstance(form, str) else None
 
 
-def overruled(profile: Profile, send_reasoning: bool | None, native_output: bool | None) -> Profile:
-    """The profile, with what its user knows better."""
+def overridden(profile: Profile, send_reasoning: bool | None, native_output: bool | None) -> Profile:
+    """The profile, with the fields that the caller sets."""
     if send_reasoning is not None:
         profile = profile.but(reasoning="always" if send_reasoning else "never")
     return profile if native_output is None else profile.but(native_output=native_output)

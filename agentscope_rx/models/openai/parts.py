@@ -1,13 +1,13 @@
-"""Media blocks as parts of a message's content, as the server at the other end takes them.
+"""Media blocks as parts of a message's content, in the form that the server takes.
 
-| block      | part                           | source                                                          |
-|------------|--------------------------------|-----------------------------------------------------------------|
-| ImageBlock | `image_url`                    | web address, `data:` URL, base64 (as a data URL)                |
-| AudioBlock | `input_audio`                  | base64 of wav or mp3; a web address where the profile says so   |
-| VideoBlock | `video_url`; `video` of frames | as an image, where the profile says so                          |
-| FileBlock  | `file` or `document_url`       | base64 (as a data URL); a web address where the profile says so |
+| block      | part                           | source                                                         |
+|------------|--------------------------------|----------------------------------------------------------------|
+| ImageBlock | `image_url`                    | web address, `data:` URL, base64 (as a data URL)               |
+| AudioBlock | `input_audio`                  | base64 of wav or mp3; a web address if the profile allows it   |
+| VideoBlock | `video_url`; `video` of frames | as an image, if the profile allows it                          |
+| FileBlock  | `file` or `document_url`       | base64 (as a data URL); a web address if the profile allows it |
 
-What the server does not take is `InvalidInputError`, which says what to do instead.
+Other media are an `InvalidInputError` with advice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AUDIO_FORMATS = {
 
 
 def media_part(block: MediaBlock, profile: Profile) -> Part:
-    """The part for a block; `InvalidInputError` says what to do about one that the server does not take."""
+    """The part for a block; `InvalidInputError` with advice for one that the server does not take."""
     match block:
         case ImageBlock():
             return _image(block.source, profile)
@@ -62,7 +62,7 @@ def data_of(source: Source, kind: str, example: str) -> str:
 
 def _image(source: Source, profile: Profile) -> Part:
     if profile.images is None:
-        raise InvalidInputError(f"{profile.title} takes no images. Say in words what is in them, or use another model.")
+        raise InvalidInputError(f"{profile.title} takes no images. Describe them in text, or use another model.")
     url = url_of(source) if profile.images == "any" else data_of(source, "An image", "image/png")
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -95,7 +95,7 @@ def _file(block: FileBlock, profile: Profile) -> Part:
 
 def _audio(source: Source, profile: Profile) -> object:
     if profile.audio is None:
-        raise InvalidInputError(f"{profile.title} takes no audio. Send what is said as text, or use another model.")
+        raise InvalidInputError(f"{profile.title} takes no audio. Send a transcript as text, or use another model.")
     if profile.audio == "plain":
         return source.data if isinstance(source, Base64Source) else url_of(source)
     if profile.audio == "url":

@@ -1,8 +1,8 @@
-"""`Profile`: what a server of Chat Completions takes beyond, or instead of, OpenAI's own schema. Data, no code.
+"""`Profile`: how a server of Chat Completions differs from OpenAI's own schema. Data, no code.
 
     OpenAIChatModel("deepseek-chat", profile="deepseek")        by name
     OpenAIChatModel("m", base_url="https://api.groq.com/...")   guessed from the host
-    OpenAIChatModel("m", profile=GENERIC.but(images=None))      one's own
+    OpenAIChatModel("m", profile=GENERIC.but(images=None))      your own
 
 The known ones are in `profiles`.
 """
@@ -17,7 +17,7 @@ ChoiceMode = Literal["auto", "none", "required", "specific"]
 ALL_CHOICES: frozenset[ChoiceMode] = frozenset(("auto", "none", "required", "specific"))
 
 ThinkingSwitch = Literal["type", "enable", "reasoning", "template"]
-"""Where thinking is switched and bounded: see `thinking`."""
+"""The switch for thinking: see `models.openai.request`."""
 
 Quirk = Literal["user_required", "no_user_after_tool", "ids_of_nine", "media_in_results", "video_frames"]
 """`media_in_results`: tool messages hold images. `video_frames`: a video may be a list of images. The others: see
@@ -26,31 +26,31 @@ Quirk = Literal["user_required", "no_user_after_tool", "ids_of_nine", "media_in_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A server's ways.
+    """How one server differs.
 
-    | field                | says                                                                                      |
+    | field                | meaning                                                                                   |
     |----------------------|-------------------------------------------------------------------------------------------|
-    | aliases              | other names of it                                                                         |
-    | models_of            | the provider whose models it serves, if that has rows of its own in `models.capabilities` |
-    | base_url, hosts      | where it is; the domains by which it is known                                             |
-    | key, needs_key, auth | the environment variable with its key, whether it must have one, which header carries it  |
-    | token_limit, seed    | the names of these fields; None for one that it has not                                   |
-    | stream_usage         | whether it is asked for the usage of a stream (`stream_options`); others refuse the field |
+    | aliases              | other names of the profile                                                                |
+    | models_of            | the provider whose models it serves, for `models.capabilities` and token costs            |
+    | base_url, hosts      | its address; the domains by which it is recognised                                        |
+    | key, needs_key, auth | the environment variable with its key; it must have one; the header that carries it       |
+    | token_limit, seed    | the names of these fields                                                                 |
+    | stream_usage         | it takes `stream_options`, which ask for the usage of a stream                            |
     | images               | "any": addresses and data; "data" only; None: none                                        |
     | audio                | "data": base64 and format; "url": addresses and data URLs; "plain": a string; None: none  |
-    | video                | whether it takes `video_url`                                                              |
+    | video                | it takes `video_url`                                                                      |
     | files                | "data": `file` with data; "any": or an address; "document": `document_url`; None: none    |
-    | names                | whether messages may have a `name`; else it is said in words                              |
+    | names                | messages may have a `name`; otherwise the text names the speaker                          |
     | reasoning            | earlier thinking goes back: "never", "calls" (with messages that have calls), "always"    |
     | reasoning_field      | the field of a message that it reads earlier thinking from                                |
-    | thinking             | the switch that `thinking_budget` turns (see `models.openai.request`); None: none         |
-    | top_k, parallel      | whether it takes `top_k`, `parallel_tool_calls`                                           |
+    | thinking             | the switch that `thinking_budget` sets (see `models.openai.request`); None: none          |
+    | top_k, parallel      | it takes `top_k`, `parallel_tool_calls`                                                   |
     | tool_choice          | the modes that it takes                                                                   |
-    | native_output        | whether `response_format` of type json_schema holds answers to the schema, tools or not   |
-    | strict               | whether it takes `strict` of a tool; others are not told                                  |
-    | cache_marks          | whether parts of a message may be marked for its cache                                    |
-    | fields               | what every request's body has, unless the options say otherwise                           |
-    | extras               | whether it gets back what is not in OpenAI's schema, such as a gateway's `extra_content`  |
+    | native_output        | `response_format` of type json_schema holds answers to the schema, with and without tools |
+    | strict               | it takes `strict` of a tool                                                               |
+    | cache_marks          | parts of a message may be marked for its cache                                            |
+    | fields               | in every request's body, unless the options set them                                      |
+    | extras               | it takes fields back that OpenAI does not have, such as a gateway's `extra_content`       |
     """
 
     name: str
@@ -84,5 +84,5 @@ class Profile:
     quirks: frozenset[Quirk] = frozenset()
 
     def but(self, **changes: object) -> Profile:
-        """The same with these fields changed."""
+        """A copy with these fields changed."""
         return replace(self, **changes)  # pyright: ignore[reportArgumentType]

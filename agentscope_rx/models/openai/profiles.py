@@ -1,6 +1,6 @@
-"""The servers of Chat Completions that are known, as data. What a vendor's models differ in is not here: they say so.
+"""The known servers of Chat Completions, as data. Differences between the models of one vendor are not here.
 
-Where a vendor documents nothing, the field is as OpenAI has it; where it refuses, it is as the vendor says.
+A field has OpenAI's value unless the vendor documents another, or refuses OpenAI's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AZURE = OPENAI.but(
     auth="api-key",
 )
 GENERIC = Profile(
-    # takes what OpenAI takes and what compatible servers have added; nothing is refused that one of them might take
+    # takes OpenAI's fields and those that compatible servers have added: one of them may take any
     name="generic",
     title="this server",
     key="OPENAI_API_KEY",
@@ -43,8 +43,8 @@ GENERIC = Profile(
     extras=True,
 )
 DEEPSEEK = Profile(
-    # its thinking mode demands the thinking of every message with calls, and takes no forced choice; `strict` of tools
-    # is taken under /beta only: see `endpoint_of`
+    # its thinking mode needs the thinking of every message with calls, and takes no forced choice; only /beta takes
+    # `strict` of tools: see `endpoint_of`
     name="deepseek",
     title="DeepSeek",
     base_url="https://api.deepseek.com",
@@ -91,7 +91,7 @@ QWEN = Profile(
     quirks=frozenset(("video_frames",)),
 )
 MOONSHOT = Profile(
-    # images by address only from its own file store; thinking models demand the thinking of messages with calls
+    # images by address only from its own file store; thinking models need the thinking of messages with calls
     name="moonshot",
     title="Moonshot (Kimi)",
     aliases=("kimi",),
@@ -106,7 +106,7 @@ MOONSHOT = Profile(
     strict=False,
 )
 MISTRAL = Profile(
-    # a strict server: fields that it does not know are refused
+    # a strict server: it refuses unknown fields
     name="mistral",
     title="Mistral",
     base_url="https://api.mistral.ai/v1",
@@ -156,7 +156,7 @@ XAI = Profile(
     strict=False,
 )
 MINIMAX = Profile(
-    # a choice of tools is documented nowhere; thinking comes apart from the words on demand, and is to go back whole
+    # no documented choice of tools; thinking is apart from the text on demand, and must go back whole
     name="minimax",
     title="MiniMax",
     base_url="https://api.minimax.io/v1",
@@ -185,7 +185,7 @@ VOLCENGINE = Profile(
     strict=False,
 )
 OLLAMA = Profile(
-    # its compatible endpoint; `OllamaChatModel` speaks its own
+    # its compatible endpoint; `OllamaChatModel` uses its own protocol
     name="ollama-compatible",
     title="Ollama (compatible endpoint)",
     aliases=("ollama",),
@@ -215,7 +215,7 @@ VLLM = Profile(
     extras=True,
 )
 LLAMA_CPP = Profile(
-    # a named tool is passed over by its server, so it is the only one that is sent (see `models.openai.request`)
+    # its server ignores the name of a tool, so only that tool is sent (see `models.openai.request`)
     name="llama.cpp",
     title="llama.cpp",
     aliases=("llamacpp",),

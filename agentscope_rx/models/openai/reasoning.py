@@ -1,4 +1,4 @@
-"""`Reasoning`: a model's thinking out of the fields that servers put it in.
+"""`Reasoning`: a model's thinking from the fields that servers use for it.
 
 | field               | who                                  | read as                                             |
 |---------------------|--------------------------------------|-----------------------------------------------------|
@@ -6,8 +6,8 @@
 | `reasoning`         | OpenRouter, Groq, newer vLLM, Ollama | text                                                |
 | `reasoning_details` | OpenRouter                           | text if none of the above has it; always kept whole |
 
-`reasoning_details` (signatures, encrypted parts) are put together as they came and given out once, as the metadata of
-the last thinking piece: the server wants them back unchanged.
+`reasoning_details` (signatures, encrypted parts) are collected unchanged, because the server needs them back, and
+emitted once, as the metadata of the last piece of thinking.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reasoning:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is held back."""
+        """True if nothing is held back."""
         return self._text.at_rest and not self._details
 
     def feed(self, delta: JsonObject) -> Iterator[ThinkingBlock]:
@@ -50,7 +50,7 @@ class Reasoning:
             yield ThinkingBlock(text)
 
     def close(self) -> Iterator[ThinkingBlock]:
-        """What is held back, when other content begins or the answer ends."""
+        """The thinking held back until other content begins or the answer ends."""
         text = self._text.rest()
         if self._details:
             details, self._details = self._details, []
@@ -60,7 +60,7 @@ class Reasoning:
             yield ThinkingBlock(text)
 
     def _keep(self, item: JsonObject) -> None:
-        """Add an item; a piece of the text before continues it."""
+        """Add an item, or continue the last one with a piece of the same."""
         last = self._details[-1] if self._details else None
         if last is None or any(last.get(key) != item.get(key) for key in ("type", "index")) or "data" in item:
             self._details.append(dict(item))

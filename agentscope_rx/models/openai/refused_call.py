@@ -1,8 +1,8 @@
-"""A call that the server itself refused (`tool_use_failed`, as Groq does) -> a call that the model is told of. Pure.
+"""A tool call that the server refused (`tool_use_failed`, as Groq does) -> an unreadable call for the agent. Pure.
 
-The server answers 400 in place of what the model wrote, because it is no call or does not fit the schema. For the agent
-it is a call whose arguments cannot be read: the result says why and quotes it, and the model tries again. After
-`MAX_REFUSED` such answers on end the error is the caller's.
+The server answers 400 in place of the model's text, because that is no call or does not fit the schema. The agent
+treats it as a call with unreadable arguments: its result has the reason and the text, and the model tries again. After
+`MAX_REFUSED` such answers in a row the caller gets the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agentscope_rx.models.wire.json_size import load_json
 
 CODE = "tool_use_failed"
 MAX_REFUSED = 2
-"""How many such answers on end the model is told of."""
+"""The most such answers in a row that the model may repair."""
 
 _MARK = "refused_by_server"
 
@@ -28,11 +28,11 @@ def refused_call(error: Exception, messages: Sequence[Msg], tools: Sequence[Tool
     """The answer that stands for this error; None if it is another error, or one too many."""
     if not (isinstance(error, BadRequestError) and error.code == CODE and tools):
         return None
-    if _on_end(messages) >= MAX_REFUSED:
+    if _in_a_row(messages) >= MAX_REFUSED:
         return None
     written = _written(error.body)
     names = sorted((tool.name for tool in tools), key=len, reverse=True)
-    # what was written is no call: the tool that was meant is the one that it names
+    # the text is no call: the tool whose name it has is taken for the intended one
     name = next((name for name in names if name in f"{written} {error}"), tools[0].name)
     block = ToolUseBlock(
         f"call_{uuid4().hex}",
@@ -44,8 +44,8 @@ def refused_call(error: Exception, messages: Sequence[Msg], tools: Sequence[Tool
     return ChatResponse((block,), finish_reason=FinishReason.TOOL_CALLS, raw_finish_reason=CODE)
 
 
-def _on_end(messages: Sequence[Msg]) -> int:
-    """How many of the last answers were refused calls."""
+def _in_a_row(messages: Sequence[Msg]) -> int:
+    """The number of refused calls among the last answers."""
     count = 0
     for index in range(len(messages) - 1, -1, -1):
         message = messages[index]
@@ -59,12 +59,12 @@ def _on_end(messages: Sequence[Msg]) -> int:
 
 
 def _written(body: str | None) -> str:
-    """What the model wrote, as far as the server tells."""
+    """The text of the model, if the server sends it."""
     try:
         answer = load_json(body or "")
     except (ValueError, RecursionError):
-        # an error keeps the beginning of a body only
+        # an error keeps only the beginning of a body
         return body or ""
-    told = cast("Mapping[str, object]", answer).get("error") if isinstance(answer, Mapping) else None
-    text = cast("Mapping[str, object]", told).get("failed_generation") if isinstance(told, Mapping) else None
+    error = cast("Mapping[str, object]", answer).get("error") if isinstance(answer, Mapping) else None
+    text = cast("Mapping[str, object]", error).get("failed_generation") if isinstance(error, Mapping) else None
     return text if isinstance(text, str) else ""

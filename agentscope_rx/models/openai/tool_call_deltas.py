@@ -1,16 +1,16 @@
-"""`ToolCallDeltas`: which call a piece of a tool call belongs to.
+"""`ToolCallDeltas`: assigns the pieces of tool calls to their calls.
 
-| the piece has                              | it belongs to                                                          |
-|--------------------------------------------|------------------------------------------------------------------------|
-| an index that is open, no name             | the call at that index, whatever id (some servers make one up a piece) |
-| an index that is open, a name, another id  | a new call, which takes the index over (gateways that number all 0)    |
-| an index that is open, a name, no other id | that call; a new one if its arguments are a whole JSON object already  |
-| an index that is new                       | a new call; without name, the one with its id if there is one          |
-| no index, an id                            | the call with that id; a new one if there is none                      |
-| no index, no id, a name                    | a new call                                                             |
-| nothing of these                           | the last call                                                          |
+| the piece has                              | it belongs to                                                         |
+|--------------------------------------------|-----------------------------------------------------------------------|
+| an index that is open, no name             | the call at that index, with any id (some servers change it)          |
+| an index that is open, a name, another id  | a new call, which takes the index over (gateways that number all 0)   |
+| an index that is open, a name, no other id | that call; a new one if its arguments are a whole JSON object already |
+| an index that is new                       | a new call; without name, the one with its id if there is one         |
+| no index, an id                            | the call with that id; a new one if there is none                     |
+| no index, no id, a name                    | a new call                                                            |
+| none of these                              | the last call                                                         |
 
-The first piece of each call carries its id; a server that gives none gets one made up, as results need it.
+The first piece of each call carries its id. A call without one gets a generated id, because its result needs it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from agentscope_rx.models.wire.json_codec import (
 
 
 class ToolCallDeltas:
-    """The calls of one answer, as far as they have come."""
+    """The calls of one answer so far."""
 
     __slots__ = ("_at", "_by_id", "_count", "_last", "_make_id")
 
@@ -56,7 +56,7 @@ class ToolCallDeltas:
             yield from self._piece({"index": 0, "function": legacy})
 
     def end(self) -> None:
-        """Nothing more comes: a call that has no name is a `ProtocolError`."""
+        """Check the calls at the end of the answer: `ProtocolError` for one without a name."""
         for call in self._by_id.values():
             if not call.name:
                 raise malformed("a tool call has no name", {"id": call.id, "arguments": "".join(call.pieces)})
@@ -105,7 +105,7 @@ class ToolCallDeltas:
             raise ProtocolError(f"The answer has more than {MAX_BLOCKS} tool calls.")
         id = id or self._make_id()
         if id in self._by_id:
-            # two calls of one id could not be answered
+            # results of two calls with one id could not be assigned
             id = self._make_id()
         call = _Call(self._count, id)
         self._count += 1
@@ -125,7 +125,7 @@ class _Call:
         self.opened = False
 
     def whole(self) -> bool:
-        """Whether the arguments so far are a JSON object."""
+        """True if the arguments so far are a JSON object."""
         try:
             return isinstance(json.loads("".join(self.pieces)), dict)
         except (ValueError, RecursionError):

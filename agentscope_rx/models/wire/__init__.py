@@ -1,1 +1,1 @@
-"""What the providers share on the wire: JSON, turns of a chat, names, media. Pure."""
+"""The parts of wire formats that providers share: turns, JSON, names, media, endpoints. Pure."""

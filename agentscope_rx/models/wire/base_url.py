@@ -1,6 +1,6 @@
-"""Addresses, keys and headers, checked where they are given: what is wrong is said before anything is sent.
+"""Addresses, keys and headers, checked when a model is made, so that errors come before anything is sent.
 
-What an error shows of them holds no password, no query and no header's value.
+No error shows a password, a query or the value of a header.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _HEADER_VALUE = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?")
 
 
 def base_parts(base_url: str, example: str) -> SplitResult:
-    """The parts of a base URL, its path without a slash at the end; `ConfigurationError` if it is none."""
+    """The parts of a base URL, its path without a slash at the end; `ConfigurationError` for any other text."""
     base = base_url.strip()
     try:
         parts = urlsplit(base)
         host = parts.hostname
-        # (reading it checks it)
+        # (reading the port checks it)
         _ = parts.port
     except ValueError as error:
-        # Python's words may quote the part with the password
+        # Python's message may quote the part with the password
         why = "it cannot be read" if "@" in base else error
         raise ConfigurationError(f"base_url {_shown(base)!r} is not a URL: {why}") from None
     if parts.scheme not in ("http", "https") or not host:
@@ -36,7 +36,7 @@ def base_parts(base_url: str, example: str) -> SplitResult:
 
 
 def is_host(parts: SplitResult, domain: str) -> bool:
-    """Whether the address is at this domain or one below it."""
+    """True if the address is at this domain or one below it."""
     host = (parts.hostname or "").lower()
     return host == domain or host.endswith(f".{domain}")
 
@@ -48,7 +48,7 @@ def url_with(parts: SplitResult, path: str, query: Mapping[str, str]) -> str:
 
 
 def secret(given: str | None, *variables: str) -> str | None:
-    """The key that was given, or the first of the environment variables that is set; '' and nothing are None."""
+    """The given key, or else the first environment variable that is set; None for '' and without either."""
     if given is not None and not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"The API key must be text, not {type(given).__name__}.")
     key = given if given is not None else next((os.environ[name] for name in variables if os.environ.get(name)), "")
@@ -59,7 +59,7 @@ def secret(given: str | None, *variables: str) -> str | None:
 
 
 def sendable(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers with names in lower case; `ConfigurationError` that names the one that cannot be sent."""
+    """The headers with names in lower case; `ConfigurationError` names a header that cannot be sent."""
     checked: dict[str, str] = {}
     for name, value in cast("Mapping[object, object]", headers).items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
@@ -87,13 +87,13 @@ def without_userinfo(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """The URL without what may be secret in it: no name, no password, no query."""
+    """The URL without its secrets: no user name, no password, no query."""
     scheme, found, rest = url.partition("#")[0].partition("?")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}{found}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _shown(base: str) -> str:
-    """As much of what may be no URL at all as holds no password."""
+    """The text of a supposed URL, without what may be a password."""
     shown = shown_url(base)
     return f"{_HIDDEN}@{shown.rpartition('@')[2]}" if "@" in shown else shown

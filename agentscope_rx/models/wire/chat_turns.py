@@ -60,7 +60,7 @@ class TurnRules:
 
     | field           | meaning                                                               |
     |-----------------|-----------------------------------------------------------------------|
-    | wire_id         | a call's id as it is sent; two that become equal are told apart       |
+    | wire_id         | a call's id as it is sent; of two that become equal one changes       |
     | names           | messages have a field for the speaker, so the text need not name them |
     | blank           | the roles in which text of white space alone is sent                  |
     | assistant_media | an assistant's turn may hold media                                    |

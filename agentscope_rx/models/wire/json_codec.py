@@ -1,4 +1,4 @@
-"""JSON of the wire, for all providers: encoding, typed access that says what is wrong, characters cut in two."""
+"""JSON of the wire: encoding, decoding, typed access to fields, and characters that a server cuts in two."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ JsonObject = Mapping[str, object]
 _SHOWN = 500
 
 MAX_ITEMS = 65_536
-"""How many objects a list of the wire may hold, and `MAX_NUMBER`, how far a count may go."""
+"""The most objects in a list of the wire."""
 
 MAX_NUMBER = 2**53
-
-NO_RESULT = "There is no result of this call yet."
-"""What stands for the result of another agent's call that is still open: providers refuse a call without one."""
+"""The largest count on the wire."""
 
 
 def malformed(what: str, found: object) -> ProtocolError:
-    """The error for what the wire format does not allow; it keeps the offending part, cut."""
+    """The error for an answer that breaks the wire format; it keeps the beginning of the offending part."""
     body = encodable(found if isinstance(found, str) else shown_json(found))
     return ProtocolError(
         f"This answer is not what the wire format allows: {what}. Found: {body[:120]}", body=body[:_SHOWN]
@@ -69,7 +67,7 @@ def objects_in(fields: JsonObject, name: str) -> list[JsonObject]:
 
 
 def address(url: str, found: object) -> URLSource:
-    """The address that a server names; `ProtocolError` for a path, which would be one of this machine."""
+    """The address that a server sends; `ProtocolError` for a path, which would name a file of this machine."""
     try:
         return URLSource(url)
     except InvalidInputError:
@@ -89,13 +87,13 @@ def integer(fields: JsonObject, name: str) -> int:
 
 
 def name_in(fields: JsonObject, name: str) -> str | None:
-    """The id or name under `name`, in characters that can be written again; None if there is none."""
+    """The id or name under `name`, in characters that can be encoded again; None if there is none."""
     value = text_in(fields, name)
     return encodable(value) if value else None
 
 
 def proof_in(fields: JsonObject, name: str) -> str | None:
-    """The signature under `name`, which goes back letter by letter; None if there is none."""
+    """The signature under `name`, which must go back unchanged; None if there is none."""
     value = text_in(fields, name)
     if value and not value.isascii():
         raise malformed(f"{name!r} must be ASCII", value)
@@ -103,7 +101,7 @@ def proof_in(fields: JsonObject, name: str) -> str | None:
 
 
 def writable(value: object) -> object:
-    """The JSON value, if it can be written again: no NaN, no half characters, not too large; else `ProtocolError`."""
+    """The JSON value in a form that can be encoded again; `ProtocolError` for NaN and for values that are too large."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
@@ -117,7 +115,7 @@ def writable(value: object) -> object:
 
 
 def encode_json(value: object) -> str:
-    """JSON text of a value that a message or option holds; `InvalidInputError` if it has none."""
+    """The JSON text of a value of a message or an option; `InvalidInputError` if it has none."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain)
     except (TypeError, ValueError, RecursionError) as error:
@@ -125,7 +123,7 @@ def encode_json(value: object) -> str:
 
 
 def decode_json(text: str) -> object:
-    """The JSON value in a piece of the wire, as `load_json` reads it; `ProtocolError` if it is none."""
+    """The JSON value of a piece of the wire, as `load_json` reads it; `ProtocolError` for other text."""
     try:
         return load_json(text)
     except (ValueError, RecursionError) as error:
@@ -148,11 +146,11 @@ class Pieces:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is held back."""
+        """True if nothing is held back."""
         return not self._held
 
     def take(self, piece: str) -> str:
-        """The piece with what was held back before it, and without half a character at its end."""
+        """The piece, after the half character held back before, and without a half character at its end."""
         if not piece or (piece.isascii() and not self._held):
             return piece
         piece, self._held = self._held + piece, ""
@@ -161,15 +159,16 @@ class Pieces:
         return encodable(piece)
 
     def rest(self) -> str:
-        """What is still held back when nothing follows."""
+        """The half character still held back at the end, replaced."""
         held, self._held = self._held, ""
         return encodable(held)
 
 
 def arguments_text(call: ToolUseBlock) -> str:
-    """The arguments of a call as JSON text: the model's own, if that says what `input` says.
+    """The arguments of a call as JSON text: the model's own text if it means the same as `input`.
 
-    So what providers have cached of the prompt is found again. Never `raw`: what could not be read must not come back.
+    The model's own text keeps the prompt equal to the one in the provider's cache. `raw` is never sent: text that is no
+    JSON must not come back.
     """
     text = encode_json(call.input)
     return call.raw_input if call.raw_input is not None and _canonical(call.raw_input) == text else text
@@ -177,7 +176,7 @@ def arguments_text(call: ToolUseBlock) -> str:
 
 @lru_cache(1024)
 def _canonical(text: str) -> str | None:
-    """The text as the engine would write it; None if it is no JSON."""
+    """The text as the engine encodes its value; None if it is no JSON."""
     try:
         return encode_json(json.loads(text))
     except (ValueError, RecursionError, InvalidInputError):

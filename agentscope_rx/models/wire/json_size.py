@@ -1,7 +1,7 @@
-"""`load_json`: JSON of the wire, where neither a short text becomes a large value nor depth an error.
+"""`load_json`: JSON of the wire, with bounds on the number and the depth of its values.
 
-`[[],[],[]...` takes three bytes of text for each list and some seventy of memory. A text of many megabytes is counted
-before it is read: what is larger than a document of numbers or words would be, is refused.
+`[[],[],[]...` takes three bytes of text for each list, and some seventy of memory. The values of a text of many
+megabytes are counted before it is parsed, and more than a document of numbers or words would hold are refused.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import cast
 from agentscope_rx.messages.frozen import MAX_DEPTH
 
 MAX_VALUES = 1_000_000
-"""How many values a document may hold whatever its length; beyond, one for each `TEXT_PER_VALUE` characters."""
+"""The values that a document of any length may hold; a longer one may hold one for each `TEXT_PER_VALUE` characters."""
 
 TEXT_PER_VALUE = 16
 
 WIRE_DEPTH = 2 * MAX_DEPTH
-"""How deep one piece of the wire may be nested: arguments as deep as they may be, and what is around them."""
+"""The depth of one piece of the wire: that of arguments, and as much for the objects around them."""
 
 
 MAX_ARGUMENT_VALUES = 20_000
-"""How many values arguments may hold, all levels together: each is copied and checked some times, on the loop. Text is
-one value, however long."""
+"""The values that arguments may hold, all levels together, because each is copied and checked several times on the
+loop. Text is one value, however long."""
 
 
 def load_json(text: str) -> object:
-    """The value, with null in the place of what is nested deeper than `WIRE_DEPTH`.
+    """The value, with null in place of values nested deeper than `WIRE_DEPTH`.
 
-    `ValueError` if there is none, or it would take many times the text's memory. A parser that recurses would fail at
-    the whole. Arguments that are cut here are still too deep for any tool: the model gets to hear that, while the rest
-    of the answer can be read.
+    `ValueError` for text that is no JSON, or whose value would take many times its memory. Python's parser recurses:
+    deep text would fail as a whole. Arguments that are cut here are still too deep for any tool: the model receives
+    that error, and the rest of the answer can be read.
     """
     if len(text) > MAX_VALUES:
         values = text.count(",") + text.count("[") + text.count("{")
@@ -44,12 +44,12 @@ def load_json(text: str) -> object:
 
 
 def larger(value: object, count: int) -> bool:
-    """Whether containers hold more than so many values, all levels together; looks no further than that."""
+    """True if containers hold more than `count` values, all levels together; stops counting there."""
     waiting = [value]
     while waiting:
-        here = waiting.pop()
-        if isinstance(here, (dict, list)):
-            inner = cast("dict[str, object]", here).values() if isinstance(here, dict) else cast("list[object]", here)
+        each = waiting.pop()
+        if isinstance(each, (dict, list)):
+            inner = cast("dict[str, object]", each).values() if isinstance(each, dict) else cast("list[object]", each)
             count -= len(inner)
             if count < 0:
                 return True
@@ -58,7 +58,7 @@ def larger(value: object, count: int) -> bool:
 
 
 def shown_json(value: object) -> str:
-    """The value as JSON, for an error to show; never an error itself, however deep or odd the value is."""
+    """The value as JSON for an error message; it never raises, however deep or odd the value is."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (TypeError, ValueError, RecursionError):
@@ -66,11 +66,11 @@ def shown_json(value: object) -> str:
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-"""A string (one that is not closed goes on to the end, so that the search stays linear) or a bracket."""
+"""A string or a bracket. A string that is not closed extends to the end, so that the search stays linear."""
 
 
 def _cut_at(levels: int, text: str) -> str:
-    """The JSON text, with null in the place of what is nested deeper."""
+    """The JSON text, with null in place of values nested deeper."""
     kept: list[str] = []
     level = start = 0
     for token in _TOKEN.finditer(text):

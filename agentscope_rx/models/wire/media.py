@@ -1,7 +1,7 @@
-"""Media for the wire: local files are read into base64 first, so that the formatter stays pure.
+"""Media for the wire: local files are read into base64 first, so that formatters stay pure.
 
-A path means nothing to a server. `read_files` blocks and belongs on a worker; `has_files` says whether it is needed at
-all. Addresses go out as they are: nothing is fetched here.
+`read_files` blocks, so it runs on a worker; `has_files` avoids that where there are none. Addresses are sent unchanged:
+nothing is fetched here.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ MediaBlock = ImageBlock | AudioBlock | VideoBlock | FileBlock
 B = TypeVar("B", bound=ContentBlock)
 
 MAX_REQUEST_BYTES = 2 * MAX_FILE_BYTES
-"""The most that all files of one request may have together: a short message can name one large file many times."""
+"""The most bytes of all files of one request together: a short message can name one large file many times."""
 
 _DEFAULT_TYPE = {"image": "image/png", "audio": "audio/wav", "video": "video/mp4", "file": "application/octet-stream"}
 
 
 def address_of(source: URLSource | FileSource) -> str:
-    """The address; `InvalidInputError` for a file, of which the bytes are sent, and no name."""
+    """The address; `InvalidInputError` for a file, which should have been read into base64."""
     if isinstance(source, FileSource):
         raise InvalidInputError(f"The file {source.path} was not read before it was formatted; see read_files().")
     return source.url
 
 
 def data_source(source: Source) -> Source:
-    """The source with a `data:` URL taken apart into base64; any other as it is. `InvalidInputError` if it is none."""
+    """The source, with a `data:` URL decoded into base64; `InvalidInputError` for such a URL without data."""
     if not isinstance(source, URLSource) or source.url[:5].lower() != "data:":
         return source
     head, comma, data = source.url[5:].partition(",")
@@ -60,17 +60,17 @@ def data_source(source: Source) -> Source:
 
 
 def sources_of(block: MediaBlock) -> tuple[Source, ...]:
-    """Where the block's bytes come from: one source, or those of a video's frames."""
+    """The sources of the block's bytes: one, or those of a video's frames."""
     return block.source.frames if isinstance(block.source, FramesSource) else (block.source,)
 
 
 def has_files(messages: Sequence[Msg]) -> bool:
-    """Whether any block of the messages, or of a tool result in them, is a local file, locked or not."""
+    """True if any block of the messages, or of a tool result in them, is a local file, locked or not."""
     return any(_is_file(block) for message in messages for block in message.content)
 
 
 def read_files(messages: Sequence[Msg]) -> list[Msg]:
-    """The messages with their local files read into base64; blocks. `InvalidInputError` names a file it cannot read."""
+    """The messages with local files read into base64; it blocks. `InvalidInputError` names an unreadable file."""
     reader = _Reader()
     return [
         message.replace(content=tuple(reader.block(block) for block in message.content))
@@ -87,7 +87,7 @@ def _is_file(block: ContentBlock) -> bool:
 
 
 class _Reader:
-    """Reads the files of one request, as long as there is room."""
+    """Reads the files of one request, up to `MAX_REQUEST_BYTES`."""
 
     __slots__ = ("_room",)
 
@@ -116,8 +116,8 @@ class _Reader:
         self._room -= len(data)
         if self._room < 0:
             raise InvalidInputError(
-                f"The files of this request have more than {MAX_REQUEST_BYTES:,} bytes together; {source.path} is one "
-                "too many. Leave some out, or send addresses."
+                f"The files of this request have more than {MAX_REQUEST_BYTES:,} bytes together; {source.path} goes "
+                "over that. Leave some out, or send addresses."
             )
         guessed = mimetypes.guess_type(source.path)[0] or ""
         fits = guessed if kind == "file" or guessed.startswith(f"{kind}/") else ""

@@ -1,15 +1,15 @@
-"""`paired`: calls and results in the one form that every chat API takes. Pure; all formatters go through it.
+"""`paired`: calls and results in the one form that every chat API takes. Pure; all formatters use it.
 
-| in the messages                                  | in what is sent                                             |
-|--------------------------------------------------|-------------------------------------------------------------|
-| a result, in whatever message                    | right behind the message of its call, in a tool message     |
-| what was said between a call and its result      | after the result                                            |
-| a call without a result, such as another agent's | followed by a result that says that there is none           |
-| a result whose call is not there                 | a user message that tells what it was, where it stood       |
-| a second result of a call                        | the same                                                    |
-| an id that was used before                       | another id, for call and result alike: APIs want them apart |
+| in the messages                                  | in the request                                            |
+|--------------------------------------------------|-----------------------------------------------------------|
+| a result, in any message                         | directly after the message of its call, in a tool message |
+| messages between a call and its result           | after the result                                          |
+| a call without a result, such as another agent's | followed by the result `NO_RESULT`                        |
+| a result without its call                        | a user message with the name and the result, in its place |
+| a second result of a call                        | the same                                                  |
+| an id that was used before                       | another id, in call and result: APIs need unique ids      |
 
-So every call has exactly one result, every result its call, and no id is used twice. What is in order stays as it is.
+So every call has exactly one result, every result its call, and no id is used twice. Messages in order are unchanged.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from agentscope_rx.messages import (
     call_places,
 )
 from agentscope_rx.messages.history import Place
-from agentscope_rx.models.wire.json_codec import NO_RESULT
+
+NO_RESULT = "There is no result of this call yet."
+"""The result of a call that is still open, such as another agent's: providers refuse a call without one."""
 
 
 def paired(messages: Sequence[Msg], wire_id: Callable[[str], str] = str) -> list[Msg]:
-    """The messages with each call and its result together, as the table above says.
+    """The messages with each call and its result together, as in the table above.
 
-    `wire_id` is what the API makes of an id: two that become the same are told apart here.
+    `wire_id` gives the id as the API takes it: of two ids that become equal, one is replaced.
     """
     if not any(type(block) in (ToolUseBlock, ToolResultBlock) for message in messages for block in message.content):
         return list(messages)
@@ -43,7 +45,7 @@ def paired(messages: Sequence[Msg], wire_id: Callable[[str], str] = str) -> list
 
 
 class _Pairs:
-    """Which result belongs to which call, and under which id they are sent."""
+    """The result of each call, and the id that both are sent with."""
 
     __slots__ = ("_answered", "_calls", "_ids", "_messages", "_results")
 
@@ -58,11 +60,11 @@ class _Pairs:
             self._answered.add(self._result(result).id)
 
     def sent(self, number: int) -> Iterator[Msg]:
-        """What is sent where this message stands."""
+        """The messages to send in place of this one."""
         message = self._messages[number]
-        lost = list(self._lost(number, message))
+        unmatched = list(self._unmatched(number, message))
         if message.role is not MsgRole.ASSISTANT and message.role is not MsgRole.SYSTEM:
-            yield from lost
+            yield from unmatched
         if not message.tool_results:
             yield self._with_ids(number, message)
         elif rest := [block for block in message.content if type(block) is not ToolResultBlock]:
@@ -71,10 +73,10 @@ class _Pairs:
             yield from self._unanswered(number, message)
             yield from self._answers(number)
         if message.role is MsgRole.ASSISTANT or message.role is MsgRole.SYSTEM:
-            yield from lost
+            yield from unmatched
 
     def _with_ids(self, number: int, message: Msg, content: Sequence[ContentBlock] | None = None) -> Msg:
-        """The message with this content, its calls under the ids that they are sent under."""
+        """The message with this content, and with the calls' ids as they are sent."""
         if any((number, at) in self._ids for at in range(len(message.content))):
             named = [
                 replace(block, id=self._ids.get((number, at), block.id)) if type(block) is ToolUseBlock else block
@@ -94,7 +96,7 @@ class _Pairs:
             yield Msg("tool", none, MsgRole.TOOL, id=message.id, timestamp=message.timestamp)
 
     def _answers(self, number: int) -> Iterator[Msg]:
-        """The results of this message's calls, in the order in which they came, in messages as they came."""
+        """The results of this message's calls, in their order, grouped in messages as they were."""
         groups: dict[int, list[ToolResultBlock]] = {}
         for at, block in self._results.get(number, ()):
             result = self._result((at, block))
@@ -110,24 +112,24 @@ class _Pairs:
     def _result(self, place: Place) -> ToolResultBlock:
         return cast("ToolResultBlock", self._messages[place[0]].content[place[1]])
 
-    def _lost(self, number: int, message: Msg) -> Iterator[Msg]:
-        """What is said of the results that have no call, or whose call has another."""
-        said: list[ContentBlock] = []
+    def _unmatched(self, number: int, message: Msg) -> Iterator[Msg]:
+        """A user message with the results that have no call, or whose call has another result."""
+        blocks: list[ContentBlock] = []
         for at, block in enumerate(message.content):
             if type(block) is ToolResultBlock and (number, at) not in self._calls:
                 which = f"{block.name} ({block.id})"
                 if block.id in self._answered:
-                    said.append(TextBlock(f"Another result of {which}:"))
+                    blocks.append(TextBlock(f"Another result of {which}:"))
                 else:
-                    said.append(TextBlock(f"Result of {which}, whose call is not at hand:"))
-                said += block.output or (TextBlock("(nothing)"),)
-        if said:
+                    blocks.append(TextBlock(f"Result of {which}, whose call is not in this conversation:"))
+                blocks += block.output or (TextBlock("(nothing)"),)
+        if blocks:
             metadata = message.metadata if message.role is MsgRole.TOOL else None
-            yield Msg("user", said, id=message.id, timestamp=message.timestamp, metadata=metadata)
+            yield Msg("user", blocks, id=message.id, timestamp=message.timestamp, metadata=metadata)
 
 
 def _ids(messages: Sequence[Msg], wire_id: Callable[[str], str]) -> dict[Place, str]:
-    """New ids for the calls whose own was used before, always the same ones for the same messages."""
+    """New ids for calls whose own was used before; equal messages give equal ids."""
     given = [
         ((number, at), block.id)
         for number, message in enumerate(messages)

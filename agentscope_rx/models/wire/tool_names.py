@@ -1,12 +1,12 @@
-"""Names of tools that no provider takes, in letters that all of them take, there and back.
+"""Tool names in the letters that all providers take, there and back.
 
+    get_weather    ->  get_weather                  1 to 64 of a-z, A-Z, 0-9, '_' and '-': unchanged
     math.sqrt      ->  math_sqrt_x1f09a3c2
-    get_weather    ->  get_weather                  1 to 64 of a-z, A-Z, 0-9, '_' and '-': as it is
 
-The other letters become '_', and what tells the name apart from all others follows: `_x` and eight hexadecimal digits
-of its SHA-256. It depends on the name alone, so that a prompt stays the same whatever other tools there are. A name
-that ends like one of these is changed as well; so no two names become one, unless eight digits of their digests agree:
-that is a `ConfigurationError`.
+Other letters become '_', and `_x` with eight hexadecimal digits of the name's SHA-256 is appended, to keep the name
+unique. The result depends on the name alone, so that a prompt stays the same with any other tools. A name that already
+ends like that is changed as well; so two names become equal only if their digests agree in eight digits, which is a
+`ConfigurationError`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 
 B = TypeVar("B")
 
-_TAKEN = re.compile(r"(?!.*_x[0-9a-f]{8}\Z)[a-zA-Z0-9_-]{1,64}")
-_NOT_TAKEN = re.compile(r"[^a-zA-Z0-9_-]+")
+_VALID = re.compile(r"(?!.*_x[0-9a-f]{8}\Z)[a-zA-Z0-9_-]{1,64}")
+_INVALID = re.compile(r"[^a-zA-Z0-9_-]+")
 _DIGITS = 8
 
 
 def wire_name(name: str) -> str:
-    """The name as providers take it; a name that they take is itself. (None at all, of a call cut off, is so too.)"""
-    if not name or _TAKEN.fullmatch(name):
+    """The name as providers take it: unchanged if it is valid, or empty (of a call that was cut off)."""
+    if not name or _VALID.fullmatch(name):
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
-    return f"{_NOT_TAKEN.sub('_', name)[: 64 - _DIGITS - 2]}_x{digest}"
+    return f"{_INVALID.sub('_', name)[: 64 - _DIGITS - 2]}_x{digest}"
 
 
 class WireNames:
-    """The names of one request, and the way back from its answer."""
+    """Translates the tool names of one request, and back in its answer."""
 
     __slots__ = ("_back",)
 
@@ -47,7 +47,7 @@ class WireNames:
 
     @classmethod
     def of(cls, messages: Iterable[Msg], tools: Iterable[ToolSchema]) -> WireNames | None:
-        """The names of these tools and calls; None if all of them are sent as they are, as nearly always."""
+        """The translation for these tools and calls; None if no name changes, as nearly always."""
         back: dict[str, str] = {}
         seen: set[str] = set()
         for name in _names(messages, tools):
@@ -56,11 +56,11 @@ class WireNames:
             seen.add(name)
             wire = wire_name(name)
             if wire != name and back.setdefault(wire, name) != name:
-                raise ConfigurationError(f"Tools {back[wire]!r:.80} and {name!r:.80} cannot be told apart: rename one.")
+                raise ConfigurationError(f"Tools {back[wire]!r:.80} and {name!r:.80} have one wire name: rename one.")
         return cls(back) if back else None
 
     def messages(self, messages: Sequence[Msg]) -> list[Msg]:
-        """The messages with the names as they are sent."""
+        """The messages with wire names."""
         return [
             message.replace(content=[_renamed(block) for block in message.content])
             if any(_changes(block) for block in message.content)
@@ -69,11 +69,11 @@ class WireNames:
         ]
 
     def tools(self, tools: Sequence[ToolSchema]) -> list[ToolSchema]:
-        """The tools with the names as they are sent."""
+        """The tools with wire names."""
         return [replace(tool, name=wire_name(tool.name)) for tool in tools]
 
     def options(self, options: GenerateOptions) -> GenerateOptions:
-        """The options with the name of a tool that must be called as it is sent."""
+        """The options with the wire name of the tool that must be called."""
         choice = options.tool_choice
         if choice is None or choice.tool is None:
             return options
