@@ -132,7 +132,7 @@ def test_the_environment_names_server_and_key(monkeypatch: pytest.MonkeyPatch) -
     assert "k" not in repr(AnthropicChatModel("m").endpoint).replace("api_key", "")
 
 
-def test_what_is_sent_beside_the_body(serve: Serve) -> None:
+def test_headers_and_query_of_a_request(serve: Serve) -> None:
     server = serve(hello)
     given = model(server, betas=["a-1", "b-2"])
     options = GenerateOptions(additional_headers={"X-Mine": "1"}, additional_query_params={"q": "1"})
@@ -153,7 +153,7 @@ def test_what_is_sent_beside_the_body(serve: Serve) -> None:
         ({"version": "2023-06-01"}, {}, "2023-06-01"),
     ],
 )
-def test_the_version_that_has_what_is_asked_for(settings: Any, options: Any, version: str) -> None:
+def test_the_newest_version_that_has_all_options(settings: Any, options: Any, version: str) -> None:
     assert version_for(GenerateOptions(**options), AnthropicSettings(**settings)) == version
 
 
@@ -176,7 +176,7 @@ def test_the_version_that_has_what_is_asked_for(settings: Any, options: Any, ver
         ({"response_format": {"type": "json_object"}}, {}, "json_schema"),
     ],
 )
-def test_what_cannot_be_asked(options: dict[str, Any], settings: dict[str, Any], why: str) -> None:
+def test_options_that_the_api_does_not_take(options: dict[str, Any], settings: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         body(GenerateOptions(**options), **settings)
 
@@ -249,7 +249,7 @@ def test_body_params_are_over_everything() -> None:
         ([], "nothing to send"),
     ],
 )
-def test_what_cannot_be_said(blocks: Any, why: str) -> None:
+def test_content_that_the_api_does_not_take(blocks: Any, why: str) -> None:
     with pytest.raises(InvalidInputError, match=why):
         format_messages([Msg.user(blocks)])
     with pytest.raises(InvalidInputError, match="text only"):
@@ -258,7 +258,7 @@ def test_what_cannot_be_said(blocks: Any, why: str) -> None:
         format_messages([Msg("t", "words", "tool")])
 
 
-def test_a_result_whose_call_is_gone_is_told_in_words() -> None:
+def test_a_result_without_its_call_is_sent_as_text() -> None:
     result = ToolResultBlock("c9", "weather", (TextBlock("sunny"),))
     (turn,) = format_messages([Msg.tool(result), Msg.user("so?")]).turns
     assert [part["text"] for part in turn.content] == [

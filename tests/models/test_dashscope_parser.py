@@ -246,7 +246,7 @@ def message(text: str, thought: str, calls: list[Any], in_parts: bool) -> dict[s
     return made | ({"tool_calls": calls} if calls else {})
 
 
-def test_snapshots_may_leave_out_but_not_take_back() -> None:
+def test_cumulative_text_may_be_left_out_but_not_change() -> None:
     def told(*texts: str) -> list[str]:
         chunks = [chunk({"content": text}) for text in texts]
         made = increments(*chunks, chunk({"content": texts[-1]}, "stop"), incremental=False)

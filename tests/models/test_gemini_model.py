@@ -166,7 +166,7 @@ def test_a_token_that_cannot_be_had(serve: Serve) -> None:
         ({"response_format": {"type": "json_schema"}}, "with a schema"),
     ],
 )
-def test_what_cannot_be_asked(options: dict[str, Any], why: str) -> None:
+def test_options_that_the_api_does_not_take(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         body(GenerateOptions(**options))
 
@@ -193,7 +193,7 @@ def test_body_params_are_united_with_the_config() -> None:
         ([], "nothing to send"),
     ],
 )
-def test_what_cannot_be_said(blocks: Any, why: str) -> None:
+def test_content_that_the_api_does_not_take(blocks: Any, why: str) -> None:
     with pytest.raises(InvalidInputError, match=why):
         format_messages([Msg.user(blocks)])
     with pytest.raises(InvalidInputError, match="text only"):

@@ -227,7 +227,7 @@ def test_a_choice_that_would_lose_its_meaning_is_refused() -> None:
         assert caught.value.option == "tool_choice"
 
 
-def test_one_call_at_a_time_is_asked_where_it_can_be() -> None:
+def test_parallel_tool_calls_false_where_servers_take_it() -> None:
     assert body("groq", GenerateOptions(parallel_tool_calls=False), F)["parallel_tool_calls"] is False
     assert "parallel_tool_calls" not in body("deepseek", GenerateOptions(parallel_tool_calls=True), F)
     with pytest.raises(UnsupportedOptionError, match="one tool call at a time"):
@@ -420,6 +420,6 @@ def test_minimax_is_asked_for_its_thinking_apart() -> None:
     ],
     ids=lambda model: model.provider,
 )
-def test_where_nothing_is_said_nothing_is_sent(model: HttpChatModel) -> None:
+def test_unset_options_are_not_sent(model: HttpChatModel) -> None:
     with pytest.raises(InvalidInputError, match="There is nothing to send"):
         model.exchange([Msg.user("")], (), GenerateOptions())
