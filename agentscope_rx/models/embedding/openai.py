@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, Embeddings, text_of
 from agentscope_rx.models.embedding.http import HttpEmbeddingModel, vectors_in
+from agentscope_rx.models.openai.endpoint import service_endpoint
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.base_url import base_parts, is_host, secret, url_with
 from agentscope_rx.models.wire.json_codec import JsonObject, encode_json, integer, object_in, objects_in
 
-_BASE_URL = "https://api.openai.com/v1"
 _PATH = "/embeddings"
 
 
@@ -45,15 +42,8 @@ class OpenAIEmbeddingModel(HttpEmbeddingModel):
             execution_config=execution_config,
             transport=transport,
         )
-        parts = base_parts(base_url or os.environ.get("OPENAI_BASE_URL") or _BASE_URL, _BASE_URL)
-        key = secret(api_key, "OPENAI_API_KEY")
-        if key is None and is_host(parts, "api.openai.com"):
-            raise ConfigurationError(
-                "No API key for OpenAI. Pass api_key=..., or set the environment variable OPENAI_API_KEY."
-            )
+        self._endpoint = service_endpoint(base_url, api_key, _PATH)
         self.dimensions = dimensions
-        self._url = url_with(parts, parts.path.removesuffix(_PATH) + _PATH, {})
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
 
     def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
         body: dict[str, object] = {
@@ -63,7 +53,7 @@ class OpenAIEmbeddingModel(HttpEmbeddingModel):
         }
         if self.dimensions is not None:
             body["dimensions"] = self.dimensions
-        return HttpRequest(self._url, encode_json(body).encode("utf-8", "replace"), self._headers)
+        return HttpRequest(self._endpoint.url, encode_json(body).encode("utf-8", "replace"), self._endpoint.headers)
 
     def read(self, answer: JsonObject) -> Embeddings:
         usage = object_in(answer, "usage") or {}

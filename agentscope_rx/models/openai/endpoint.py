@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, parse_qsl, quote
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.openai.profile import Profile
 from agentscope_rx.models.openai.profiles import OPENAI, profile_named, profile_of
-from agentscope_rx.models.wire.base_url import base_parts, secret
+from agentscope_rx.models.wire.base_url import base_parts, is_host, secret
 from agentscope_rx.models.wire.endpoint import Endpoint, bearer
 
 CHAT = "/chat/completions"
@@ -34,7 +34,7 @@ def endpoint_of(
     | `https://host/x?api-version=1`        | `https://host/x/chat/completions?api-version=1`         |
     | `https://host/v1/chat/completions`    | itself                                                  |
 
-    A profile that is not given is guessed from the host. What else is not given comes from the profile and its
+    A profile that is not given is guessed from the host. Anything else that is not given comes from the profile and its
     environment variable. With OpenAI, with unknown servers, and where OPENAI_BASE_URL names the server, it comes from
     OPENAI_BASE_URL and OPENAI_API_KEY; so a key of OpenAI is not sent to another known vendor. Azure: see `azure`.
     """
@@ -57,6 +57,17 @@ def endpoint_of(
         parts = azure(parts, model if path == CHAT else None)
     headers = {"api-key": key} if key and known.auth == "api-key" else bearer(key)
     return Endpoint(parts._replace(path=parts.path.removesuffix(path) + path), key, headers), known
+
+
+def service_endpoint(base_url: str | None, api_key: str | None, path: str) -> Endpoint:
+    """The endpoint of another service of OpenAI's protocol, such as embeddings; only OpenAI itself needs a key."""
+    parts = base_parts(base_url or os.environ.get("OPENAI_BASE_URL") or _EXAMPLE, _EXAMPLE)
+    key = secret(api_key, "OPENAI_API_KEY")
+    if key is None and is_host(parts, "api.openai.com"):
+        raise ConfigurationError(
+            "No API key for OpenAI. Pass api_key=..., or set the environment variable OPENAI_API_KEY."
+        )
+    return Endpoint(parts._replace(path=parts.path.removesuffix(path) + path), key, bearer(key))
 
 
 def _default_base(profile: Profile) -> str:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import AudioBlock, Base64Source
+from agentscope_rx.models.openai.endpoint import service_endpoint
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.speech.tts_model import TTSModel
 from agentscope_rx.models.transport import HttpRequest, Transport
-from agentscope_rx.models.wire.base_url import base_parts, is_host, secret, url_with
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.reactive import Flow, from_async_iterable
 
 SoundFormat = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 
-_BASE_URL = "https://api.openai.com/v1"
 _PATH = "/audio/speech"
 _TYPES: dict[SoundFormat, str] = {
     "mp3": "audio/mpeg",
@@ -56,18 +54,11 @@ class OpenAITTSModel(TTSModel):
         super().__init__(model_name, max_characters=4_096, execution_config=execution_config)
         if format not in _TYPES:
             raise ConfigurationError(f"format is one of {', '.join(_TYPES)}, not {format!r}.")
-        parts = base_parts(base_url or os.environ.get("OPENAI_BASE_URL") or _BASE_URL, _BASE_URL)
-        key = secret(api_key, "OPENAI_API_KEY")
-        if key is None and is_host(parts, "api.openai.com"):
-            raise ConfigurationError(
-                "No API key for OpenAI. Pass api_key=..., or set the environment variable OPENAI_API_KEY."
-            )
+        self._endpoint = service_endpoint(base_url, api_key, _PATH)
         self.voice = voice
         self.format: SoundFormat = format
         self.speed = speed
         self.instructions = instructions
-        self._url = url_with(parts, parts.path.removesuffix(_PATH) + _PATH, {})
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
         self._transport = transport or Transport()
 
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
@@ -86,7 +77,7 @@ class OpenAITTSModel(TTSModel):
             body["speed"] = self.speed
         if self.instructions is not None:
             body["instructions"] = self.instructions
-        request = HttpRequest(self._url, encode_json(body).encode("utf-8", "replace"), self._headers)
+        request = HttpRequest(self._endpoint.url, encode_json(body).encode("utf-8", "replace"), self._endpoint.headers)
         return from_async_iterable(lambda: self._chunks(request))
 
     async def _chunks(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
