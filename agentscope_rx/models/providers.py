@@ -8,7 +8,7 @@ protocol of its own needs:
 2. a row here, from which the registry, the command line, capabilities and token costs know it;
 3. the name of its class in `models/__init__`, and a line in docs/models.md.
 
-What is known of its models goes to `models.capabilities`, the price of pictures to `models.tokens.costs`.
+The capabilities of its models go to `models.capabilities`, the token costs of images to `models.tokens.costs`.
 tests/models/test_providers.py names what is missing.
 """
 
@@ -33,7 +33,6 @@ class Provider:
     | field     | meaning                                                                  |
     |-----------|--------------------------------------------------------------------------|
     | path      | `module:class` of the model; the module is imported when a model is made |
-    | title     | the name that people know                                                |
     | key       | the environment variable with the API key; None if it has none           |
     | profile   | the profile of a server of OpenAI's protocol                             |
     | models_of | the provider whose models these are, for capabilities and token costs    |
@@ -42,7 +41,6 @@ class Provider:
 
     name: str
     path: str
-    title: str
     key: str | None = None
     profile: str | None = None
     models_of: str | None = None
@@ -50,42 +48,36 @@ class Provider:
 
 
 _OWN = (
-    Provider(name="openai", path=_OPENAI_MODEL, title=OPENAI.title, key=OPENAI.key),
+    Provider(name="openai", path=_OPENAI_MODEL, key=OPENAI.key),
     Provider(
         name="openai-responses",
         path="agentscope_rx.models.openai.responses.model:OpenAIResponsesModel",
-        title="OpenAI (Responses)",
         key=OPENAI.key,
         models_of="openai",
     ),
     Provider(
         name="dashscope",
         path="agentscope_rx.models.dashscope.model:DashScopeChatModel",
-        title="DashScope",
         key="DASHSCOPE_API_KEY",
     ),
     Provider(
         name="anthropic",
         path="agentscope_rx.models.anthropic.model:AnthropicChatModel",
-        title="Anthropic",
         key="ANTHROPIC_API_KEY",
     ),
     Provider(
         name="gemini",
         path="agentscope_rx.models.gemini.model:GeminiChatModel",
-        title="Gemini",
         key="GEMINI_API_KEY",
     ),
     Provider(
         name="ollama",
         path="agentscope_rx.models.ollama.model:OllamaChatModel",
-        title="Ollama",
         key="OLLAMA_API_KEY",
     ),
     Provider(
         name="local",
         path="agentscope_rx.models.local:LocalChatModel",
-        title="the embedded model",
         only=LOCAL_MODEL,
     ),
 )
@@ -93,7 +85,6 @@ _COMPATIBLE = tuple(
     Provider(
         name=profile.name,
         path=_OPENAI_MODEL,
-        title=profile.title,
         key=profile.key,
         profile=profile.name,
         models_of=profile.models_of,

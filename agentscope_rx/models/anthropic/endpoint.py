@@ -19,8 +19,8 @@ def endpoint_of(
 ) -> Endpoint:
     """The endpoint under a base URL: `/v1/messages` of it, unless the base URL has the version or all of that already.
 
-    What is not given comes from ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, or else ANTHROPIC_AUTH_TOKEN. The key is sent as
-    `x-api-key`, the token as a bearer. Only Anthropic itself needs one of them.
+    Values that are not given come from ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY, or else ANTHROPIC_AUTH_TOKEN. The key is
+    sent as `x-api-key`, the token as a bearer. Only Anthropic itself needs one of them.
     """
     if api_key and auth_token:
         raise ConfigurationError("Give api_key or auth_token, not both: a request has one identity.")

@@ -53,7 +53,7 @@ _MAX_MARKS = 4
 
 @dataclass(frozen=True, slots=True)
 class AnthropicSettings:
-    """What a model object adds to each request."""
+    """The settings of a model, for all its calls."""
 
     max_tokens: int = MAX_TOKENS
     thinking: Mapping[str, object] | None = None

@@ -62,7 +62,7 @@ def endpoint_of(base_url: str | None, api_key: str | None, workspace: str | None
     | `https://{workspace_id}.region...` | the host of the workspace                          |
     | `https://host/compatible-mode/v1`  | `ConfigurationError`: that speaks Chat Completions |
 
-    What is not given comes from DASHSCOPE_BASE_URL or the older DASHSCOPE_HTTP_BASE_URL, DASHSCOPE_API_KEY, and
+    Values that are not given come from DASHSCOPE_BASE_URL or the older DASHSCOPE_HTTP_BASE_URL, DASHSCOPE_API_KEY, and
     DASHSCOPE_WORKSPACE or the older DASHSCOPE_WORKSPACE_ID; an empty key sends none.
     """
     base = base_url or _environment("DASHSCOPE_BASE_URL", "DASHSCOPE_HTTP_BASE_URL") or DASHSCOPE_URL

@@ -45,7 +45,7 @@ from agentscope_rx.models.wire.media import MediaBlock
 NO_ID = "no_id"
 """The key of a call's metadata that marks its id as ours: Gemini gave none."""
 UNSIGNED = "skip_thought_signature_validator"
-"""What Google asks for in place of a signature for calls that another model, or a person, made."""
+"""Google's placeholder for the signature of calls that another model, or a person, made."""
 
 _ASSISTANT = (MsgRole.ASSISTANT,)
 _RULES = TurnRules(blank=_ASSISTANT, assistant_media=True, result_media=fits_in_response)

@@ -41,7 +41,7 @@ _MERGED = ("generationConfig", "toolConfig")
 
 @dataclass(frozen=True, slots=True)
 class GeminiSettings:
-    """What a model object adds to each request."""
+    """The settings of a model, for all its calls."""
 
     include_thoughts: bool | None = None
     safety_settings: Sequence[Mapping[str, object]] = ()

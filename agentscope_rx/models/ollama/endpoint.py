@@ -26,7 +26,7 @@ def endpoint_of(base_url: str | None, api_key: str | None) -> Endpoint:
     | `box:5000/path/`          | `http://box:5000/path`             |
     | `box/api`, `.../api/chat` | `http://box:11434`: they are added |
 
-    What is not given comes from OLLAMA_HOST and OLLAMA_API_KEY; only ollama.com needs a key.
+    Values that are not given come from OLLAMA_HOST and OLLAMA_API_KEY; only ollama.com needs a key.
     """
     given = (base_url or os.environ.get("OLLAMA_HOST") or OLLAMA_URL).strip()
     scheme, _, rest = given.rpartition("://")

@@ -1,4 +1,4 @@
-"""What the parsers of all providers share: reading an event, the blocks of a piece of text, the errors at an end."""
+"""Shared by the parsers of all providers: reading an event, the blocks of a piece of text, the errors at an end."""
 
 from __future__ import annotations
 

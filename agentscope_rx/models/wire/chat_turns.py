@@ -79,7 +79,7 @@ PLAIN = TurnRules()
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one role sends at once: its blocks in order. A tool's turn is one `result`, with the `call` it answers.
+    """The blocks that one role sends at once, in order. A tool's turn is one `result`, with the `call` it answers.
 
     `message` is where an assistant's, user's or system's turn comes from; None for media that were moved. `speaker` is
     the name that the text must give. `metadata` is the message's, on its last turn only.
