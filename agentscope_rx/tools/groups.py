@@ -1,4 +1,4 @@
-"""Groups of tools: what is in a group is shown to the model, and can be called, while a group of it is active.
+"""Groups of tools: a tool in a group is shown to the model, and can be called, while one of its groups is active.
 
     toolkit.create_tool_group("browser", "Read pages of the web", notes="Close every page that you open.")
     toolkit.register(open_page, group="browser")
@@ -9,23 +9,26 @@
 | in no group     | always                                        |
 | in some groups  | while at least one of them is active          |
 
-Which groups are active is the business of each toolkit object: a copy has its own, and so has the view that a run works
-with. What a run activates holds for its conversation, and is saved with it.
+Each toolkit object has its own set of active groups: so has a copy, and so has the view that a run works with. The
+groups that a run activates hold for its conversation, and are saved with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
 
+Group = str | Iterable[str] | None
+"""The group or groups of a registration; None: the tool is always available."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolGroup:
-    """Tools that are switched together: `description` says what they are for, `notes` how to use them once active."""
+    """Tools that are switched together: `description` is their purpose, `notes` explain how to use them once active."""
 
     name: str
     description: str
@@ -33,25 +36,33 @@ class ToolGroup:
 
 
 class ToolGroups:
-    """The groups of a toolkit, who is in them, and which are active; `Toolkit` is one."""
+    """The groups of one toolkit, their members, and which of them are active."""
 
-    _groups: dict[str, ToolGroup]
-    _members: dict[str, tuple[str, ...]]
-    _active: tuple[str, ...]
-    _changes: int
+    __slots__ = ("_groups", "_members", "active", "changes")
 
-    def _no_groups(self) -> None:
-        self._groups = {}
-        # tool name -> the groups it is in
-        self._members = {}
+    def __init__(self) -> None:
+        self._groups: dict[str, ToolGroup] = {}
+        # tool name -> its groups; a tool without a group has no entry
+        self._members: dict[str, tuple[str, ...]] = {}
         # in the order of the groups' creation, so that equal sets are equal tuples
-        self._active = ()
+        self.active: tuple[str, ...] = ()
+        self.changes = 0
+        """The number of times that groups were created or removed."""
 
-    def create_tool_group(self, name: str, description: str, *, active: bool = False, notes: str = "") -> ToolGroup:
-        """Add a group, without tools yet: `register(tool, group=name)` puts them in.
+    def copy(self) -> ToolGroups:
+        """Independent groups with the same content."""
+        other = self.view()
+        other._groups, other._members = dict(self._groups), dict(self._members)
+        return other
 
-        `description` helps a model to decide, `notes` are told to it when it activates the group.
-        """
+    def view(self) -> ToolGroups:
+        """The same groups and members, with a set of active groups of its own."""
+        other = ToolGroups()
+        other._groups, other._members, other.active = self._groups, self._members, self.active
+        return other
+
+    def create(self, name: str, description: str, *, active: bool, notes: str) -> ToolGroup:
+        """Add a group without tools."""
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"A tool group needs a name, not {name!r}.")
         if not isinstance(description, str) or not description.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -61,42 +72,36 @@ class ToolGroups:
         if name in self._groups:
             raise ConfigurationError(f"There is a tool group {name!r} already.")
         group = self._groups[name] = ToolGroup(name, description, notes)
-        self._changes += 1
+        self.changes += 1
         if active:
-            self.update_tool_groups([name], active=True)
+            self.update([name], active=True)
         return group
 
-    def update_tool_groups(self, names: Iterable[str], active: bool) -> None:
-        """Activate or deactivate these groups, and leave the others; with an unknown name, nothing is changed."""
-        named = self.check_groups(names)
-        now = {*self._active, *named} if active else {*self._active} - {*named}
-        self._active = self._in_order(now)
+    def update(self, names: Iterable[str], active: bool) -> None:
+        """Activate or deactivate these groups, and leave the others; an unknown name changes nothing."""
+        named = self.check(names)
+        self.active = self._in_order({*self.active, *named} if active else {*self.active} - {*named})
 
-    def set_active_groups(self, names: Iterable[str]) -> None:
-        """Make these, and no others, the active groups; with an unknown name, nothing is changed."""
-        self._active = self._in_order(self.check_groups(names))
+    def set_active(self, names: Iterable[str]) -> None:
+        """Make exactly these groups active; an unknown name changes nothing."""
+        self.active = self._in_order(self.check(names))
 
     @property
-    def groups(self) -> tuple[ToolGroup, ...]:
+    def all(self) -> tuple[ToolGroup, ...]:
         """All groups, in the order of their creation."""
         return tuple(self._groups.values())
 
-    @property
-    def active_groups(self) -> tuple[str, ...]:
-        """The names of the active groups, in the order of the groups' creation."""
-        return self._active
-
-    def groups_of(self, tool: str) -> tuple[str, ...]:
-        """The names of the groups that a tool is in; none for one that is always available."""
+    def of(self, tool: str) -> tuple[str, ...]:
+        """The names of a tool's groups; none for a tool that is always available."""
         return self._members.get(tool, ())
 
     def available(self, tool: str) -> bool:
-        """Whether a tool of this name may be called now, as far as groups go."""
+        """True if the tool is in no group or in an active one."""
         groups = self._members.get(tool)
-        return not groups or any(group in self._active for group in groups)
+        return not groups or any(group in self.active for group in groups)
 
-    def check_groups(self, names: Iterable[str]) -> list[str]:
-        """The names as a list; `ConfigurationError` for one that names no group."""
+    def check(self, names: Iterable[str]) -> list[str]:
+        """The names as a list; `ConfigurationError` for an unknown group."""
         given = cast("object", names)
         if isinstance(given, str) or not isinstance(given, Iterable):
             raise ConfigurationError(f"Tool groups are given as a list of names, as in ['browser'], not {given!r:.60}.")
@@ -109,10 +114,39 @@ class ToolGroups:
                 raise ConfigurationError(f"There is no tool group {name!r:.200}. {hint}")
         return found
 
+    def named(self, group: Group) -> tuple[str, ...]:
+        """The groups of a registration, checked."""
+        return () if group is None else tuple(self.check([group] if isinstance(group, str) else group))
+
+    def assign(self, members: Mapping[str, tuple[str, ...]], *, separately: bool = False) -> None:
+        """Put each of these tools into its groups, and out of all others; `separately`: for this view alone."""
+        if separately:
+            self._members = dict(self._members)
+        for tool, groups in members.items():
+            if groups:
+                self._members[tool] = groups
+            else:
+                self._members.pop(tool, None)
+
+    def forget(self, tool: str) -> None:
+        """Take a tool out of all groups."""
+        self._members.pop(tool, None)
+
+    def adopt(self, other: ToolGroups) -> None:
+        """Take over the members of a copy."""
+        self._members.update(other._members)
+
+    def remaining(self, removed: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """The members as they will be without these groups; a tool that was in no other has none left."""
+        return {tool: tuple(each for each in groups if each not in removed) for tool, groups in self._members.items()}
+
+    def remove(self, names: Collection[str]) -> None:
+        """Take out these groups; their tools stay in the others that they are in."""
+        for name in names:
+            del self._groups[name]
+        self.active = self._in_order(self.active)
+        self.changes += 1
+
     def _in_order(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self._groups if name in wanted)
-
-    def _join(self, tool: str, group: str | Iterable[str] | None) -> tuple[str, ...]:
-        """The groups that a tool is to be in, checked; what is in none needs no mention."""
-        return () if group is None else tuple(self.check_groups([group] if isinstance(group, str) else group))

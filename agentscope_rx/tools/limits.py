@@ -23,16 +23,16 @@ from agentscope_rx.reactive.limiter import Limiter
 class ToolLimits:
     """The gates of one tool: kept with the tool, so that whoever calls it goes through the same ones."""
 
-    __slots__ = ("gates", "paces", "permits")
+    __slots__ = ("gates", "permits", "rates")
 
     def __init__(
-        self, permits: Semaphore | None = None, pace: Limiter | None = None, beneath: ToolLimits | None = None
+        self, permits: Semaphore | None = None, rate: Limiter | None = None, beneath: ToolLimits | None = None
     ) -> None:
-        own = tuple(gate for gate in (permits, pace) if gate is not None)
-        paces = () if pace is None else (pace,)
+        own = tuple(gate for gate in (permits, rate) if gate is not None)
+        rates = () if rate is None else (rate,)
         self.permits = permits
         self.gates: Sequence[Limiter] = own if beneath is None else (*own, *beneath.gates)
-        self.paces: Sequence[Limiter] = paces if beneath is None else (*paces, *beneath.paces)
+        self.rates: Sequence[Limiter] = rates if beneath is None else (*rates, *beneath.rates)
 
 
 UNLIMITED = ToolLimits()

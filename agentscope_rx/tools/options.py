@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.base import MAX_FOREIGN_NAME, Tool, check_foreign_name, check_mark, check_name, is_plain
-from agentscope_rx.tools.coerce import as_tool
+from agentscope_rx.tools.coerce import as_tool, public_methods, tools_of
 from agentscope_rx.tools.presets import PresetMode, PresetTool
 from agentscope_rx.tools.results.postprocess import Postprocess, both
 from agentscope_rx.tools.schema_wrappers import ExtendedTool, OverriddenTool
@@ -23,6 +23,7 @@ from agentscope_rx.tools.wrapper import WrapperTool
 
 Approval = bool | Callable[[Mapping[str, Any]], bool]
 Conflict = Literal["error", "override", "skip", "rename"]
+_OF_SEVERAL = ("presets", "enable", "disable", "prefix")
 
 
 class CommonOptions(TypedDict, total=False):
@@ -51,6 +52,19 @@ class RegisterOptions(CommonOptions, total=False):
     """A model whose fields are asked for beside the tool's own parameters (see `tools.schema_wrappers`)."""
     presets: Mapping[str, object] | None
     """Arguments that are given here (see `tools.presets`)."""
+
+
+class RegisterAllOptions(CommonOptions, total=False):
+    """Options for the tools of a source."""
+
+    presets: Mapping[str, Mapping[str, object]] | None
+    """Arguments that are given here, by tool name (see `tools.presets`)."""
+    enable: Iterable[str] | None
+    """The tools to register; None: all."""
+    disable: Iterable[str]
+    """The tools to leave out."""
+    prefix: str
+    """Stands before each name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +123,33 @@ def made(source: object, options: ToolOptions) -> Tool:
     return tool if options == NO_OPTIONS else RegisteredTool(tool, options)
 
 
+def made_all(source: object, options: RegisterAllOptions) -> list[Tool]:
+    """The tools of a source with these options; every name that the options mention must be there."""
+    common = {name: value for name, value in options.items() if name not in _OF_SEVERAL}
+    presets, prefix = options.get("presets") or {}, options.get("prefix", "")
+    check_prefix(prefix)
+    found = chosen(tools_of(source), options.get("enable"), options.get("disable", ()), presets)
+    return [
+        made(each, ToolOptions(name=prefix + each.name if prefix else None, presets=presets.get(each.name), **common))  # pyright: ignore[reportArgumentType]
+        for each in found
+    ]
+
+
+def chosen_methods(source: object, options: RegisterAllOptions) -> list[object]:
+    """The public methods of an object that the options choose; the options then hold no more choice."""
+    methods = {_name_of(each): each for each in public_methods(source)}
+    enable, disable = options.pop("enable", None), options.pop("disable", ())
+    for name in (*(enable or ()), *disable, *(options.get("presets") or ())):
+        if name not in methods:
+            raise ConfigurationError(f"There is no method {name!r} here: there are {', '.join(sorted(methods))}.")
+    wanted, unwanted = methods if enable is None else set(enable), set(disable)
+    return [each for name, each in methods.items() if name in wanted and name not in unwanted]
+
+
+def _name_of(method: object) -> str:
+    return method.name if isinstance(method, Tool) else str(getattr(method, "__name__", ""))
+
+
 def with_presets(tool: Tool, presets: Mapping[str, object] | None, mode: PresetMode | None) -> Tool:
     """The tool with these presets in the place of those given at its registration."""
     source, options = (tool.source, tool.options) if isinstance(tool, RegisteredTool) else (tool, NO_OPTIONS)
@@ -138,11 +179,30 @@ def check_prefix(prefix: object) -> None:
         raise ConfigurationError(f"prefix must be text to stand before names, such as 'fs_', not {prefix!r:.60}.")
 
 
+def check_keywords(function: str, given: Mapping[str, object], known: type) -> None:
+    """`TypeError` for a keyword that the TypedDict does not have, as Python's own."""
+    for name in given:
+        if name not in known.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+
+
 def check_choice(option: str, value: object, choices: object) -> None:
     """`ConfigurationError` if the value is none of a Literal's."""
     known = get_args(choices)
     if value not in known:
         raise ConfigurationError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r:.60}.")
+
+
+def check_count(option: str, value: object, *, optional: bool = False) -> None:
+    """`ConfigurationError` if the value is no whole number of at least 1."""
+    if (type(value) is not int or value < 1) and not (optional and value is None):
+        raise ConfigurationError(f"{option} must be a whole number of at least 1, not {value!r:.60}.")
+
+
+def check_flag(option: str, value: object) -> None:
+    """`ConfigurationError` if the value is neither True nor False."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{option} must be True or False, not {value!r:.60}.")
 
 
 def chosen(

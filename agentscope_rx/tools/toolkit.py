@@ -9,51 +9,66 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import partial
-from typing import Self, cast, get_args, overload
+from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.context_store import ContextStore, check_store, view_of
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
-from agentscope_rx.reactive import Flow, OneShotEvent, Semaphore, concat_map_type, defer, just, merge_ordered
+from agentscope_rx.reactive import Flow, OneShotEvent, Semaphore, defer, just
 from agentscope_rx.tools.approval import ApprovalPolicy, check_policy, needs_approval
 from agentscope_rx.tools.argument_layers import layered, layered_call
 from agentscope_rx.tools.base import Tool
-from agentscope_rx.tools.calls.batch import OnFailure, ToolBatch, together
-from agentscope_rx.tools.calls.execute import Limits, run_tool
+from agentscope_rx.tools.calls.batch import OnFailure, ToolBatch, run_batch
+from agentscope_rx.tools.calls.execute import Admission, PreparedCall, run_tool
 from agentscope_rx.tools.calls.failure import not_available, not_found
 from agentscope_rx.tools.calls.signals import ToolEvent
 from agentscope_rx.tools.context import ToolContext
-from agentscope_rx.tools.entry import ToolEntry
 from agentscope_rx.tools.external import ExternalTool
+from agentscope_rx.tools.groups import Group, ToolGroup
 from agentscope_rx.tools.limits import UNLIMITED
 from agentscope_rx.tools.meta_tool import META_TOOL, MetaTool
-from agentscope_rx.tools.registering import Registering
-from agentscope_rx.tools.results.evictor import evicted
+from agentscope_rx.tools.options import (
+    Conflict,
+    RegisterAllOptions,
+    RegisterOptions,
+    ToolOptions,
+    check_choice,
+    check_count,
+    check_flag,
+    chosen_methods,
+    made,
+    made_all,
+    with_presets,
+)
+from agentscope_rx.tools.presets import PresetMode
+from agentscope_rx.tools.registry import Registry, ToolEntry
 from agentscope_rx.tools.results.result_limit import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
 from agentscope_rx.tools.schemas.describe import schema_of
-from agentscope_rx.tools.servers import ToolServers
-from agentscope_rx.tools.wrapper import wraps
+from agentscope_rx.tools.servers import McpOptions, McpServerOptions, ToolServers, serve
+
+if TYPE_CHECKING:
+    from agentscope_rx.tools.mcp import McpClient, McpServer
+    from agentscope_rx.tools.mcp.registration import Registration
 
 MAX_CONCURRENCY = 16
 MAX_KEPT = 64
-"""Lists of schemas, one for each set of active groups, that are kept until the tools change."""
+"""Lists of schemas that are kept until the tools change, one for each set of active groups."""
 
 
-class Toolkit(Registering, ToolServers):
-    """A registry of tools by name, and the way to call them.
+class Toolkit:
+    """Holds tools by name and runs their calls.
 
     `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
     most `max_concurrency` of them, or one after the other with `parallel=False`. Blocking functions without an
-    executor of their own run on `executor`. `approval` says which calls wait for a person (see `tools.approval`).
+    executor of their own run on `executor`. `approval` selects the calls that wait for a person (see `tools.approval`).
     Tools may be in groups that are switched on and off (see `tools.groups`).
-    `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; `on_failure`
-    says whether a failed call ends the others of its batch. What the tools say of their own limits: see `tools.limits`.
-    Results are kept within `max_result` (None: as they are) by cutting or handing them over.
-    Tools find objects in `context_store` that the call's context does not have. With `allow_deletion=False` no tool is
-    taken out by hand: `remove` and `remove_tool_groups` are errors.
+    `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; with
+    `on_failure="cancel_siblings"` a failed call ends the others of its batch. For the limits of a single tool see
+    `tools.limits`. Results larger than `max_result` (None: no limit) are cut, or stored by its evictor.
+    `context_store` is searched for objects that the call's context does not have. With `allow_deletion=False` no tool
+    is taken out by hand: `remove` and `remove_tool_groups` are errors.
     """
 
     def __init__(
@@ -71,79 +86,113 @@ class Toolkit(Registering, ToolServers):
         context_store: ContextStore | None = None,
         allow_deletion: bool = True,
     ) -> None:
-        if not isinstance(max_concurrency, int) or max_concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r}.")
-        if max_concurrency_total is not None and (type(max_concurrency_total) is not int or max_concurrency_total < 1):
-            raise ConfigurationError(
-                f"max_concurrency_total must be a whole number of at least 1, not {max_concurrency_total!r:.60}."
-            )
+        check_count("max_concurrency", max_concurrency)
+        check_count("max_concurrency_total", max_concurrency_total, optional=True)
+        check_flag("parallel", parallel)
+        check_flag("allow_deletion", allow_deletion)
+        check_choice("on_failure", on_failure, OnFailure)
         if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"Toolkit takes several tools, as in Toolkit([tool]), not {tools!r:.60}.")
         if executor is not None and not callable(getattr(executor, "submit", None)):
             raise ConfigurationError(f"executor must be an Executor of concurrent.futures, not {executor!r:.60}.")
-        if not isinstance(parallel, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"parallel must be True or False, not {parallel!r:.60}.")
-        if not isinstance(allow_deletion, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"allow_deletion must be True or False, not {allow_deletion!r:.60}.")
         self.parallel = parallel
         self.allow_deletion = allow_deletion
         self.max_concurrency = max_concurrency
         self.executor = executor
         self.approval = check_policy(approval)
-        if on_failure not in get_args(OnFailure):
-            raise ConfigurationError(f"on_failure must be one of {get_args(OnFailure)}, not {on_failure!r:.60}.")
         self.on_failure: OnFailure = on_failure
         # shared with copies and overlays: it protects what their tools have in common
         self._total = () if max_concurrency_total is None else (Semaphore(max_concurrency_total, shared=True),)
         self.max_result = check_limit(max_result, "a toolkit")
         self.context_store = check_store(context_store, "a toolkit")
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
-        self._base: Toolkit | None = None
-        self._entries: dict[str, ToolEntry] = {}
-        self._registrations = []
-        self._changes = 0
+        self._registry = Registry()
+        self._servers = ToolServers()
         self._schemas: tuple[int, dict[tuple[str, ...], tuple[ToolSchema, ...]]] = (-1, {})
-        self._no_groups()
         for each in tools:
             self.register_all(each)
 
-    # --- what is in it --------------------------------------------------------------------------------------------
+    # --- registration ---------------------------------------------------------------------------------------------
+
+    def register(
+        self, tool: object, *, group: Group = None, on_conflict: Conflict = "error", **options: Unpack[RegisterOptions]
+    ) -> Tool:
+        """Add one tool, made of a function or callable object if it is none yet, and return it as it is registered.
+
+        A tool in a `group`, or several, is available while one of them is active. `options` change how it looks, and
+        its arguments and results (see `RegisterOptions`). If the name is taken, it is an error, or this tool takes the
+        place ("override"), is left out ("skip": the present one is returned) or gets the next free name ("rename":
+        name_2, name_3, ...).
+        Raises `ToolDefinitionError` for what cannot be a tool, `DuplicateToolError` if the name is taken,
+        `ConfigurationError` if there is no such group.
+        """
+        return self._registry.add([made(tool, ToolOptions(**options))], group, on_conflict)[0]
+
+    def register_all(
+        self,
+        source: object,
+        *,
+        group: Group = None,
+        on_conflict: Conflict = "error",
+        **options: Unpack[RegisterAllOptions],
+    ) -> tuple[Tool, ...]:
+        """Add all or none of the tools of a source: an object's `@tool` methods (its class's own and inherited), those
+        of a toolkit, of several sources; of anything else, the one tool it is.
+
+        `presets` are by tool name, as are the tools that `enable` and `disable` name; `prefix` stands before each name.
+        """
+        return self._registry.add(made_all(source, options), group, on_conflict)
+
+    def register_methods(
+        self,
+        source: object,
+        *,
+        group: Group = None,
+        on_conflict: Conflict = "error",
+        **options: Unpack[RegisterAllOptions],
+    ) -> tuple[Tool, ...]:
+        """Add the public methods of an object as tools, marked by `@tool` or not; otherwise as `register_all`.
+
+        Only the methods that are added (see `enable`, `disable`) need annotations.
+        """
+        return self._registry.add(made_all(chosen_methods(source, options), options), group, on_conflict)
 
     def register_meta_tool(self) -> Tool:
         """Add `reset_equipped_tools`, by which the model itself activates and deactivates groups."""
         return self.register(MetaTool())
 
-    def remove_tool_groups(self, names: Iterable[str]) -> tuple[Tool, ...]:
-        """Take out these groups and the tools that are in no other; returns the tools."""
-        gone = set(self.check_groups(names))
-        self._check_deletion("groups")
-        if self._base is not None:
-            raise ConfigurationError("Groups belong to the toolkit beneath this overlay: remove them there.")
-        left = {tool: tuple(each for each in groups if each not in gone) for tool, groups in self._members.items()}
-        removed = tuple(self.remove(tool) for tool, groups in left.items() if not groups)
-        for name in gone:
-            del self._groups[name]
-        self._members.update({tool: groups for tool, groups in left.items() if groups})
-        self._active = self._in_order(self._active)
-        self._changes += 1
-        return removed
-
     def register_schema(self, schema: ToolSchema | Mapping[str, object], *, reason: str | None = None) -> ExternalTool:
-        """Add a tool that somebody outside runs: its calls suspend, for `reason`. A dict is read by `schema_of`."""
+        """Add a tool that runs outside: its calls suspend, for `reason`. A dict is read by `schema_of`."""
         if not isinstance(schema, (ToolSchema, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"register_schema takes ToolSchema(name, description, parameters), not {schema!r:.60}."
             )
-        made = ExternalTool.of(schema_of(schema), reason=reason)
-        self.register(made)
-        return made
+        external = ExternalTool.of(schema_of(schema), reason=reason)
+        self.register(external)
+        return external
+
+    def update_presets(
+        self, name: str, presets: Mapping[str, object] | None, *, preset_mode: PresetMode | None = None
+    ) -> Tool:
+        """Give a tool these presets in the place of its own (None: none), from its next call on; returns it.
+
+        Copies of this toolkit keep their own; on an overlay the change is for the overlay alone.
+        """
+        entry = self._registry.find(name)
+        if entry is None:
+            raise ConfigurationError(f"Tool {name!r} is not registered.")
+        if preset_mode is not None:
+            check_choice("preset_mode", preset_mode, PresetMode)
+        changed = with_presets(entry.tool, presets, preset_mode)
+        self._registry.put(changed)
+        return changed
 
     @overload
     def remove(self, name: str) -> Tool: ...
     @overload
     def remove(self, name: str, *, only: Tool) -> Tool | None: ...
     def remove(self, name: str, *, only: Tool | None = None) -> Tool | None:
-        """Take a tool out and return it; a call of it that is running is not touched.
+        """Take a tool out and return it; a running call of it goes on.
 
         With `only`, it is taken out if it is that very tool, or made of it; otherwise nothing happens, and None is
         returned.
@@ -151,101 +200,124 @@ class Toolkit(Registering, ToolServers):
         self._check_deletion(f"tool {name!r}")
         return self._take_out(name, only)
 
+    def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Toolkit], Sequence[Tool]]) -> tuple[Tool, ...]:
+        """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
+        other = self.copy()
+        for name, tool in old.items():
+            # (a server's list of tools is the server's to change)
+            other._take_out(name, tool)
+        kept = other._registry.own_names
+        added = tuple(register(other))
+        self._registry.replace(old, kept, other._registry)
+        return added
+
     def _take_out(self, name: str, only: Tool | None) -> Tool | None:
-        entry = self._entries.get(name)
-        if only is not None and (entry is None or not wraps(entry.tool, only)):
-            return None
-        if entry is None:
-            where = "belongs to the toolkit beneath this overlay" if name in self else "is not registered"
-            raise ConfigurationError(f"Tool {name!r} {where}.")
-        del self._entries[name]
-        self._members.pop(name, None)
-        self._changes += 1
-        return entry.tool
+        return self._registry.remove(name, only)
 
     def _check_deletion(self, what: str) -> None:
         if not self.allow_deletion:
             raise ConfigurationError(f"This toolkit has allow_deletion=False: {what} cannot be taken out.")
 
-    def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Toolkit], Sequence[Tool]]) -> tuple[Tool, ...]:
-        """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
-        other = self.copy()
-        before = [name for name in self._entries if name in old]
-        for name, tool in old.items():
-            # (a server's list of tools is the server's to change)
-            other._take_out(name, tool)
-        left = list(other._entries)
-        added = tuple(register(other))
-        names = list(self._entries)
-        at = sum(name in left for name in names[: names.index(before[0])]) if before else len(left)
-        new = [name for name in other._entries if name not in left]
-        self._members.update(other._members)
-        # one assignment: toolkits are shared between threads
-        self._entries = {name: other._entries[name] for name in [*left[:at], *new, *left[at:]]}
-        for name in set(before) - set(self._entries):
-            self._members.pop(name, None)
-        self._changes += 1
-        return added
+    # --- groups ---------------------------------------------------------------------------------------------------
+
+    def create_tool_group(self, name: str, description: str, *, active: bool = False, notes: str = "") -> ToolGroup:
+        """Add a group, without tools yet: `register(tool, group=name)` puts them in.
+
+        A model chooses by the `description`, and reads the `notes` when it activates the group.
+        """
+        return self._registry.groups.create(name, description, active=active, notes=notes)
+
+    def update_tool_groups(self, names: Iterable[str], active: bool) -> None:
+        """Activate or deactivate these groups, and leave the others; an unknown name changes nothing."""
+        self._registry.groups.update(names, active)
+
+    def set_active_groups(self, names: Iterable[str]) -> None:
+        """Make exactly these groups active; an unknown name changes nothing."""
+        self._registry.groups.set_active(names)
+
+    def remove_tool_groups(self, names: Iterable[str]) -> tuple[Tool, ...]:
+        """Take out these groups and the tools that are in no other; returns the tools."""
+        removed = set(self.check_groups(names))
+        self._check_deletion("groups")
+        return self._registry.remove_groups(removed)
+
+    @property
+    def groups(self) -> tuple[ToolGroup, ...]:
+        """All groups, in the order of their creation."""
+        return self._registry.groups.all
+
+    @property
+    def active_groups(self) -> tuple[str, ...]:
+        """The names of the active groups, in the order of the groups' creation."""
+        return self._registry.groups.active
+
+    def groups_of(self, tool: str) -> tuple[str, ...]:
+        """The names of a tool's groups; none for a tool that is always available."""
+        return self._registry.groups.of(tool)
+
+    def available(self, tool: str) -> bool:
+        """True if a tool of this name is in no group or in an active one."""
+        return self._registry.groups.available(tool)
+
+    def check_groups(self, names: Iterable[str]) -> list[str]:
+        """The names as a list; `ConfigurationError` for an unknown group."""
+        return self._registry.groups.check(names)
+
+    # --- content --------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
-        entry = self._entry(name)
+        entry = self._registry.find(name)
         return None if entry is None else entry.tool
 
     def schema(self, name: str) -> ToolSchema | None:
-        """What a model is told of the tool of this name, or None."""
-        entry = self._entry(name)
+        """The schema that a model sees of the tool of this name, or None."""
+        entry = self._registry.find(name)
         return None if entry is None else self._schema(entry)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all tools, those of inactive groups too, in the order of registration."""
-        beneath = self._base.names if self._base is not None else ()
-        return tuple(dict.fromkeys((*beneath, *self._entries)))
+        return self._registry.names
 
     def schemas(self) -> tuple[ToolSchema, ...]:
-        """What a model is told of the tools that are available now, in the order of registration.
+        """The schemas of the tools that are available now, in the order of registration.
 
         The same tuple until the tools or the active groups change.
         """
-        version = self._version()
+        version, active = self._registry.version, self._registry.groups.active
         if self._schemas[0] != version:
             self._schemas = (version, {})
-        found = self._schemas[1].get(self._active)
+        found = self._schemas[1].get(active)
         if found is None:
             if len(self._schemas[1]) >= MAX_KEPT:
                 self._schemas[1].clear()
-            found = self._schemas[1][self._active] = tuple(self._told())
+            found = self._schemas[1][active] = tuple(self._schema(entry) for entry in self._registry.available())
         return found
-
-    def _told(self) -> Iterator[ToolSchema]:
-        for name in self.names:
-            if self.available(name):
-                yield self._schema(cast("ToolEntry", self._entry(name)))
 
     def _schema(self, entry: ToolEntry) -> ToolSchema:
         if entry.meta is None:
             return entry.schema
         return replace(entry.meta.schema_in(self), name=entry.schema.name)
 
+    @property
+    def returns_direct(self) -> bool:
+        """True if a result of one of the tools may be the agent's reply."""
+        return self._registry.returns_direct
+
     def copy(self) -> Self:
         """A toolkit of the same class, settings and tools; a change of one does not show in the other."""
         other = copy.copy(self)
-        other._entries = {name: cast("ToolEntry", self._entry(name)) for name in self.names}
-        other._base = None
+        other._registry = self._registry.copy()
         other._schemas = (-1, {})
-        other._groups = dict(self._groups)
-        other._members = dict(self._members)
-        other._registrations = [each.of(other) for each in self._registrations]
+        other._servers = self._servers.copy(other)
         return other
 
     def overlay(self, *tools: object) -> Self:
         """A view of this toolkit with more tools on top, for one run; the toolkit itself is untouched."""
         view = copy.copy(self)
-        view._base = self
-        view._entries = {}
-        view._changes = 0
-        # what the toolkit beneath is asked for in the same groups is the same
+        view._registry = self._registry.overlay()
+        # without tools of its own, a view has the same schemas for the same groups
         view._schemas = (-1, {}) if tools else self._schemas
         view.context_store = view_of(self.context_store)
         for each in tools:
@@ -253,7 +325,7 @@ class Toolkit(Registering, ToolServers):
         return view
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._entry(name) is not None
+        return isinstance(name, str) and self._registry.find(name) is not None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -264,35 +336,38 @@ class Toolkit(Registering, ToolServers):
     def __repr__(self) -> str:
         return f"<Toolkit {', '.join(self.names) or 'without tools'}>"
 
-    def _entry(self, name: str) -> ToolEntry | None:
-        entry = self._entries.get(name)
-        return self._base._entry(name) if entry is None and self._base is not None else entry
-
-    def _version(self) -> int:
-        return self._changes + (self._base._version() if self._base is not None else 0)
-
-    @property
-    def returns_direct(self) -> bool:
-        """Whether a result of one of the tools may be the agent's reply."""
-        own = any(entry.tool.return_direct for entry in self._entries.values())
-        return own or (self._base is not None and self._base.returns_direct)
-
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def needs_approval(self, call: ToolUseBlock, context: RuntimeContext | None = None) -> bool:
-        """Whether this call waits for a person before it may run. `ApprovalError` if the rule that says so failed.
+        """True if this call waits for a person before it may run; `ApprovalError` if the rule failed.
 
-        The toolkit's policy is asked first, then the tool's own mark, both with the `tool_arguments` of the context in
+        The toolkit's policy is asked first, then the tool's own rule, both with the `tool_arguments` of the context in
         the place of the model's. A call that cannot run needs no approval.
         """
-        entry = self._entry(call.name)
+        entry = self._registry.find(call.name)
         if entry is None or not self.available(call.name):
             return False
         return needs_approval(layered(entry.tool, context, call.name), layered_call(call, context), self.approval)
 
+    def prepare(
+        self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, runtime: RuntimeContext | None = None
+    ) -> PreparedCall | ToolResultBlock:
+        """The call made ready for `call`, with the `tool_arguments` of `runtime`; the result of one that cannot run."""
+        registry = self._registry
+        entry = registry.find(call.name)
+        if entry is None:
+            return not_found(call, [schema.name for schema in self.schemas()])
+        if not registry.groups.available(call.name):
+            return not_available(call, registry.groups.of(call.name), META_TOOL in self)
+        tool = entry.tool
+        size = self.max_result if tool.max_result is None else limit_of(tool.max_result, self.max_result)
+        if runtime is not None and runtime.tool_arguments:
+            tool = layered(tool, runtime, call.name)
+        return PreparedCall(call, tool, entry.plan(config, self._config), entry.limits, self.executor, size)
+
     def call(
         self,
-        call: ToolUseBlock,
+        call: ToolUseBlock | PreparedCall | ToolResultBlock,
         *,
         config: ExecutionConfig | None = None,
         context: ToolContext | None = None,
@@ -301,65 +376,57 @@ class Toolkit(Registering, ToolServers):
     ) -> Flow[ToolEvent]:
         """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
 
-        `context` is what a tool that asks for it gets; without one it gets one without a run. Its `tool_arguments` are
-        in the place of the model's. Approval is not asked
-        here: whoever calls has it. A call that has limits to keep waits until it may begin: a place in its round is
-        one of them, if it is called `within` one. One of the `stop` signals ends the wait, and with it the flow.
+        `call` may be the answer of `prepare`. A tool that asks for it gets `context`, or one without a run; its
+        `tool_arguments` take the place of the model's. Approval is not asked here: the caller has it. A call that has
+        limits to keep waits until it may begin; `within` a batch its place there is one of them. One of the `stop`
+        signals ends the wait, and with it the flow.
 
         Signals: `ToolBegun` of a call that has limits to keep; `ToolChunk`, `ToolRetry` as they come, the result,
         completion; no error but `SourceCancelledError`.
         Cancels: the wait or the call: an async tool's `finally` blocks run, a blocking one is abandoned.
         """
-
-        if not isinstance(call, ToolUseBlock):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(call, (ToolUseBlock, PreparedCall, ToolResultBlock)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"A toolkit is called with a ToolUseBlock(id, name, input), not {call!r:.60}.")
 
-        def look_up() -> Flow[ToolEvent]:
-            entry = self._entry(call.name)
-            if entry is None:
-                return just(not_found(call, [schema.name for schema in self.schemas()]))
-            if not self.available(call.name):
-                return just(not_available(call, self.groups_of(call.name), META_TOOL in self))
-            tool = layered(entry.tool, None if context is None else context.runtime, call.name)
-            given = self._given(call, context) if entry.tool.takes_context else None
-            slots = None if within is None else within.slots
-            limits = None
-            if entry.limits is not UNLIMITED or self._total or slots is not None:
-                gates = (*entry.limits.gates, *self._total, *(() if slots is None else (slots,)))
-                limits = Limits(gates, entry.limits.paces, stop)
-            plan = entry.plan(config, self._config)
-            size = limit_of(entry.tool.max_result, self.max_result)
-            if size is None or (size.evictor is None and entry.tool.postprocess is None):
-                return run_tool(tool, call, plan, self.executor, given, limits, size)
-            # whoever is behind the call itself sees the whole
-            stored: Callable[[ToolResultBlock], Flow[ToolEvent]] = partial(evicted, size, call)
-            whole = run_tool(tool, call, plan, self.executor, given, limits)
-            return whole.pipe(concat_map_type(ToolResultBlock, stored))
+        def begin() -> Flow[ToolEvent]:
+            prepared = call
+            if isinstance(prepared, ToolUseBlock):
+                runtime = None if context is None else context.runtime
+                prepared = self.prepare(prepared, config=config, runtime=runtime)
+            if isinstance(prepared, ToolResultBlock):
+                return just(prepared)
+            given = self._context(prepared.call, context) if prepared.tool.takes_context else None
+            slots = () if within is None or within.slots is None else (within.slots,)
+            limits = prepared.limits
+            if limits is UNLIMITED and not self._total and not slots:
+                return run_tool(prepared, given)
+            return run_tool(prepared, given, Admission((*limits.gates, *self._total, *slots), limits.rates, stop))
 
-        return defer(look_up)
+        return defer(begin)
 
-    def _given(self, call: ToolUseBlock, context: ToolContext | None) -> ToolContext:
-        """What a tool is given: the caller's context or one without a run, this toolkit's store behind all others."""
+    def _context(self, call: ToolUseBlock, context: ToolContext | None) -> ToolContext:
+        # this toolkit's store is searched after all others
         stores = () if self.context_store is None else (self.context_store,)
-        if context is None:
-            return ToolContext(call, toolkit=self, stores=stores)
-        return context.of(call, stores=stores) if stores else context
+        given = ToolContext(call, toolkit=self) if context is None else context
+        return given.of(call, stores=stores) if stores else given
 
     def waits(self, tool: Tool, within: ToolBatch | None = None) -> bool:
-        """Whether a call of this tool may have to wait before it begins: it then tells of it by `ToolBegun`."""
+        """True if a call of this tool may have to wait before it begins, which is then reported by `ToolBegun`."""
         limited = tool.limits is not UNLIMITED or bool(self._total)
         return limited or (within is not None and within.slots is not None)
 
-    def round(self, calls: Sequence[ToolUseBlock | None]) -> ToolBatch:
-        """What these calls are to each other; None in the place of a call stands for one that is not to run."""
-        entries = [None if call is None else self._entry(call.name) for call in calls]
-        return ToolBatch(
-            len(calls),
-            self.max_concurrency if self.parallel else 1,
-            waits=bool(self._total) or any(entry is not None and entry.limits is not UNLIMITED for entry in entries),
-            alone=[index for index, entry in enumerate(entries) if entry is not None and entry.tool.exclusive],
-            cancels=self.on_failure == "cancel_siblings",
-        )
+    def batch(self, calls: Sequence[ToolUseBlock | None]) -> ToolBatch:
+        """The batch of these calls; None stands for a call that is not to run."""
+        find = self._registry.find
+        entries = [None if call is None else find(call.name) for call in calls]
+        waits = bool(self._total)
+        alone: list[int] = []
+        for index, entry in enumerate(entries):
+            if entry is not None:
+                waits = waits or entry.limits is not UNLIMITED
+                alone += [index] if entry.tool.exclusive else []
+        places = self.max_concurrency if self.parallel else 1
+        return ToolBatch(len(calls), places, waits=waits, alone=alone, cancels=self.on_failure == "cancel_siblings")
 
     def call_all(
         self,
@@ -370,7 +437,7 @@ class Toolkit(Registering, ToolServers):
     ) -> Flow[ToolEvent]:
         """Runs a batch, at most `max_concurrency` calls at once, and emits the results in call order.
 
-        Each call gets `context` as its own: with its call in the place of the one there.
+        Each call gets `context` as its own, with its call in the place of the one there.
 
         Signals: progress of all calls as it comes; each result as soon as its turn comes; completion. One failing
         tool does not touch the others, but with `on_failure="cancel_siblings"`.
@@ -378,22 +445,64 @@ class Toolkit(Registering, ToolServers):
         """
 
         def begin() -> Flow[ToolEvent]:
-            within = self.round(calls)
+            within = self.batch(calls)
 
-            def one(call: ToolUseBlock) -> Flow[ToolEvent]:
-                tool = self.get(call.name)
-                asked = self.call(call, config=config, context=context, within=within)
-                return together(call, asked, within, waits=tool is not None and self.waits(tool, within))
+            def waits(call: ToolUseBlock) -> bool:
+                entry = self._registry.find(call.name)
+                return entry is not None and self.waits(entry.tool, within)
 
-            return merge_ordered(
-                [one(each) for each in calls],
-                max_concurrency=within.at_once,
-                live=_is_progress,
-                alone=within.alone,
+            return run_batch(
+                calls, lambda call: self.call(call, config=config, context=context, within=within), within, waits
             )
 
         return defer(begin)
 
+    # --- MCP ------------------------------------------------------------------------------------------------------
 
-def _is_progress(event: ToolEvent) -> bool:
-    return not isinstance(event, ToolResultBlock)
+    def register_mcp(self, server: McpServer | McpClient, **options: Unpack[McpOptions]) -> Flow[tuple[Tool, ...]]:
+        """Add all or none of the tools of an MCP server; they follow it when it reports a change.
+
+        `server` is `McpStdio`, `McpHttp` or `McpInMemory`, or an `McpClient` with more options, which may be shared
+        between toolkits and is its owner's to close. The options are those of `register_all`, by the server's names.
+
+        Signals: the tools as they are registered, completion; `McpError` if the server cannot be reached or refuses,
+        `ConfigurationError` for what cannot be registered: then nothing is, and the connection is closed.
+        Cancels: the connecting or the listing.
+        """
+        return self._servers.register(self, server, options)
+
+    @property
+    def mcp(self) -> Mapping[str, McpClient]:
+        """The clients of the servers that tools were taken from, by name."""
+        return self._servers.clients
+
+    def remove_mcp(self, name: str) -> Flow[None]:
+        """Take out a server's tools, and close its connection if this toolkit has made it.
+
+        Signals: None when it is closed, completion; `ConfigurationError` if there is no such server.
+        Cancels: nothing.
+        """
+        return self._servers.remove(name)
+
+    def serve_mcp(self, **options: Unpack[McpServerOptions]) -> Flow[str]:
+        """Serve the tools to MCP clients: `toolkit.serve_mcp(name="tools").run()` is a program that does.
+
+        By default on stdio; `transport="http"` listens on `host` and `port`. `mcp_app` is the same as an application
+        inside another server.
+
+        Signals: where it serves ("stdio", or the URL), once it does; completion when the input ends; `SetupError` if it
+        cannot listen, `McpLimitError` if the client on stdio sends too much.
+        Cancels: the server, and the calls in progress.
+        """
+        return serve(self, options)
+
+    def add_registration(self, registration: Registration) -> None:
+        """Keep the registration of a server's tools."""
+        self._servers.add(registration)
+
+    def close(self) -> Flow[None]:
+        """Close the connections that this toolkit has made; the tools stay, and say that their server is closed.
+
+        Signals: None when nothing of them is left, completion. Cancels: nothing.
+        """
+        return self._servers.close()

@@ -133,7 +133,7 @@ def test_a_wrapper_keeps_its_tools_limits_and_may_add_some():
     (plain,), (narrow,) = prefixed("a_", inner), limited(prefixed("b_", inner), max_concurrency=1)
     (alone,) = limited(prefixed("c_", inner), exclusive=True)
     assert plain.limits is inner.limits is alone.limits and alone.exclusive and not inner.exclusive
-    assert narrow.limits is narrow.limits and len(narrow.limits.gates) == 3 and len(narrow.limits.paces) == 1
+    assert narrow.limits is narrow.limits and len(narrow.limits.gates) == 3 and len(narrow.limits.rates) == 1
     kit = Toolkit([inner, plain, narrow])
     batch(kit, *[use(name, f"{n}", as_=name) for n, name in enumerate(["b_one", "b_one", "one", "a_one", "b_one"])])
     assert bench.begun == [(0, "b_one"), (0, "one"), (1, "b_one"), (1, "a_one"), (2, "b_one")]

@@ -126,7 +126,7 @@ def _run_batch(agent: ReActAgent, run: Run, batch: CallBatch) -> Flow[Event]:
     if len(entries) == 1:
         # nothing to put in order
         return _lane(agent, run, batch, entries[0], settle)
-    within = run.toolkit.round([entry.call if entry.result is None else None for entry in entries])
+    within = run.toolkit.batch([entry.call if entry.result is None else None for entry in entries])
     for entry in batch.runs:
         run.waiting[entry.call.id] = entry.call
     merged = merge_ordered(
@@ -192,15 +192,15 @@ def _lane(
         )
 
     def begin() -> Flow[ToolEvent]:
-        tool = run.toolkit.get(call.name)
+        prepared = run.toolkit.prepare(call, config=agent.tool_execution_config, runtime=run.context)
+        tool = None if isinstance(prepared, ToolResultBlock) else prepared.tool
         if tool is None or not run.toolkit.waits(tool, within):
             _note_begin(run, batch, entry)
-        layered = run.context is not None and call.name in run.context.tool_arguments
-        context = _context(agent, run, call) if tool is not None and (tool.takes_context or layered) else None
+        context = _context(agent, run, call) if tool is not None and tool.takes_context else None
         failed = None if within is None else within.failed
         # (they end a wait; what has begun may be one that is to go on)
         stop = (run.interrupt,) if failed is None else (run.interrupt, failed)
-        asked = run.toolkit.call(call, config=agent.tool_execution_config, context=context, within=within, stop=stop)
+        asked = run.toolkit.call(prepared, context=context, within=within, stop=stop)
         traced = agent.tracer.trace_tool(asked, agent=agent.name, run_id=run.id, call=call)
         if tool is not None and not tool.interruptible:
             return traced
@@ -221,7 +221,7 @@ def _lane(
         if run.shut_down or batch.held(entry):
             entry.wait(ToolResultKind.SUSPENDED, HELD)
             return end(_Result(entry, None))
-        over = run.interrupted or (within is not None and within.because is not None)
+        over = run.interrupted or (within is not None and within.cause is not None)
         asked: Flow[ToolEvent] = empty() if over else begin()
         events: Flow[Event] = asked.pipe(flat_map_iterable(shown, cut_off))
         operator = run.hooks.chunks(ActingChunkEvent)

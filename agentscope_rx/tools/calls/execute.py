@@ -6,11 +6,11 @@
 
     ..begun--chunk--chunk--X(retry)--chunk--result|
 
-The last value that a tool gives is its result. What has been shown as a chunk is not shown again as the result: see
+The last value that a tool emits is its result. A value that was shown as a chunk is not shown again as the result: see
 `tools.calls.shown_values`.
 
-Whatever a tool does wrong becomes a result that the model sees. Only a cancellation from outside passes as an error.
-A `ToolSuspend` is no failure: the result that it becomes is the placeholder of a call that waits.
+Each failure of a tool becomes a result that the model sees. Only a cancellation from outside passes as an error. A
+`ToolSuspend` is no failure: its result is the placeholder of a call that waits.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, cast
 
 from reactivex import Observable
@@ -36,6 +37,7 @@ from agentscope_rx.reactive import (
     SourceCancelledError,
     admitted,
     concat,
+    concat_map_type,
     defer,
     just,
     retry,
@@ -49,7 +51,9 @@ from agentscope_rx.tools.calls.failure import ToolTimeoutError, failure, malform
 from agentscope_rx.tools.calls.progress import BEAT, emitting
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.limits import UNLIMITED, ToolLimits
 from agentscope_rx.tools.results.convert import result_of
+from agentscope_rx.tools.results.evictor import evicted
 from agentscope_rx.tools.results.join import Joined
 from agentscope_rx.tools.results.postprocess import postprocessed
 from agentscope_rx.tools.results.result_limit import ResultLimit, cut
@@ -59,7 +63,7 @@ _log = logging.getLogger("agentscope_rx")
 
 
 class Plan:
-    """A config compiled: the operators that a call needs, and none that it does not."""
+    """A compiled config: only the operators that a call needs."""
 
     __slots__ = ("deadlines", "overall", "policy")
 
@@ -86,32 +90,55 @@ def _policy(config: ExecutionConfig) -> RetryPolicy:
     policy = config.policy()
 
     def again(state: RetryCallState) -> bool:
-        # cancelled from outside: whoever did it wants it to end; suspended: somebody else is to answer
+        # a cancelled call is to end; a suspended one is answered outside the run
         final = state.outcome is not None and isinstance(state.outcome.exception(), (SourceCancelledError, ToolSuspend))
         return not final and policy.retry(state)
 
     return replace(policy, retry=again, discards=True)
 
 
-def run_tool(
-    tool: Tool,
-    call: ToolUseBlock,
-    plan: Plan,
-    executor: Executor | None = None,
-    context: ToolContext | None = None,
-    limits: Limits | None = None,
-    limit: ResultLimit | None = None,
-) -> Flow[ToolEvent]:
-    """Runs one call and emits exactly one `ToolResultBlock`, last, cut to `limit`; each subscription is a new call.
+class PreparedCall:
+    """One call made ready: its tool looked up, its config compiled, its limits known; once, for all that follow.
 
-    Signals: `ToolBegun` if there are `limits`, when they let it begin; chunks and retry notices as they come, the
-    result, completion; `SourceCancelledError` if the loop is being shut down. No other error. Completion alone if one
-    of the limits' `stop` signals fires before it has begun.
-    Cancels: the wait, the attempt in progress or the wait for the next.
+    `tool` has the `tool_arguments` of the run in it. `result_limit` bounds the result.
     """
 
+    __slots__ = ("call", "executor", "limits", "plan", "result_limit", "tool")
+
+    def __init__(
+        self,
+        call: ToolUseBlock,
+        tool: Tool,
+        plan: Plan,
+        limits: ToolLimits = UNLIMITED,
+        executor: Executor | None = None,
+        result_limit: ResultLimit | None = None,
+    ) -> None:
+        self.call = call
+        self.tool = tool
+        self.plan = plan
+        self.limits = limits
+        self.executor = executor
+        self.result_limit = result_limit
+
+
+def run_tool(
+    prepared: PreparedCall, context: ToolContext | None = None, admission: Admission | None = None
+) -> Flow[ToolEvent]:
+    """Runs one call and emits exactly one `ToolResultBlock`, last, within its limit; each subscription is a new call.
+
+    Signals: `ToolBegun` if there is an `admission`, once it lets the call begin; chunks and retry notices as they come,
+    the result, completion; `SourceCancelledError` if the loop is being shut down. No other error. Completion alone if
+    one of the admission's `stop` signals fires before the call has begun.
+    Cancels: the wait, the attempt in progress or the wait for the next.
+    """
+    call, tool, size = prepared.call, prepared.tool, prepared.result_limit
+    # an evictor and `postprocess` get the whole result
+    whole = size is not None and (size.evictor is not None or tool.postprocess is not None)
+    limit = None if whole else size
+
     def connect(sink: Sink[ToolEvent], scope: Scope) -> None:
-        running = _Running(sink, call, tool, limit)
+        running = _Running(sink, prepared, limit)
         sink.on_subscribe(running)
         if running.disposed:
             return
@@ -123,79 +150,72 @@ def run_tool(
         except Exception as error:
             running.on_error(error)
             return
-        attempts = _Attempts(tool, call, arguments, executor, context)
-        if limits is None:
-            attach(attempts.flow(plan), running, scope)
+        attempts = _Attempts(prepared, arguments, context)
+        if admission is None:
+            attach(attempts.flow(), running, scope)
             return
         running.waiting = True
-        attach(limits.kept(call, attempts.flow(plan, limits.paces)), running, scope)
+        attach(admission.then(call, attempts.flow(admission.rates)), running, scope)
 
-    events = Flow(connect)
-    return events if tool.postprocess is None else postprocessed(events, call, tool.postprocess, plan.deadlines)
+    events: Flow[ToolEvent] = Flow(connect)
+    if tool.postprocess is not None:
+        events = postprocessed(events, call, tool.postprocess, prepared.plan.deadlines)
+    return events.pipe(concat_map_type(ToolResultBlock, partial(evicted, size, call))) if size and whole else events
 
 
-class Limits(NamedTuple):
-    """What one call waits for before it begins: room in all gates at one moment. `paces` are for each attempt."""
+class Admission(NamedTuple):
+    """What one call waits for before it begins: room in all `gates` at one moment; each attempt waits for `rates`."""
 
     gates: Sequence[Limiter]
-    paces: Sequence[Limiter] = ()
+    rates: Sequence[Limiter] = ()
     stop: Sequence[OneShotEvent] = ()
 
-    def kept(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
-        """The source when its time has come, announced."""
+    def then(self, call: ToolUseBlock, source: Flow[object]) -> Flow[object]:
+        """`ToolBegun` and the source, once the call is admitted."""
         return admitted(self.gates, lambda queued: concat(just(ToolBegun(call, queued)), source), stop=self.stop)
 
 
 class _Attempts:
-    """The attempts of one call, each with arguments of its own: an attempt may have changed the ones before."""
+    """The attempts of one call, each with arguments of its own: an earlier attempt may have changed its own."""
 
-    __slots__ = ("_call", "_context", "_executor", "_tool", "_validated")
+    __slots__ = ("_context", "_prepared", "_validated")
 
-    def __init__(
-        self,
-        tool: Tool,
-        call: ToolUseBlock,
-        validated: Mapping[str, object],
-        executor: Executor | None,
-        context: ToolContext | None,
-    ) -> None:
-        self._tool = tool
-        self._call = call
+    def __init__(self, prepared: PreparedCall, validated: Mapping[str, object], context: ToolContext | None) -> None:
+        self._prepared = prepared
         self._validated: Mapping[str, object] | None = validated
-        self._executor = executor
         self._context = context
 
-    def flow(self, plan: Plan, paces: Sequence[Limiter] = ()) -> Flow[object]:
+    def flow(self, rates: Sequence[Limiter] = ()) -> Flow[object]:
         """Raw values and retry notices, with the operators of the plan."""
-        source = defer(self._begin)
+        source, plan = defer(self._begin), self._prepared.plan
         if plan.deadlines is not None:
             source = plan.deadlines(source)
         if plan.policy is not None:
-            if paces:
-                source = self._paced(source, paces)
+            if rates:
+                source = self._rated(source, rates)
             source = retry(plan.policy, notice=self._notice)(source)
         return source if plan.overall is None else plan.overall(source)
 
-    def _paced(self, attempt: Flow[object], paces: Sequence[Limiter]) -> Flow[object]:
-        """Each attempt in its time; the first has waited for it already."""
+    def _rated(self, attempt: Flow[object], rates: Sequence[Limiter]) -> Flow[object]:
+        """Each attempt when its rates allow it; the first has waited for them already."""
 
         def begin() -> Flow[object]:
-            # urgent: it has its permits already, and those who wait for them must not be before it here
-            return attempt if self._validated is not None else admitted(paces, lambda queued: attempt, urgent=True)
+            # urgent: this call has its permits, and calls that wait for these must not be before it here
+            return attempt if self._validated is not None else admitted(rates, lambda queued: attempt, urgent=True)
 
         return defer(begin)
 
     def _begin(self) -> Flow[object]:
+        call, tool, executor = self._prepared.call, self._prepared.tool, self._prepared.executor
         arguments, self._validated = self._validated, None
         if arguments is None:
-            arguments = self._tool.validate(thaw(self._call.input))
-        tool = self._tool
+            arguments = tool.validate(thaw(call.input))
         if tool.takes_context:
-            return emitting(self._call, self._context, lambda context: called(tool, arguments, context, self._executor))
-        return called(tool, arguments, None, self._executor)
+            return emitting(call, self._context, lambda context: called(tool, arguments, context, executor))
+        return called(tool, arguments, None, executor)
 
     def _notice(self, attempt: Attempt) -> object:
-        return ToolRetry(self._call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
+        return ToolRetry(self._prepared.call, attempt.number, attempt.delay, attempt.error, attempt.discarded)
 
 
 class _Nothing:
@@ -203,7 +223,7 @@ class _Nothing:
 
 
 class _Running:
-    """Turns raw values into chunks and, at the end, the last of them into the result (or all, if they are joined)."""
+    """Turns raw values into chunks and, at the end, the last value (or all, if joined) into the result."""
 
     __slots__ = (
         "_call",
@@ -219,14 +239,15 @@ class _Running:
         "waiting",
     )
 
-    def __init__(self, sink: Sink[ToolEvent], call: ToolUseBlock, tool: Tool, limit: ResultLimit | None) -> None:
+    def __init__(self, sink: Sink[ToolEvent], prepared: PreparedCall, limit: ResultLimit | None) -> None:
+        tool = prepared.tool
         self._sink = sink
-        self._call = call
+        self._call = prepared.call
         self._tool = tool
         self._limit = limit
         self._joined = Joined(limit) if tool.result == "joined" else None
         self._streams = tool.streams or self._joined is not None
-        # a value of a tool that announces one only: progress, if another follows
+        # the value of a tool that does not stream: it is progress if another follows
         self._held: object = _Nothing
         self._last: ToolResultBlock | None = None
         self._upstream: Upstream | None = None
@@ -268,14 +289,14 @@ class _Running:
             self._sink.on_next(ToolChunk(self._call, self._last.output))
 
     def _show_held(self) -> None:
-        """What a failure follows was progress, too."""
+        """Show the held value: before a failure it was progress."""
         value, self._held = self._held, _Nothing
         if value is _Nothing or value is None:
             return
         try:
             output = result_of(self._call, value).output
         except Exception:
-            _log.debug("tool %s gave what cannot be shown", self._call.name, exc_info=True)
+            _log.debug("tool %s emitted a value that cannot be shown", self._call.name, exc_info=True)
             return
         self._sink.on_next(ToolChunk(self._call, output))
 
@@ -306,12 +327,12 @@ class _Running:
         if isinstance(error, ToolSuspend):
             self.finish(suspended(self._call, error, overruled(self._tool)))
             return
-        # the model gets the text; whoever wrote the tool may want the traceback
+        # the model gets the text; the log has the traceback
         _log.debug("tool %s failed", self._call.name, exc_info=error)
         self.finish(failure(self._call, error))
 
     def finish(self, result: ToolResultBlock) -> None:
-        """The result, no larger than it may be, and the end."""
+        """Emit the result, within its limit, and complete."""
         if self._limit is not None and not self._limit.holds(result):
             result = cut(result, self._limit)
         self._sink.on_next(result)

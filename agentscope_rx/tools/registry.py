@@ -1,0 +1,170 @@
+"""`Registry`: the registered tools of a toolkit by name, in layers: those of an overlay hide equal names beneath.
+
+agent's toolkit    one  two
+run's overlay           two'  three          find("two") is two'; the toolkit itself does not change
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from agentscope_rx.errors import ConfigurationError, DuplicateToolError
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.tools.base import Tool
+from agentscope_rx.tools.calls.execute import Plan
+from agentscope_rx.tools.groups import Group, ToolGroups
+from agentscope_rx.tools.meta_tool import MetaTool
+from agentscope_rx.tools.options import Conflict, check_choice, free_name, under_name
+from agentscope_rx.tools.wrapper import innermost, wraps
+
+
+class ToolEntry:
+    """A registered tool with everything made of it once: its schema, its limits, the plan of its last config."""
+
+    __slots__ = ("_planned", "limits", "meta", "schema", "tool")
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+        self.schema = tool.schema
+        self.limits = tool.limits
+        inner = innermost(tool)
+        self.meta = inner if isinstance(inner, MetaTool) else None
+        """The meta tool, wrapped or not: its schema depends on the groups."""
+        self._planned: tuple[ExecutionConfig | None, Plan] | None = None
+
+    def plan(self, given: ExecutionConfig | None, default: ExecutionConfig) -> Plan:
+        """The plan for this config; an agent gives the same one with every call."""
+        planned = self._planned
+        if planned is not None and planned[0] is given:
+            return planned[1]
+        config = default if given is None else given.over(default)
+        own = self.tool.execution_config
+        plan = Plan(config if own is None else own.over(config), self.schema.name)
+        # one assignment: toolkits are shared between threads
+        self._planned = (given, plan)
+        return plan
+
+
+class Registry:
+    """One layer of registered tools, with their groups, over the layer `beneath` it."""
+
+    __slots__ = ("_changes", "_entries", "beneath", "groups")
+
+    def __init__(self) -> None:
+        self.beneath: Registry | None = None
+        self.groups = ToolGroups()
+        self._entries: dict[str, ToolEntry] = {}
+        self._changes = 0
+
+    def copy(self) -> Registry:
+        """An independent registry of one layer with the same tools."""
+        other = Registry()
+        other.groups = self.groups.copy()
+        other._entries = {name: entry for name in self.names if (entry := self.find(name)) is not None}
+        return other
+
+    def overlay(self) -> Registry:
+        """An empty layer over this one."""
+        other = Registry()
+        other.beneath = self
+        other.groups = self.groups.view()
+        return other
+
+    def find(self, name: str) -> ToolEntry | None:
+        """The entry of this name, in this layer or beneath it."""
+        entry = self._entries.get(name)
+        return self.beneath.find(name) if entry is None and self.beneath is not None else entry
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools in the order of registration, those beneath first."""
+        beneath = () if self.beneath is None else self.beneath.names
+        return tuple(dict.fromkeys((*beneath, *self._entries)))
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names of this layer."""
+        return tuple(self._entries)
+
+    @property
+    def version(self) -> int:
+        """A number that grows with each change of the tools or groups, in this layer or beneath it."""
+        return self._changes + self.groups.changes + (0 if self.beneath is None else self.beneath.version)
+
+    @property
+    def returns_direct(self) -> bool:
+        """True if a result of one of the tools may be the agent's reply."""
+        for entry in self._entries.values():
+            if entry.tool.return_direct:
+                return True
+        return self.beneath is not None and self.beneath.returns_direct
+
+    def available(self) -> Iterator[ToolEntry]:
+        """The entries of the tools that are in no group or in an active one."""
+        for name in self.names:
+            if self.groups.available(name) and (entry := self.find(name)) is not None:
+                yield entry
+
+    def add(self, tools: Sequence[Tool], group: Group, on_conflict: Conflict) -> tuple[Tool, ...]:
+        """Add all of the tools or none; returns them as they are registered."""
+        check_choice("on_conflict", on_conflict, Conflict)
+        entries: dict[str, ToolEntry] = {}
+        members: dict[str, tuple[str, ...]] = {}
+        added: list[Tool] = []
+        for tool in tools:
+            entry = entries.get(tool.name) or self.find(tool.name)
+            if entry is not None and on_conflict == "error":
+                raise DuplicateToolError(tool.name)
+            if entry is not None and on_conflict == "rename":
+                tool = under_name(tool, free_name(tool.name, {*entries, *self.names}))
+            if entry is None or on_conflict != "skip":
+                entry = entries[tool.name] = ToolEntry(tool)
+                members[tool.name] = self.groups.named(group)
+            added.append(entry.tool)
+        # an overlay does not change the members beneath; groups come first: a tool is never seen without its own
+        self.groups.assign(members, separately=self.beneath is not None)
+        self._entries.update(entries)
+        self._changes += len(entries)
+        return tuple(added)
+
+    def put(self, tool: Tool) -> None:
+        """Put a changed tool in the place of the one of its name, in the same groups."""
+        self._entries[tool.name] = ToolEntry(tool)
+        self._changes += 1
+
+    def remove(self, name: str, only: Tool | None = None) -> Tool | None:
+        """Take a tool out of this layer; with `only`, if it is that very tool or a wrapper of it, else None."""
+        entry = self._entries.get(name)
+        if only is not None and (entry is None or not wraps(entry.tool, only)):
+            return None
+        if entry is None:
+            found = self.find(name) is not None
+            where = "belongs to the toolkit beneath this overlay" if found else "is not registered"
+            raise ConfigurationError(f"Tool {name!r} {where}.")
+        del self._entries[name]
+        self.groups.forget(name)
+        self._changes += 1
+        return entry.tool
+
+    def remove_groups(self, removed: Collection[str]) -> tuple[Tool, ...]:
+        """Take out these groups, and the tools that are in no other; returns the tools."""
+        if self.beneath is not None:
+            raise ConfigurationError("Groups belong to the toolkit beneath this overlay: remove them there.")
+        left = self.groups.remaining(removed)
+        tools = [self.remove(tool) for tool, groups in left.items() if not groups]
+        self.groups.assign({tool: groups for tool, groups in left.items() if groups})
+        self.groups.remove(removed)
+        return tuple(tool for tool in tools if tool is not None)
+
+    def replace(self, removed: Mapping[str, Tool], kept: Sequence[str], changed: Registry) -> None:
+        """Take over a changed copy: its new tools stand at the place of the `removed` ones, among the `kept` ones."""
+        before = [name for name in self._entries if name in removed]
+        names = list(self._entries)
+        at = sum(name in kept for name in names[: names.index(before[0])]) if before else len(kept)
+        new = [name for name in changed._entries if name not in kept]
+        self.groups.adopt(changed.groups)
+        # one assignment: toolkits are shared between threads
+        self._entries = {name: changed._entries[name] for name in [*kept[:at], *new, *kept[at:]]}
+        for name in set(before) - set(self._entries):
+            self.groups.forget(name)
+        self._changes += 1
