@@ -90,7 +90,7 @@ class RuntimeContext:
 
     `values` are found by their type, `attributes` by their name; `store` is asked for what is not among them (see
     `agentscope_rx.context_store`). `tool_arguments` are arguments by tool name, in the place of the model's, for all
-    calls of this run and of its sub-agents (see `agentscope_rx.tools.argument_layers`); read-only.
+    calls of this run and of its sub-agents (see `agentscope_rx.tools.argument_wrappers`); read-only.
     It is never saved and never part of an event's JSON.
     """
 

@@ -3,15 +3,14 @@
 from agentscope_rx.reactive import Rate
 from agentscope_rx.tools.approval import ApprovalPolicy
 from agentscope_rx.tools.arguments import InvalidArgumentsError
-from agentscope_rx.tools.base import FunctionTool, Tool, tool
+from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tools.context import ToolContext
-from agentscope_rx.tools.external import ExternalTool
-from agentscope_rx.tools.from_schema import tool_from_schema
+from agentscope_rx.tools.from_schema import ExternalTool, schema_of, tool_from_schema
+from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.inject import Inject
 from agentscope_rx.tools.results.evictor import FolderEvictor
 from agentscope_rx.tools.results.result_limit import ResultEvictor, ResultLimit
-from agentscope_rx.tools.schemas.describe import schema_of
 from agentscope_rx.tools.toolkit import Toolkit
 from agentscope_rx.tools.wrapper import WrapperTool
 from agentscope_rx.tools.wrappers import approving, limited, mapped, only, prefixed, preset, renamed, without

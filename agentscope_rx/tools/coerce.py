@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.models.options import ToolSchema
-from agentscope_rx.tools.base import FunctionTool, Tool, check_foreign_name
-from agentscope_rx.tools.external import ExternalTool
+from agentscope_rx.tools.base import Tool, check_foreign_name
+from agentscope_rx.tools.from_schema import ExternalTool, schema_of
+from agentscope_rx.tools.function_tool import FunctionTool
 from agentscope_rx.tools.schemas.check import check_of
-from agentscope_rx.tools.schemas.describe import schema_of
 
 
 def as_tool(source: object) -> Tool:

@@ -26,7 +26,7 @@ from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.tools.results.convert import result_of
 
 if TYPE_CHECKING:
-    from agentscope_rx.tools.toolkit import Toolkit
+    from agentscope_rx.tools.base import ToolSource
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class ToolContext:
     run_id: str
     agent: str
     path: tuple[str, ...]
-    toolkit: Toolkit | None
+    toolkit: ToolSource | None
     """The toolkit, or the run's view of it, that the tool is called through."""
     stores: tuple[ContextStore, ...]
     host: object
@@ -75,7 +75,7 @@ class ToolContext:
         run_id: str = "",
         agent: str = "",
         path: tuple[str, ...] = (),
-        toolkit: Toolkit | None = None,
+        toolkit: ToolSource | None = None,
         stores: tuple[ContextStore, ...] = (),
         interrupted: Callable[[], bool] = _never,
         link: CallLink | None = None,

@@ -1,28 +1,25 @@
-"""`reset_equipped_tools`: the tool by which a model chooses which groups of tools it is shown.
+"""`reset_equipped_tools`: the tool by which a model chooses its groups of tools.
 
-Its schema names the groups as they are in the toolkit, or the view of a run, that lists it; its calls change that very
-view, so the choice is the conversation's.
+Its schema names the groups of the toolkit, or of the view of a run, that lists it; its calls change that same view, so
+the choice belongs to the conversation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from agentscope_rx.errors import ToolError
 from agentscope_rx.messages.frozen import freeze
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.tools.arguments import InvalidArgumentsError
-from agentscope_rx.tools.base import Tool, check_names
+from agentscope_rx.tools.base import Tool, ToolSource, check_names
 from agentscope_rx.tools.context import ToolContext
-
-if TYPE_CHECKING:
-    from agentscope_rx.tools.toolkit import Toolkit
 
 META_TOOL = "reset_equipped_tools"
 
-_WHAT = (
+_DESCRIPTION = (
     "Choose which groups of tools you are equipped with. Tools of an inactive group cannot be called; activate a group "
     "before you need its tools, and deactivate what you no longer need."
 )
@@ -32,7 +29,7 @@ class MetaTool(Tool):
     """Activates and deactivates groups of the toolkit that it is called through; all names are checked first."""
 
     name = META_TOOL
-    description = _WHAT
+    description = _DESCRIPTION
     parameters = freeze(
         {
             "type": "object",
@@ -52,7 +49,7 @@ class MetaTool(Tool):
         }
     )
 
-    def schema_in(self, toolkit: Toolkit) -> ToolSchema:
+    def schema_in(self, toolkit: ToolSource) -> ToolSchema:
         """The schema with the groups of this toolkit, as they are now."""
         names = [group.name for group in toolkit.groups]
         properties = cast("Mapping[str, Mapping[str, object]]", self.parameters["properties"])
@@ -84,7 +81,7 @@ class MetaTool(Tool):
     def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
         return defer(lambda: just(self._equip(cast("Mapping[str, list[str]]", arguments), context.toolkit)))
 
-    def _equip(self, arguments: Mapping[str, list[str]], toolkit: Toolkit | None) -> str:
+    def _equip(self, arguments: Mapping[str, list[str]], toolkit: ToolSource | None) -> str:
         if toolkit is None:
             raise ToolError(f"{META_TOOL} works on the toolkit that it is called through.")
         on, off = arguments.get("to_activate", []), arguments.get("to_deactivate", [])
@@ -103,15 +100,17 @@ class MetaTool(Tool):
         return _equipped(toolkit, on)
 
 
-def _described(toolkit: Toolkit) -> str:
+def _described(toolkit: ToolSource) -> str:
     groups = toolkit.groups
     active = [f"- {group.name}: {group.description}" for group in groups if group.name in toolkit.active_groups]
     others = [f"- {group.name}: {group.description}" for group in groups if group.name not in toolkit.active_groups]
-    return "\n".join([_WHAT, "", "Active groups:", *(active or ["none"]), "Inactive groups:", *(others or ["none"])])
+    return "\n".join(
+        [_DESCRIPTION, "", "Active groups:", *(active or ["none"]), "Inactive groups:", *(others or ["none"])]
+    )
 
 
-def _equipped(toolkit: Toolkit, activated: list[str]) -> str:
-    """What the model reads: what is active, and of what it has just activated the tools and how to use them."""
+def _equipped(toolkit: ToolSource, activated: list[str]) -> str:
+    """The result that the model reads: the active groups, and the tools and notes of those just activated."""
     lines = [f"Active groups: {', '.join(toolkit.active_groups) or 'none'}."]
     for group in toolkit.groups:
         if group.name not in activated:

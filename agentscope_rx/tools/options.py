@@ -5,23 +5,29 @@ Inside out: the tool, its presets, the schema in the place of its own, fields be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, get_args
+from typing import Literal, TypedDict, get_args
 
 from pydantic import BaseModel
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.tools.base import MAX_FOREIGN_NAME, Tool, check_foreign_name, check_mark, check_name, is_plain
+from agentscope_rx.tools.argument_wrappers import ExtendedTool, OverriddenTool, PresetMode, PresetTool
+from agentscope_rx.tools.base import (
+    MAX_FOREIGN_NAME,
+    Approval,
+    Tool,
+    check_foreign_name,
+    check_mark,
+    check_name,
+    is_plain,
+)
 from agentscope_rx.tools.coerce import as_tool, public_methods, tools_of
-from agentscope_rx.tools.presets import PresetMode, PresetTool
 from agentscope_rx.tools.results.postprocess import Postprocess, both
-from agentscope_rx.tools.schema_wrappers import ExtendedTool, OverriddenTool
 from agentscope_rx.tools.schemas.edit import hidden, shown_default
 from agentscope_rx.tools.wrapper import WrapperTool
 
-Approval = bool | Callable[[Mapping[str, Any]], bool]
 Conflict = Literal["error", "override", "skip", "rename"]
 _OF_SEVERAL = ("presets", "enable", "disable", "prefix")
 
@@ -49,16 +55,16 @@ class RegisterOptions(CommonOptions, total=False):
     parameters: Mapping[str, object] | None
     """A JSON schema to be shown and checked in the place of the tool's own."""
     extend: type[BaseModel] | None
-    """A model whose fields are asked for beside the tool's own parameters (see `tools.schema_wrappers`)."""
+    """A model whose fields are asked for beside the tool's own parameters (see `tools.argument_wrappers`)."""
     presets: Mapping[str, object] | None
-    """Arguments that are given here (see `tools.presets`)."""
+    """Arguments that are given here (see `tools.argument_wrappers`)."""
 
 
 class RegisterAllOptions(CommonOptions, total=False):
     """Options for the tools of a source."""
 
     presets: Mapping[str, Mapping[str, object]] | None
-    """Arguments that are given here, by tool name (see `tools.presets`)."""
+    """Arguments that are given here, by tool name (see `tools.argument_wrappers`)."""
     enable: Iterable[str] | None
     """The tools to register; None: all."""
     disable: Iterable[str]
@@ -177,13 +183,6 @@ def check_prefix(prefix: object) -> None:
     """`ConfigurationError` if it is no text."""
     if not isinstance(prefix, str):
         raise ConfigurationError(f"prefix must be text to stand before names, such as 'fs_', not {prefix!r:.60}.")
-
-
-def check_keywords(function: str, given: Mapping[str, object], known: type) -> None:
-    """`TypeError` for a keyword that the TypedDict does not have, as Python's own."""
-    for name in given:
-        if name not in known.__annotations__:
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 def check_choice(option: str, value: object, choices: object) -> None:

@@ -13,10 +13,10 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat, defer, from_async_iterable, just
-from agentscope_rx.tools.base import Tool
+from agentscope_rx.tools.argument_wrappers import PresetMode
+from agentscope_rx.tools.base import Tool, check_keywords
 from agentscope_rx.tools.groups import Group
-from agentscope_rx.tools.options import Conflict, check_keywords
-from agentscope_rx.tools.presets import PresetMode
+from agentscope_rx.tools.options import Conflict
 from agentscope_rx.tools.results.postprocess import Postprocess
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class McpOptions(TypedDict, total=False):
     prefix: str | None
     """Stands before each name."""
     presets: Mapping[str, Mapping[str, object]] | None
-    """Arguments that are given here, by tool name (see `tools.presets`)."""
+    """Arguments that are given here, by tool name (see `tools.argument_wrappers`)."""
     preset_mode: PresetMode
     group: Group
     postprocess: Postprocess | None

@@ -18,14 +18,14 @@ from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, OneShotEvent, Semaphore, defer, just
 from agentscope_rx.tools.approval import ApprovalPolicy, check_policy, needs_approval
-from agentscope_rx.tools.argument_layers import layered, layered_call
+from agentscope_rx.tools.argument_wrappers import PresetMode, layered, layered_call
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.batch import OnFailure, ToolBatch, run_batch
 from agentscope_rx.tools.calls.execute import Admission, PreparedCall, run_tool
 from agentscope_rx.tools.calls.failure import not_available, not_found
 from agentscope_rx.tools.calls.signals import ToolEvent
 from agentscope_rx.tools.context import ToolContext
-from agentscope_rx.tools.external import ExternalTool
+from agentscope_rx.tools.from_schema import ExternalTool, schema_of
 from agentscope_rx.tools.groups import Group, ToolGroup
 from agentscope_rx.tools.limits import UNLIMITED
 from agentscope_rx.tools.meta_tool import META_TOOL, MetaTool
@@ -42,10 +42,8 @@ from agentscope_rx.tools.options import (
     made_all,
     with_presets,
 )
-from agentscope_rx.tools.presets import PresetMode
 from agentscope_rx.tools.registry import Registry, ToolEntry
 from agentscope_rx.tools.results.result_limit import DEFAULT_LIMIT, ResultLimit, check_limit, limit_of
-from agentscope_rx.tools.schemas.describe import schema_of
 from agentscope_rx.tools.servers import McpOptions, McpServerOptions, ToolServers, serve
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from typing import ClassVar, cast
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tools.arguments import InvalidArgumentsError, unknowns
-from agentscope_rx.tools.base import FunctionTool, Tool
+from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.function_tool import FunctionTool
 from agentscope_rx.tools.limits import ToolLimits, limits_of
 
 

@@ -13,10 +13,10 @@ from dataclasses import fields
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
+from agentscope_rx.tools.argument_wrappers import PresetMode
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.coerce import tools_of
 from agentscope_rx.tools.options import Approval, ToolOptions, check_prefix, chosen, made, under_name
-from agentscope_rx.tools.presets import PresetMode
 from agentscope_rx.tools.results.postprocess import Postprocess
 from agentscope_rx.tools.wrapper import WrapperTool, delegated
 
@@ -55,7 +55,7 @@ def prefixed(prefix: str, tools: object) -> Tools:
 
 
 def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: PresetMode = "fixed") -> Tools:
-    """The tools with arguments given in the model's place, by tool name (see `tools.presets`)."""
+    """The tools with arguments given in the model's place, by tool name (see `tools.argument_wrappers`)."""
     found = chosen(tools_of(tools), None, (), values)
     return tuple(
         made(each, ToolOptions(presets=values[each.name], preset_mode=mode)) if each.name in values else each

@@ -10,8 +10,8 @@ import pytest
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tools.arguments import InvalidArgumentsError
-from agentscope_rx.tools.base import tool
-from agentscope_rx.tools.external import ExternalTool
+from agentscope_rx.tools.from_schema import ExternalTool
+from agentscope_rx.tools.function_tool import tool
 from agentscope_rx.tools.schemas.check import SchemaCheck
 from tests.support.assertions import in_cpu_time
 

@@ -19,7 +19,7 @@ from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.tools import ExternalTool, InvalidArgumentsError, tool_from_schema
-from agentscope_rx.tools.base import FunctionTool
+from agentscope_rx.tools.function_tool import FunctionTool
 from agentscope_rx.tools.mcp.tool import McpTool
 
 TYPES = {"integer": int, "number": float, "boolean": bool, "string": str}

@@ -61,8 +61,7 @@ from typing_extensions import TypeAliasType, TypedDict
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.tools import FunctionTool, InvalidArgumentsError
 from agentscope_rx.tools.schemas.check import SchemaCheck
-from agentscope_rx.tools.schemas.loose_scalars import misread
-from agentscope_rx.tools.schemas.nulls import without_nulls
+from agentscope_rx.tools.schemas.lenient import misread, without_nulls
 from tests.support.assertions import stable_id
 
 T = TypeVar("T")

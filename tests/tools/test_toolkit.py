@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from random import Random
+from typing import Any
 
 import pytest
 from calling import all_of, text_of, use
@@ -12,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError, ToolDefinitionError
-from agentscope_rx.messages import ToolResultBlock, ToolResultKind
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.tools import FunctionTool, Tool, ToolChunk, ToolEvent, Toolkit, tool
+from agentscope_rx.tools.calls.execute import PreparedCall
 
 
 def one() -> int:
@@ -339,3 +341,45 @@ def test_deletion_may_be_forbidden():
     assert toolkit.names == ("echo",)
     with pytest.raises(ConfigurationError, match="allow_deletion must be"):
         Toolkit(allow_deletion=1)  # pyright: ignore
+
+
+# --- parts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_prepared_call_keeps_the_tool_that_it_was_made_with():
+    toolkit = Toolkit([one], max_result=500)
+    prepared = toolkit.prepare(ToolUseBlock("1", "one", {}))
+    assert isinstance(prepared, PreparedCall)
+    assert (prepared.tool, prepared.result_limit) == (toolkit.get("one"), toolkit.max_result)
+    toolkit.remove("one")
+    result = toolkit.call(prepared).run()
+    assert isinstance(result, ToolResultBlock) and result.text == "1"
+
+
+def test_a_call_that_cannot_run_is_prepared_as_its_result():
+    toolkit = Toolkit([one])
+    refused = toolkit.prepare(ToolUseBlock("1", "on", {}))
+    assert isinstance(refused, ToolResultBlock) and refused.kind is ToolResultKind.NOT_FOUND
+    assert toolkit.call(refused).run() == refused
+
+
+def test_a_toolkit_inherits_from_nothing():
+    assert Toolkit.__mro__ == (Toolkit, object)
+
+
+MISSPELT: Any = {"nam": "x"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tool(**MISSPELT),
+        lambda: Toolkit().register(one, **MISSPELT),
+        lambda: Toolkit().register_all([one], **MISSPELT),
+        lambda: Toolkit().register_mcp(MISSPELT, **MISSPELT),
+        lambda: Toolkit().serve_mcp(**MISSPELT),
+    ],
+)
+def test_an_unknown_option_is_a_type_error_that_names_it(call: Callable[[], object]):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nam'"):
+        call()

@@ -54,7 +54,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
-from agentscope_rx.tools.argument_layers import check_layers
+from agentscope_rx.tools.argument_wrappers import check_layers
 from agentscope_rx.tools.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"

@@ -23,7 +23,6 @@ from pydantic import Field
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock
 from agentscope_rx.reactive import ENGINE_WORKERS
-from agentscope_rx.tools.base import FunctionTool, tool
 from agentscope_rx.tools.files.dirfd import FileKind
 from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import PLAIN, decoded, image_type, line_count, lines_of, style_of
@@ -31,6 +30,7 @@ from agentscope_rx.tools.files.globs import Glob
 from agentscope_rx.tools.files.paths import shown
 from agentscope_rx.tools.files.search import Search, Walk
 from agentscope_rx.tools.files.workspace import Workspace
+from agentscope_rx.tools.function_tool import FunctionTool, tool
 
 MAX_LINES = 2_000
 MAX_TEXT = 50_000

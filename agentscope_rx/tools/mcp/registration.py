@@ -28,12 +28,12 @@ from mcp_types import Tool as Listed
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Outcome, concat_map, from_callable, just, spawn_background, using
+from agentscope_rx.tools.argument_wrappers import PresetMode
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.groups import Group
 from agentscope_rx.tools.mcp.client import McpClient
 from agentscope_rx.tools.mcp.tool import McpApproval, McpTool
 from agentscope_rx.tools.options import Conflict
-from agentscope_rx.tools.presets import PresetMode
 from agentscope_rx.tools.results.postprocess import Postprocess
 from agentscope_rx.tools.wrapper import innermost
 

@@ -17,8 +17,7 @@ from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.tools.arguments import MAX_PROBLEMS, InvalidArgumentsError, cut, missing, unknowns
 from agentscope_rx.tools.schemas.foreign import Place, path_text, read_schema, resolve
 from agentscope_rx.tools.schemas.guarded import TooComplexError
-from agentscope_rx.tools.schemas.loose_scalars import loosened, made_whole
-from agentscope_rx.tools.schemas.nulls import Steps, without_nulls
+from agentscope_rx.tools.schemas.lenient import Steps, loosened, made_whole, without_nulls
 from agentscope_rx.tools.schemas.stepwise import MAX_ERRORS, found
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
 def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
     """The arguments if they fit, or `InvalidArgumentsError`.
 
-    Scalars are read by the rule of `tools.schemas.loose_scalars`. A null that does not fit counts as not given, at
+    Scalars are read by the rule of `tools.schemas.lenient`. A null that does not fit counts as not given, at
     every depth.
     """
     problems = check.problems(arguments)

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.tools.base import FunctionTool, tool
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.files.workspace import MIB, Workspace
+from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.process.environment import environment, with_home
 from agentscope_rx.tools.process.run import GRACE, SETTLE, run
 from agentscope_rx.tools.shell.shell import MAX_OUTPUT, TIMEOUT, check_limits, namespace_for, result_of_run

@@ -23,9 +23,9 @@ from pydantic import Field
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolError
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
-from agentscope_rx.tools.base import FunctionTool, tool
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.files.workspace import Workspace
+from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.process.environment import environment, with_home
 from agentscope_rx.tools.process.run import GRACE, SETTLE, ProcessResult, run
 from agentscope_rx.tools.process.supervised import namespace as namespace_on

@@ -1,0 +1,227 @@
+"""`@tool`: a function as a tool; it stays callable.
+
+    @tool                                             @tool(name="find", strict=True, executor=pool)
+    async def weather(city: str) -> str: ...          def search(self, query: str) -> list[str]: ...
+
+A `FunctionTool` is called like its function, and on a class it is a method: `obj.search` is a tool bound to `obj`.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+
+from agentscope_rx.errors import ToolDefinitionError
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.reactive import Flow, Rate, concat_map
+from agentscope_rx.tools.base import (
+    Approval,
+    Tool,
+    check_keywords,
+    check_mark,
+    check_name,
+    check_result,
+    check_return_direct,
+)
+from agentscope_rx.tools.calls.lift import kind_of, lift
+from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.limits import limits_of
+from agentscope_rx.tools.results.result_limit import ResultLimit, check_limit
+from agentscope_rx.tools.schemas.function import FunctionSchema, UnpackedSchema
+from agentscope_rx.tools.schemas.signature import default_name, has_receiver, plain_function
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
+
+
+class CallOptions(TypedDict, total=False):
+    """Options of a tool that is made of a function, with a schema of its own or not."""
+
+    execution_config: ExecutionConfig | None
+    """Deadlines and retries of each call."""
+    executor: Executor | None
+    """Runs a blocking function."""
+    requires_approval: Approval
+    """Calls that wait for a person (default: False)."""
+    interruptible: bool
+    """With False a call runs to its end at an interruption (default: True)."""
+    max_concurrency: int | None
+    """Calls at once (see `tools.limits`)."""
+    rate: Rate | None
+    """Calls that begin in a time."""
+    exclusive: bool
+    """With True a call runs alone in its batch (default: False)."""
+    result: Literal["last", "joined"]
+    """With "joined" the result consists of all values that a generator yields (default: "last")."""
+    max_result: int | ResultLimit | None
+    """How large a result may be; None: the toolkit's limit."""
+    return_direct: bool
+    """With True a result that is no error is the agent's reply: the model is not asked again (default: False)."""
+
+
+class FunctionToolOptions(CallOptions, total=False):
+    """Options of `@tool`."""
+
+    name: str | None
+    """In the place of the function's own."""
+    description: str | None
+    """In the place of the docstring's."""
+    strict: bool | None
+    """Asks providers to hold the model to the schema."""
+    unpack: bool
+    """With True the fields of the only parameter, a model, a dataclass or a TypedDict, are the tool's parameters."""
+
+
+class FunctionTool(Tool, Generic[P, R_co]):
+    """A function as a tool; its schema and validator are made once, from its signature and docstring, or are given."""
+
+    def __init__(
+        self,
+        function: Callable[P, R_co],
+        *,
+        schema: FunctionSchema | None = None,
+        **options: Unpack[FunctionToolOptions],
+    ) -> None:
+        check_keywords("FunctionTool", options, FunctionToolOptions)
+        raw, by_class, waits = _receiving(function)
+        given = options.get("name")
+        name = default_name(raw) if given is None else given
+        # the looks only: attributes of a callable object must not hide this tool's own
+        functools.update_wrapper(self, plain_function(raw), updated=())
+        self.__name__ = default_name(raw)
+        self._function = self.__wrapped__ = raw
+        self._by_class = by_class
+        self._waits = waits
+        if schema is not None:
+            self._schema = schema
+        elif options.get("unpack", False):
+            self._schema = UnpackedSchema(raw, check_name(name), receiver=waits)
+        elif isinstance(function, FunctionTool):
+            self._schema = cast("FunctionTool[P, R_co]", function)._schema.renamed(check_name(name))
+        else:
+            self._schema = FunctionSchema(raw, check_name(name), receiver=waits)
+        description = options.get("description")
+        self.name = name
+        self.description = self._schema.description if description is None else description
+        self.parameters = self._schema.json_schema
+        self.takes_context = bool(self._schema.injected)
+        self._kind = kind_of(raw)
+        self.streams = self._kind.streams
+        self._set(name, options)
+
+    def _set(self, name: str, options: FunctionToolOptions) -> None:
+        self.strict = options.get("strict")
+        self.execution_config = options.get("execution_config")
+        self.executor = options.get("executor")
+        self.default_executor: Executor | None = None
+        """Runs a blocking function if neither tool nor toolkit has an executor; None: the library's workers."""
+        self.requires_approval = check_mark(name, options.get("requires_approval", False))
+        self.interruptible = options.get("interruptible", True)
+        self.max_concurrency = options.get("max_concurrency")
+        self.rate = options.get("rate")
+        self.exclusive = options.get("exclusive", False)
+        # made now: all objects that a method is bound to share the limits
+        self._limits = limits_of(name, self.max_concurrency, self.rate, self.exclusive)
+        self.result = check_result(name, options.get("result", "last"))
+        self.max_result = options.get("max_result")
+        check_limit(self.max_result, f"tool {name!r}")
+        self.return_direct = check_return_direct(name, options.get("return_direct", False))
+
+    @property
+    def bound(self) -> bool:
+        """True if a model can call it; False for a method of a class that is not bound to an object."""
+        return not self._waits
+
+    def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
+        """The arguments in the types of the function's annotations, or `InvalidArgumentsError`."""
+        return self._schema.validate(arguments)
+
+    def call(self, arguments: Mapping[str, object], executor: Executor | None = None) -> Flow[object]:
+        """One call of the function with validated arguments; `executor` runs blocking ones that have none.
+
+        Signals: as `Tool.call`; see `tools.calls.lift` for each kind of callable.
+        Cancels: the coroutine's task or the generator; a blocking call that has begun is abandoned.
+        """
+        if self._schema.injected:
+            return self.call_with(arguments, ToolContext(ToolUseBlock("", self.name, arguments)), executor)
+        return lift(
+            self._kind, self._schema.bind(self._function, arguments), self.executor or executor or self.default_executor
+        )
+
+    def call_with(
+        self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
+    ) -> Flow[object]:
+        """Like `call`, with injected parameters from the context; `InjectionError` if the context lacks one."""
+        given = self._schema.inject(arguments, context)
+        if isinstance(given, Flow):
+            return given.pipe(concat_map(partial(self._run, executor)))
+        return self._run(executor, given)
+
+    def _run(self, executor: Executor | None, given: Mapping[str, object]) -> Flow[object]:
+        where = self.executor or executor or self.default_executor
+        return lift(self._kind, self._schema.bind(self._function, given), where)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Calls the function itself, as if it were no tool."""
+        return self._function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> FunctionTool[P, R_co]: ...
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[S, Q], R_co], instance: S, owner: type | None = None
+    ) -> FunctionTool[Q, R_co]: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> FunctionTool[P, R_co]: ...
+    def __get__(self, instance: object, owner: type | None = None) -> object:
+        """The tool bound to an object (for a class method, to its class); itself if there is nothing to bind."""
+        if not self._waits or (instance is None and not self._by_class):
+            return self
+        target: object = (owner or type(instance)) if self._by_class else instance
+        bound = copy.copy(self)
+        bound._function = bound.__wrapped__ = cast("Any", self._function).__get__(target)
+        bound._waits = False
+        return bound
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}({', '.join(cast('Mapping[str, object]', self.parameters['properties']))})>"
+
+
+def _receiving(function: Callable[P, R]) -> tuple[Callable[P, R], bool, bool]:
+    """The plain callable; True if it is bound to a class, not an object; True if it is still to be bound."""
+    given: object = function
+    if isinstance(given, FunctionTool):
+        existing = cast("FunctionTool[P, R]", given)
+        return existing._function, existing._by_class, existing._waits
+    if isinstance(given, staticmethod):
+        return cast("staticmethod[P, R]", given).__func__, False, False
+    if isinstance(given, classmethod):
+        return cast("Callable[P, R]", cast("classmethod[object, ..., R]", given).__func__), True, True
+    if not callable(given):
+        raise ToolDefinitionError(f"{given!r:.80} cannot be called, so it cannot be a tool.", tool=f"{given!r:.80}")
+    return function, False, has_receiver(function)
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(**options: Unpack[FunctionToolOptions]) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(function: Callable[..., object] | None = None, /, **options: Unpack[FunctionToolOptions]) -> object:
+    """Makes a function, coroutine function, generator, method or callable object a tool; it stays callable.
+
+    For the options see `FunctionToolOptions`. Raises `ToolDefinitionError` if no schema can be made of the function.
+    """
+    check_keywords("tool", options, FunctionToolOptions)
+
+    def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
+        return FunctionTool(decorated, **options)
+
+    return decorate if function is None else decorate(function)
