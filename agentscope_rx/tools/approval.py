@@ -1,4 +1,4 @@
-"""Which calls wait for a person: a toolkit's policy is asked first, then the tool's own mark.
+"""Which calls wait for a person: a toolkit's policy decides first, then the tool's own rule.
 
 | policy(call)     | tool.requires_approval            | the call waits |
 |------------------|-----------------------------------|----------------|
@@ -9,8 +9,8 @@
 | anything else, or an exception               || `ApprovalError`  |
 
 A call that cannot run (no such tool, arguments that do not fit) needs no approval: it becomes an error result. Rules
-answer at once, on the loop; one that has to ask somebody is itself an approval. The policy sees the call as the model
-made it, but for the `tool_arguments` of the run, a tool's own rule the arguments as the tool will get them.
+answer at once, on the loop; a rule that had to wait for a person would be an approval itself. The policy gets the call
+as the model made it, with the `tool_arguments` of the run; a tool's own rule gets the arguments as the tool will.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.tools.base import Tool
 
 ApprovalPolicy = Callable[[ToolUseBlock], bool | None]
-"""Whether a call needs approval; None leaves it to the tool's own mark."""
+"""True if a call needs approval; None leaves the decision to the tool's own rule."""
 
 
 def check_policy(policy: ApprovalPolicy | None) -> ApprovalPolicy | None:
-    """The policy; `ConfigurationError` if it is none, or cannot answer at once."""
+    """The policy; `ConfigurationError` if it is not callable, or cannot answer at once."""
     if policy is not None and not callable(policy):
         raise ConfigurationError(
             f"approval must be a function of a call, such as lambda call: True, not {policy!r:.60}."
@@ -39,9 +39,9 @@ def check_policy(policy: ApprovalPolicy | None) -> ApprovalPolicy | None:
 
 
 def needs_approval(tool: Tool, call: ToolUseBlock, policy: ApprovalPolicy | None) -> bool:
-    """Whether this call waits for a person; `ApprovalError` if the rule failed."""
-    mark = tool.requires_approval
-    if (policy is None and mark is False) or call.input_error is not None:
+    """True if this call waits for a person; `ApprovalError` if the rule failed."""
+    rule = tool.requires_approval
+    if (policy is None and rule is False) or call.input_error is not None:
         return False
     try:
         arguments = tool.validate(thaw(call.input))
@@ -52,29 +52,29 @@ def needs_approval(tool: Tool, call: ToolUseBlock, policy: ApprovalPolicy | None
         answer = _ask(lambda: policy(call), call, "The approval policy of the toolkit")
         if answer is not None:
             return answer
-    if isinstance(mark, bool):
-        return mark
-    answer = _ask(lambda: mark(arguments), call, f"requires_approval of tool {call.name!r}")
+    if isinstance(rule, bool):
+        return rule
+    answer = _ask(lambda: rule(arguments), call, f"requires_approval of tool {call.name!r}")
     if answer is None:
-        raise _failed(call, f"requires_approval of tool {call.name!r} gave None, not True or False.")
+        raise _failed(call, f"requires_approval of tool {call.name!r} returned None, not True or False.")
     return answer
 
 
-def _ask(rule: Callable[[], object], call: ToolUseBlock, who: str) -> bool | None:
+def _ask(rule: Callable[[], object], call: ToolUseBlock, name: str) -> bool | None:
     try:
         answer = rule()
     except Exception as error:
-        raise _failed(call, f"{who} raised {type(error).__name__}: {error}") from error
+        raise _failed(call, f"{name} raised {type(error).__name__}: {error}") from error
     if answer is None or isinstance(answer, bool):
         return answer
     if inspect.iscoroutine(answer):
         answer.close()
-    raise _failed(call, f"{who} gave {type(answer).__name__}, not True, False or None; it must answer at once.")
+    raise _failed(call, f"{name} returned {type(answer).__name__}, not True, False or None; it must answer at once.")
 
 
 def _failed(call: ToolUseBlock, what: str) -> ApprovalError:
     return ApprovalError(
-        f"Whether call {call.id!r} of tool {call.name!r} needs approval is not known: {what}",
+        f"It is not known if call {call.id!r} of tool {call.name!r} needs approval: {what}",
         tool=call.name,
         call_id=call.id,
     )

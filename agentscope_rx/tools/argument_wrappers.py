@@ -63,7 +63,7 @@ class PresetTool(WrapperTool):
         super().__init__(inner)
         self._fixed = mode == "fixed"
         self._values = _checked(inner, values)
-        self.gives = frozenset(self._values) if self._fixed else frozenset()
+        self.fixed = frozenset(self._values) if self._fixed else frozenset()
         self._optional = [
             name for name in self._values if not takes_null(properties_of(inner.parameters)[name], inner.parameters)
         ]

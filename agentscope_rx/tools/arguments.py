@@ -1,4 +1,4 @@
-"""Arguments that a tool refuses, told so that a model can act on it: one line a problem, then what to do.
+"""The error for arguments that a tool refuses, in words that a model can act on: one line a problem, then what to do.
 
 Invalid arguments for tool 'weather':
 - city: is required and was not given
@@ -21,25 +21,25 @@ from pydantic_core import ErrorDetails, to_json
 from agentscope_rx.errors import ToolError
 
 MAX_PROBLEMS = 10
-"""Problems that the text tells; the others are counted."""
+"""Problems in the text; the others are counted."""
 MAX_FOUND = 50
 """Problems that an error holds."""
 MAX_GIVEN = 100
 MAX_NAME = 100
 """Characters of a name that a problem quotes."""
 MAX_MESSAGE = 1000
-"""Characters of a validator's own words."""
+"""Characters of a validator's own message."""
 MAX_KNOWN = 50
 """Names of arguments that a problem lists."""
 MAX_NEAR = 32
-"""Characters of a name for which one that is near is looked for, among `MAX_CANDIDATES`."""
+"""The longest name for which similar names are searched, among `MAX_CANDIDATES`."""
 MAX_CANDIDATES = 20
 
 
 class InvalidArgumentsError(ToolError):
     """A tool cannot be called with these arguments; `problems` has one line each. A tool may raise it itself.
 
-    `count` is how many problems there are, if more than are given.
+    `count` is the number of problems, if there are more than those given.
     """
 
     def __init__(self, tool: str, problems: Iterable[str], *, count: int = 0) -> None:
@@ -55,19 +55,19 @@ class InvalidArgumentsError(ToolError):
 def explain(
     error: ValidationError, tool: str, arguments: Mapping[str, object], known: Sequence[str]
 ) -> InvalidArgumentsError:
-    """pydantic's findings as problems, the first `MAX_FOUND`; `known` are the names that the tool takes."""
+    """pydantic's errors as problems, the first `MAX_FOUND`; `known` are the names that the tool takes."""
     found = error.errors(include_url=False, include_context=False)
     problems = [_problem(each, arguments, known, index < MAX_PROBLEMS) for index, each in enumerate(found[:MAX_FOUND])]
     return InvalidArgumentsError(tool, problems, count=len(found))
 
 
 def missing(name: str) -> str:
-    """The problem of an argument that was left out."""
+    """The problem of a missing argument."""
     return f"{cut(name)}: is required and was not given"
 
 
 def unknown(name: str, known: Sequence[str], *, suggest: bool = True) -> str:
-    """The problem of an argument that the tool does not take; with the name that may have been meant, if `suggest`."""
+    """The problem of an argument that the tool does not take; with `suggest`, it names a similar one."""
     close = _near(name.rpartition(".")[2], known) if suggest else None
     name = cut(name)
     if close is not None:
@@ -85,7 +85,7 @@ def unknowns(names: Iterable[str], known: Sequence[str], *, suggest: bool = True
 
 
 def _near(name: str, known: Sequence[str]) -> str | None:
-    # to compare two names takes quadratic time: not for long ones, and with those of about the same length alone
+    # a comparison takes quadratic time: only short names are compared, with those of about the same length
     if len(name) > MAX_NEAR:
         return None
     candidates = nsmallest(MAX_CANDIDATES, known, key=lambda each: abs(len(each) - len(name)))
@@ -107,7 +107,7 @@ def _problem(error: ErrorDetails, arguments: Mapping[str, object], known: Sequen
 
 
 def _path(location: tuple[int | str, ...], arguments: Mapping[str, object], kind: str) -> str:
-    """Where in the arguments the problem is; what pydantic adds for the branch of a union is left out."""
+    """The place of the problem in the arguments, without what pydantic adds for the branch of a union."""
     path = ""
     here: object = arguments
     for position, step in enumerate(location):

@@ -1,4 +1,4 @@
-"""What a tool can be made of: functions, callable objects, bound methods, objects with `@tool` methods, schemas."""
+"""Makes tools of functions, callable objects, bound methods, objects with `@tool` methods, and schemas."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from agentscope_rx.tools.schemas.check import check_of
 
 
 def as_tool(source: object) -> Tool:
-    """The tool that this is, or that can be made of it; `ToolDefinitionError` if neither."""
+    """The source as a tool; `ToolDefinitionError` if it cannot be one."""
     bound_to = getattr(source, "__self__", None)
     function: Any = getattr(source, "__func__", None)
     if isinstance(function, FunctionTool):
-        # what `@classmethod` above `@tool` gives from Python 3.13 on
+        # the result of `@classmethod` above `@tool` from Python 3.13 on
         source = cast("FunctionTool[..., object]", function).__get__(bound_to)
     if isinstance(source, FunctionTool):
         if not source.bound:
@@ -53,14 +53,14 @@ def _check(tool: Tool) -> None:
         raise ToolDefinitionError(f"{type(tool).__name__} has no name. Set `name` in the class.", tool=repr(tool)[:80])
     check_foreign_name(name)
     if type(tool).validate is Tool.validate:
-        # by which its arguments are checked
+        # its arguments are checked by the schema
         check_of(name, tool.parameters)
 
 
 def tools_of(source: object) -> tuple[Tool, ...]:
-    """The tools of anything that may be registered: an object's `@tool` methods, a toolkit's, those of several sources.
+    """The tools of a source: an object's `@tool` methods, a toolkit's tools, those of several sources.
 
-    Of a tool, a function, a callable object or a schema, the one that it is.
+    A tool, a function, a callable object or a schema is one tool.
     """
     if isinstance(source, (Tool, ToolSchema, Mapping)):
         return (as_tool(source),)  # pyright: ignore[reportUnknownArgumentType]
@@ -79,7 +79,7 @@ def _is_collection(source: object) -> bool:
 def tool_methods(source: object) -> list[object]:
     """The `@tool` methods of an object, those of base classes first, in the order of their definition.
 
-    Of a name that a subclass defines anew only that definition counts, and nothing else of the object is touched.
+    If a subclass redefines a name, only its definition counts. Properties of the object are not evaluated.
     """
     if isinstance(source, type):
         return []
@@ -95,7 +95,7 @@ def tool_methods(source: object) -> list[object]:
 
 def public_methods(source: object) -> list[object]:
     """The methods of an object whose names begin with no underscore, those of base classes first, in the order of their
-    definition; `ToolDefinitionError` for what has none."""
+    definition; `ToolDefinitionError` if there are none."""
     if isinstance(source, (type, ModuleType)) or inspect.isroutine(source):
         raise ToolDefinitionError(
             f"register_methods takes an object, whose methods become tools, not {source!r:.80}.", tool=repr(source)[:80]
@@ -117,5 +117,5 @@ _METHODS = (FunctionType, FunctionTool)
 
 
 def _is_function_tool(member: object) -> bool:
-    """Whether this is a tool, or a class or static method made of one."""
+    """True for a tool, and for a class or static method made of one."""
     return isinstance(getattr(member, "__func__", member), FunctionTool)

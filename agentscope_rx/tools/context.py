@@ -1,4 +1,4 @@
-"""`ToolContext`: one call of one tool, as the tool sees it: whose call it is, whether to go on, a way to show progress.
+"""`ToolContext`: one call as its tool sees it: the caller's objects, the signal to stop, a way to show progress.
 
 @tool
 def copy_files(paths: list[str], context: ToolContext) -> str:
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class CallLink(Protocol):
-    """The stream that a call's progress goes into."""
+    """The stream of a call's progress."""
 
     @property
     def ended(self) -> bool: ...
@@ -49,7 +49,8 @@ def _never() -> bool:
 class ToolContext:
     """A read-only view of one call. Without an agent (a toolkit called by hand) `run_id`, `agent`, `path` are empty.
 
-    `interrupted`, given as a function, is asked each time. `stores` are asked in order for what `runtime` has not got.
+    `interrupted` is a function that is called at each use. `stores` are searched in order for objects that `runtime`
+    does not have.
     """
 
     __slots__ = ("_interrupted", "_link", "agent", "call", "host", "path", "run_id", "runtime", "stores", "toolkit")
@@ -96,12 +97,12 @@ class ToolContext:
     def get(self, kind: type[T], key: str = "") -> T | None:
         """The caller's object of this type under `key`: from `runtime`, else from the first store that has it; or None.
 
-        `ContextError` if one of them has several that would do, or failed.
+        `ContextError` if one of them has several that fit, or failed.
         """
         return at_once(self.search(kind, key))
 
     def fetch(self, kind: type[T], key: str = "") -> Flow[T | None]:
-        """As `get`, also from stores that take time to answer: `await context.fetch(Database)`.
+        """Like `get`, also from stores that take time to answer: `await context.fetch(Database)`.
 
         Signals: the object or None, completion; `ContextError` as for `get`, and if a store does not answer in time.
         Cancels: the lookup in progress.
@@ -109,7 +110,7 @@ class ToolContext:
         return defer(lambda: in_time(self.search(kind, key)))
 
     def search(self, kind: type[T], key: str = "") -> Search[T | None]:
-        """As `get`, for those who wait where a store takes time."""
+        """Like `get`, as a search that can wait for a store."""
         if kind is ToolContext and not key:
             return cast("T", self)
         found = yield from self.runtime.search(kind, key)
@@ -120,14 +121,14 @@ class ToolContext:
         return found
 
     def require(self, kind: type[T], key: str = "") -> T:
-        """As `get`, but a `ContextError` that names the type if there is none."""
+        """Like `get`, but raises a `ContextError` that names the type if there is none."""
         found = self.get(kind, key)
         if found is None:
             raise self.missing(kind, key)
         return found
 
     def missing(self, kind: type, key: str = "") -> ContextError:
-        """The error of somebody who needs what none of the places has."""
+        """The error for an object that is in none of the places."""
         if not self.stores:
             return self.runtime.missing(kind, key)
         places = ", ".join(type(store).__name__ for store in self.stores)
@@ -139,18 +140,18 @@ class ToolContext:
 
     @property
     def interrupted(self) -> bool:
-        """Whether somebody asked the run to end."""
+        """True once the run was interrupted."""
         return self._interrupted()
 
     @property
     def stopping(self) -> bool:
-        """Whether there is no use in going on: the run was interrupted, or this call has ended (timeout, disposal)."""
+        """True once the tool should stop: the run was interrupted, or this call has ended (timeout, disposal)."""
         return self._interrupted() or (self._link is not None and self._link.ended)
 
     def wait(self, timeout: float | None) -> bool:
-        """Block this thread for `timeout` seconds, or until the call ends; whether it is `stopping`. Not on the loop.
+        """Block this thread for `timeout` seconds, or until the call ends; returns `stopping`. Not on the loop.
 
-        An interruption ends an interruptible call at once; one that is not is told after the time is over.
+        An interruption ends an interruptible call at once; other calls see it when the time is over.
         """
         if running_loop() is not None:
             raise ToolError("ToolContext.wait() blocks: in a coroutine, `await asyncio.sleep(...)` and ask `stopping`.")
@@ -165,28 +166,28 @@ class ToolContext:
     def emit(self, chunk: object) -> None:
         """Show progress: text, blocks or any value that a tool may return; from any thread, until the call has ended.
 
-        All that is emitted comes before the call's result, in order. None is nothing; what is no output is a
-        `ToolError` here. A thread waits while too much is waiting to be read; a coroutine does not: see `send`.
+        All chunks come before the call's result, in order. None is ignored; a value that cannot be an output raises a
+        `ToolError`. A thread waits while too many chunks wait to be read; a coroutine does not: see `send`.
         """
         if chunk is not None and self._link is not None:
             self._link.emit(result_of(self.call, chunk).output)
 
     async def send(self, chunk: object) -> None:
-        """As `emit`, for coroutines: waits until there is room for more, so that a slow reader slows the tool."""
+        """Like `emit`, for coroutines: waits until there is room for more, so that a slow reader slows the tool."""
         self.emit(chunk)
         room = None if self._link is None else self._link.room()
         if room is not None:
             await asyncio.wrap_future(room)
 
     def heartbeat(self) -> None:
-        """Say that the call is alive, from any thread: first and idle deadlines begin anew, and nothing is shown."""
+        """Restart the first and idle deadlines of the call, from any thread, without showing anything."""
         if self._link is not None:
             self._link.beat()
 
     def of(
         self, call: ToolUseBlock, link: CallLink | None = None, stores: tuple[ContextStore, ...] = ()
     ) -> ToolContext:
-        """The same surroundings for this call, whose progress goes into `link`; `stores` are asked after those here."""
+        """The same context for this call, with its progress in `link`; `stores` are searched after those here."""
         return ToolContext(
             call,
             runtime=self.runtime,

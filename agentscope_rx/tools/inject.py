@@ -1,16 +1,16 @@
-"""Parameters that the model does not fill in: they come from the call's context, and never show in the schema.
+"""Injected parameters: they come from the call's context, and never appear in the schema.
 
 | parameter                                | gets                                                            |
 |------------------------------------------|-----------------------------------------------------------------|
-| `context: ToolContext`                   | the call itself: whose it is, `emit`, `interrupted`             |
-| `context: RuntimeContext`                | what the caller gave the run                                    |
+| `context: ToolContext`                   | the call itself: its run, `emit`, `interrupted`                 |
+| `context: RuntimeContext`                | the caller's context of the run                                 |
 | `db: Annotated[Database, Inject]`        | the object of that type: `ToolContext.get(Database)`            |
 | `db: Annotated[Database, Inject("old")]` | the one under that key (or the attribute of that name)          |
 | `... | None`                             | None if there is none, unless the parameter has another default |
 | `... = default`                          | the default if there is none                                    |
-| otherwise                                | the call fails with an `InjectionError` that says what to give  |
+| otherwise                                | the call fails with an `InjectionError` that names the type     |
 
-Asked are the call's RuntimeContext, then the stores of it, of the agent and of the toolkit (see `context_store`).
+Searched are the call's RuntimeContext, then its stores, the agent's and the toolkit's (see `context_store`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Inject:
 
 
 class InjectionError(ToolError):
-    """The context of a call has not what a tool needs; names the tool and its parameter."""
+    """The context of a call lacks an object that a tool needs; names the tool and its parameter."""
 
     def __init__(self, message: str, *, tool: str, parameter: str) -> None:
         super().__init__(f"Tool {tool!r} cannot run, {parameter!r} is missing: {message}")
@@ -45,7 +45,7 @@ class InjectionError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """One parameter that is filled from the context."""
+    """One parameter that comes from the context."""
 
     name: str
     kind: type
@@ -54,7 +54,7 @@ class Injected:
     has_default: bool
 
     def put(self, values: dict[str, object], context: ToolContext, tool: str) -> Search[None]:
-        """Add its value; nothing where the function's own default is to be used."""
+        """Add its value to `values`, unless the function's own default is to be used."""
         if self.kind is ToolContext:
             values[self.name] = context
             return
@@ -71,7 +71,7 @@ class Injected:
 
 
 def split(parameters: Sequence[Parameter], tool: str) -> tuple[tuple[Parameter, ...], tuple[Injected, ...]]:
-    """The parameters for the model, and those that are injected."""
+    """The parameters for the model, and the injected ones."""
     found = [(each, _injected(each, tool)) for each in parameters]
     return (
         tuple(each for each, injected in found if injected is None),
@@ -80,8 +80,8 @@ def split(parameters: Sequence[Parameter], tool: str) -> tuple[tuple[Parameter, 
 
 
 def _injected(parameter: Parameter, tool: str) -> Injected | None:
-    kind, said, optional = _read(parameter.annotation)
-    marker = next((each for each in said if isinstance(each, Inject) or each is Inject), None)
+    kind, marks, optional = _read(parameter.annotation)
+    marker = next((each for each in marks if isinstance(each, Inject) or each is Inject), None)
     if marker is None and kind is not ToolContext and kind is not RuntimeContext:
         return None
     if not isinstance(kind, type):
@@ -95,18 +95,18 @@ def _injected(parameter: Parameter, tool: str) -> Injected | None:
 
 
 def _read(annotation: object) -> tuple[object, tuple[object, ...], bool]:
-    """The class behind `Annotated` and `| None`, what the former says, and whether the latter was there."""
-    said: tuple[object, ...] = ()
+    """The class behind `Annotated` and `| None`, the annotations of the former, and True if the latter was there."""
+    marks: tuple[object, ...] = ()
     optional = False
     while True:
         origin, within = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
             annotation, *more = within
-            said += tuple(more)
+            marks += tuple(more)
         elif origin in (Union, types.UnionType):
             rest = tuple(each for each in within if each is not types.NoneType)
             if len(rest) != 1:
-                return annotation, said, optional
+                return annotation, marks, optional
             annotation, optional = rest[0], True
         else:
-            return origin or annotation, said, optional
+            return origin or annotation, marks, optional

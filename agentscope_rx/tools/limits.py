@@ -1,14 +1,14 @@
-"""What a tool says of how often it may run: at most n at once, at most n begun in a time, never beside others.
+"""Limits of a tool: at most n calls at once, at most n begun in a time, none beside others.
 
-| said of a tool            | holds                                                                    |
+| option of a tool          | holds                                                                    |
 |---------------------------|--------------------------------------------------------------------------|
 | `max_concurrency=2`       | for the tool wherever it is called: all runs, toolkits, loops, threads   |
 | `rate=Rate(10, per=60.0)` | the same; each attempt of a call counts                                  |
 | `exclusive=True`          | in one round: it runs alone, calls before it first, calls behind it then |
 
-A call takes its permit when it begins and gives it back when it has really ended: a blocking function that was left
-behind at its timeout still uses what the permit guards. A call that is made within a call does not share its permit:
-a tool that calls itself needs as many as it goes deep.
+A call takes its permit when it begins and gives it back when it has really ended: a blocking function that was
+abandoned at its timeout still uses what the permit guards. A nested call does not share the permit of its caller: a
+tool that calls itself needs one permit for each level.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agentscope_rx.reactive.limiter import Limiter
 
 
 class ToolLimits:
-    """The gates of one tool: kept with the tool, so that whoever calls it goes through the same ones."""
+    """The gates of one tool: kept with the tool, so that all its callers share them."""
 
     __slots__ = ("gates", "permits", "rates")
 
@@ -45,7 +45,7 @@ def limits_of(
     exclusive: object = False,
     beneath: ToolLimits = UNLIMITED,
 ) -> ToolLimits:
-    """The gates for what a tool says of itself, and those `beneath` it; `ToolDefinitionError` if they cannot be."""
+    """The gates for a tool's options, and those `beneath` it; `ToolDefinitionError` for invalid options."""
     if not isinstance(exclusive, bool):
         raise ToolDefinitionError(
             f"exclusive of tool {name!r} must be True or False, not {exclusive!r:.60}.", tool=name

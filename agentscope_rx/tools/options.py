@@ -1,6 +1,6 @@
-"""What a tool may be told when it is registered, whatever it is made of: `made(source, options)`.
+"""The options of a registration: `made(source, options)` wraps the tool of any source.
 
-Inside out: the tool, its presets, the schema in the place of its own, fields beside them, and its name and marks.
+Inside out: the tool, its presets, the schema in the place of its own, the added fields, the name and the other options.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class CommonOptions(TypedDict, total=False):
     """Options for each tool of a registration."""
 
     preset_mode: PresetMode
-    """`"fixed"`: hidden from the model, and not for it to give; `"default"`: what the model sends wins."""
+    """`"fixed"`: hidden from the model, whose value is dropped; `"default"`: the model's value counts."""
     postprocess: Postprocess | None
-    """What becomes of each result (see `tools.results.postprocess`)."""
+    """Changes each result (see `tools.results.postprocess`)."""
     execution_config: ExecutionConfig | None
-    """Limits and retries; what it leaves out is the tool's own."""
+    """Limits and retries; unset fields are the tool's own."""
     requires_approval: Approval | None
-    """In the place of the tool's own mark."""
+    """In the place of the tool's own rule."""
     return_direct: bool | None
-    """In the place of the tool's own: whether a result that is no error is the agent's reply."""
+    """In the place of the tool's own: True if a result that is no error is the agent's reply."""
 
 
 class RegisterOptions(CommonOptions, total=False):
@@ -53,9 +53,9 @@ class RegisterOptions(CommonOptions, total=False):
     name: str | None
     description: str | None
     parameters: Mapping[str, object] | None
-    """A JSON schema to be shown and checked in the place of the tool's own."""
+    """A JSON schema that is shown and checked in the place of the tool's own."""
     extend: type[BaseModel] | None
-    """A model whose fields are asked for beside the tool's own parameters (see `tools.argument_wrappers`)."""
+    """A model whose fields the model fills in beside the tool's own parameters."""
     presets: Mapping[str, object] | None
     """Arguments that are given here (see `tools.argument_wrappers`)."""
 
@@ -75,7 +75,7 @@ class RegisterAllOptions(CommonOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOptions:
-    """`RegisterOptions` as a value; None is the tool's own."""
+    """`RegisterOptions` as a checked value; None stands for the tool's own."""
 
     name: str | None = None
     description: str | None = None
@@ -105,11 +105,11 @@ class RegisteredTool(WrapperTool):
     """A tool with options; `source` is the tool without them."""
 
     def __init__(self, source: Tool, options: ToolOptions) -> None:
-        super().__init__(_reshaped(source, options))
+        super().__init__(_wrapped(source, options))
         self.source = source
         self.options = options
         if options.name is not None:
-            # what is described elsewhere may have any name, and so one that begins with it
+            # a tool that is described elsewhere may have any name, and so may one that begins with it
             self.name = check_name(options.name) if is_plain(source.name) else check_foreign_name(options.name)
         if options.description is not None:
             self.description = options.description
@@ -124,7 +124,7 @@ class RegisteredTool(WrapperTool):
 
 
 def made(source: object, options: ToolOptions) -> Tool:
-    """The tool that this is, or that can be made of it, with these options."""
+    """The source as a tool with these options."""
     tool = as_tool(source)
     return tool if options == NO_OPTIONS else RegisteredTool(tool, options)
 
@@ -180,13 +180,13 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def check_prefix(prefix: object) -> None:
-    """`ConfigurationError` if it is no text."""
+    """`ConfigurationError` if it is not text."""
     if not isinstance(prefix, str):
         raise ConfigurationError(f"prefix must be text to stand before names, such as 'fs_', not {prefix!r:.60}.")
 
 
 def check_choice(option: str, value: object, choices: object) -> None:
-    """`ConfigurationError` if the value is none of a Literal's."""
+    """`ConfigurationError` if the value is not one of the Literal's."""
     known = get_args(choices)
     if value not in known:
         raise ConfigurationError(f"{option} must be one of {', '.join(map(repr, known))}, not {value!r:.60}.")
@@ -207,7 +207,7 @@ def check_flag(option: str, value: object) -> None:
 def chosen(
     tools: Iterable[Tool], enable: Iterable[str] | None, disable: Iterable[str], mentioned: Iterable[str]
 ) -> list[Tool]:
-    """The tools that are enabled (all, if None) and not disabled; every name that is mentioned must be there."""
+    """The tools that are enabled (all, if None) and not disabled; every name that is mentioned must exist."""
     found = list(tools)
     names = {tool.name for tool in found}
     wanted = names if enable is None else set(_names("enable", enable))
@@ -224,12 +224,12 @@ def _names(option: str, names: Iterable[str]) -> Iterable[str]:
     return names
 
 
-def _reshaped(tool: Tool, options: ToolOptions) -> Tool:
+def _wrapped(tool: Tool, options: ToolOptions) -> Tool:
     parameters, presets = options.parameters, options.presets
     if presets:
         tool = PresetTool(tool, presets, options.preset_mode)
         if parameters is not None:
-            # the schema may describe all parameters of the tool, or those that are left
+            # the schema may describe all parameters of the tool, or those without presets
             change = hidden if options.preset_mode == "fixed" else shown_default
             parameters = change(parameters, presets)
     if parameters is not None:

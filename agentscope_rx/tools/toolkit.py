@@ -202,7 +202,7 @@ class Toolkit:
         """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
         other = self.copy()
         for name, tool in old.items():
-            # (a server's list of tools is the server's to change)
+            # allow_deletion does not hold for a server's list of tools
             other._take_out(name, tool)
         kept = other._registry.own_names
         added = tuple(register(other))
@@ -235,7 +235,7 @@ class Toolkit:
 
     def remove_tool_groups(self, names: Iterable[str]) -> tuple[Tool, ...]:
         """Take out these groups and the tools that are in no other; returns the tools."""
-        removed = set(self.check_groups(names))
+        removed = set(self._registry.groups.check(names))
         self._check_deletion("groups")
         return self._registry.remove_groups(removed)
 
@@ -256,12 +256,6 @@ class Toolkit:
     def available(self, tool: str) -> bool:
         """True if a tool of this name is in no group or in an active one."""
         return self._registry.groups.available(tool)
-
-    def check_groups(self, names: Iterable[str]) -> list[str]:
-        """The names as a list; `ConfigurationError` for an unknown group."""
-        return self._registry.groups.check(names)
-
-    # --- content --------------------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
@@ -446,8 +440,8 @@ class Toolkit:
             within = self.batch(calls)
 
             def waits(call: ToolUseBlock) -> bool:
-                entry = self._registry.find(call.name)
-                return entry is not None and self.waits(entry.tool, within)
+                tool = self.get(call.name)
+                return tool is not None and self.waits(tool, within)
 
             return run_batch(
                 calls, lambda call: self.call(call, config=config, context=context, within=within), within, waits

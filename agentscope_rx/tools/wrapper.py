@@ -1,11 +1,12 @@
-"""`WrapperTool`: a tool over another one, which is that other tool but for what is set or overridden here.
+"""`WrapperTool`: delegates to an inner tool; override what differs.
 
     class Loud(WrapperTool):
         def call_with(self, arguments, context): ...      the inner tool is `self.inner`
 
-A subclass that lets blocking functions beneath it run on the toolkit's executor takes `executor` as well, as here.
-Every attribute of the port is the inner tool's until one is set on the wrapper; what the inner tool has beyond the port
-is found through the wrapper too. Wrappers stand on each other in any order; errors about arguments name the outermost.
+An override that takes `executor` as well, as the methods here do, lets blocking functions beneath it run on the
+toolkit's executor. Every attribute of `Tool` is the inner tool's until it is set on the wrapper; other attributes of
+the inner tool are found through the wrapper too. Wrappers can be nested in any order; errors about arguments name the
+outermost.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from agentscope_rx.tools.limits import ToolLimits, limits_of
 
 
 class WrapperTool(Tool):
-    """Passes everything on to `inner`: calls with their context and executor, streams, limits, marks."""
+    """Delegates to `inner`: calls with their context and executor, streams, limits, options."""
 
     passes_on: ClassVar[bool] = True
-    """Whether its calls take an executor."""
+    """True if its calls take an executor."""
 
-    gives: frozenset[str] = frozenset()
-    """The names of the arguments that it gives itself, whatever the model sends."""
+    fixed: frozenset[str] = frozenset()
+    """The names of the arguments that the wrapper sets itself, whatever the model sends."""
 
     def __init__(self, inner: Tool) -> None:
         self.inner = inner
@@ -42,18 +43,18 @@ class WrapperTool(Tool):
         own = [vars(cls)[name] for name in ("call", "call_with") if name in vars(cls)]
         cls.passes_on = cls.passes_on and all("executor" in inspect.signature(each).parameters for each in own)
         if "call_with" not in vars(cls):
-            # whether it takes the context is for the inner tool to say, or for the class that overrode it
+            # the inner tool decides if it takes the context, or the class that overrides `call_with`
             del cls.takes_context
 
     @property
     def schema(self) -> ToolSchema:
-        """The inner tool's, but for what is set here."""
+        """The inner tool's, with the fields that are set here."""
         own = {each.name: vars(self)[each.name] for each in fields(ToolSchema) if each.name in vars(self)}
         return replace(self.inner.schema, **own)
 
     @property
     def limits(self) -> ToolLimits:
-        """The inner tool's, within those that are set here: the inner tool is protected whoever calls it."""
+        """The inner tool's and those that are set here: the inner tool's hold for all its callers."""
         own = cast("dict[str, ToolLimits]", vars(self))
         if "_limits" not in own:
             inner = self.inner
@@ -63,7 +64,7 @@ class WrapperTool(Tool):
         return own["_limits"]
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """As the inner tool; problems are told under this tool's name."""
+        """Like the inner tool; problems are reported under this tool's name."""
         try:
             return self.inner.validate(arguments)
         except InvalidArgumentsError as error:
@@ -72,17 +73,17 @@ class WrapperTool(Tool):
             raise InvalidArgumentsError(self.name, error.problems) from None
 
     def call(self, arguments: Mapping[str, object], executor: Executor | None = None) -> Flow[object]:
-        """As the inner tool."""
+        """Like the inner tool."""
         return called(self.inner, arguments, None, executor)
 
     def call_with(
         self, arguments: Mapping[str, object], context: ToolContext, executor: Executor | None = None
     ) -> Flow[object]:
-        """As the inner tool."""
+        """Like the inner tool."""
         return called(self.inner, arguments, context, executor)
 
     def __getattr__(self, name: str) -> object:
-        # what the port does not know; `inner` itself is missing while a copy or a pickle is being made
+        # an attribute beyond `Tool`; `inner` itself is missing while a copy or a pickle is being made
         if name.startswith("_") or name == "inner":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.inner, name)
@@ -92,7 +93,7 @@ class WrapperTool(Tool):
 
 
 class _Inner:
-    """An attribute that is the inner tool's, until the wrapper has one of its own."""
+    """An attribute that is the inner tool's until the wrapper has its own."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -102,7 +103,7 @@ class _Inner:
 
 
 def delegated() -> tuple[str, ...]:
-    """The names of the port that a wrapper takes from its inner tool: all but those that it defines itself."""
+    """The attributes of `Tool` that a wrapper takes from its inner tool: all but those that it defines itself."""
     public = dict.fromkeys(name for name in (*Tool.__annotations__, *vars(Tool)) if not name.startswith("_"))
     own = {"schema", "limits", "validate", "call", "call_with"}
     return tuple(name for name in public if name not in own)
@@ -115,7 +116,7 @@ for _name in delegated():
 def called(
     tool: Tool, arguments: Mapping[str, object], context: ToolContext | None, executor: Executor | None
 ) -> Flow[object]:
-    """A call of any tool; one that can be told is told where blocking functions run."""
+    """A call of any tool, with the executor if the tool takes one."""
     if executor is not None and (isinstance(tool, FunctionTool) or (isinstance(tool, WrapperTool) and tool.passes_on)):
         return tool.call(arguments, executor) if context is None else tool.call_with(arguments, context, executor)
     return tool.call(arguments) if context is None else tool.call_with(arguments, context)
@@ -129,24 +130,24 @@ def innermost(tool: Tool) -> Tool:
 
 
 def wraps(outer: Tool, tool: Tool) -> bool:
-    """Whether `outer` is this very tool, or a wrapper over it."""
+    """True if `outer` is this very tool, or a wrapper of it."""
     while outer is not tool and isinstance(outer, WrapperTool):
         outer = outer.inner
     return outer is tool
 
 
 def overruled(tool: Tool) -> frozenset[str]:
-    """The names of arguments that are given beneath and that the tool does not show: a model's value does not count."""
+    """The arguments that a wrapper beneath sets and the tool does not show: a model's value for them is dropped."""
     shown = cast("Mapping[str, object]", tool.parameters.get("properties") or {})
     names: set[str] = set()
     while isinstance(tool, WrapperTool):
-        names |= tool.gives
+        names |= tool.fixed
         tool = tool.inner
     return frozenset(names.difference(shown))
 
 
 def strays(tool: Tool, arguments: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:
-    """The arguments that the tool shows, and a problem for each other one, unless it is overruled; an open schema takes
+    """The arguments that the tool shows, and a problem for each other one that is not overruled; an open schema takes
     any name."""
     known = cast("Mapping[str, object]", tool.parameters.get("properties") or {})
     if tool.parameters.get("additionalProperties") is not False:

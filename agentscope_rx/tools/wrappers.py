@@ -1,9 +1,9 @@
-"""Tools made of tools: each function takes a toolkit, a tool, an object with `@tool` methods, or several of these, and
-gives the changed tools; what it is given stays as it is. They go on each other, and into a `Toolkit`.
+"""Wrappers for whole toolsets: each function takes a toolkit, a tool, an object with `@tool` methods, or several of
+these, and returns changed tools; the given ones stay as they are. The functions can be nested.
 
     Toolkit([prefixed("fs_", only(files, "read", "list")), approving(without(shell, "status"))])
 
-For one that is not here, derive from `WrapperTool`.
+For other changes, derive from `WrapperTool`.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ _NO_LIMITS = {
 
 
 def only(tools: object, *names: str) -> Tools:
-    """The tools of these names, in the order in which they were."""
+    """The tools of these names, in their original order."""
     return tuple(chosen(tools_of(tools), names, (), ()))
 
 
 def without(tools: object, *names: str) -> Tools:
-    """The tools but for those of these names."""
+    """The tools without those of these names."""
     return tuple(chosen(tools_of(tools), None, names, ()))
 
 
 def renamed(tools: object, names: Mapping[str, str]) -> Tools:
-    """The tools under new names, given by old ones; those that are not mentioned keep theirs."""
+    """The tools under new names, by old name; others keep theirs."""
     found = chosen(tools_of(tools), None, (), names)
     return tuple(under_name(each, names[each.name]) if each.name in names else each for each in found)
 
 
 def prefixed(prefix: str, tools: object) -> Tools:
-    """The tools with this before their names."""
+    """The tools with this prefix before their names."""
     check_prefix(prefix)
     return tuple(under_name(each, prefix + each.name) for each in tools_of(tools))
 
 
 def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: PresetMode = "fixed") -> Tools:
-    """The tools with arguments given in the model's place, by tool name (see `tools.argument_wrappers`)."""
+    """The tools with presets, by tool name (see `tools.argument_wrappers`)."""
     found = chosen(tools_of(tools), None, (), values)
     return tuple(
         made(each, ToolOptions(presets=values[each.name], preset_mode=mode)) if each.name in values else each
@@ -64,17 +64,17 @@ def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: Pres
 
 
 def approving(tools: object, policy: Approval = True) -> Tools:
-    """The tools, their calls to be allowed by a person: all, none, or those that a function of the arguments says."""
+    """The tools with an approval rule: all calls wait for a person, none, or those for which the function is True."""
     return _each(tools, ToolOptions(requires_approval=policy))
 
 
 def mapped(tools: object, function: Postprocess) -> Tools:
-    """The tools, each result as `function` leaves it, after what the tool does to it itself (see `postprocess`)."""
+    """The tools with each result changed by `function`, after the tool's own `postprocess`."""
     return _each(tools, ToolOptions(postprocess=function))
 
 
 def limited(tools: object, config: ExecutionConfig | None = None, **limits: object) -> Tools:
-    """The tools with deadlines and retries laid over their own, and with other limits of the port, by name."""
+    """The tools with these deadlines and retries over their own, and with other limits of `Tool`, by name."""
     known = sorted(name for name in delegated() if name not in _NO_LIMITS)
     for name in limits:
         if name not in known:

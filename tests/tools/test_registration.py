@@ -321,7 +321,7 @@ def test_a_broken_postprocess_is_a_failed_result_run_once():
     for function, says in [
         (raises, "Error: ValueError: no"),
         (raises_later, "Error: ValueError: no"),
-        (lambda call, result: result.text, "Error: postprocess of tool 'work' gave str"),
+        (lambda call, result: result.text, "Error: postprocess of tool 'work' returned str"),
     ]:
         toolkit = Toolkit()
         toolkit.register(work, postprocess=function)  # pyright: ignore

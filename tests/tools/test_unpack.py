@@ -178,7 +178,7 @@ def rooted(a: Many): ...
         (none, r"'none' takes \(\)"),
         (plain, r"'plain' takes \(a\)"),
         (optional, "'optional' takes"),
-        (rooted, "What tool 'rooted' takes has no fields"),
+        (rooted, "The parameter of tool 'rooted' has no fields"),
     ],
 )
 def test_what_cannot_be_unpacked(function: Callable[..., object], says: str):

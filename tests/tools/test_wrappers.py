@@ -292,7 +292,7 @@ def test_results():
     assert answer(tools, "read", path="a").text == "READ AREAD A"
     assert answer(mapped(mapped(read, twice), upper), "read", path="a").text == "READ AREAD A"
     wrong = mapped(mapped(read, lambda call, result: 3), upper)  # pyright: ignore
-    assert answer(wrong, "read", path="a").text.startswith("Error: postprocess of tool 'read' gave int")
+    assert answer(wrong, "read", path="a").text.startswith("Error: postprocess of tool 'read' returned int")
 
 
 def test_presets():

@@ -164,7 +164,7 @@ def run_tool(
 
 
 class Admission(NamedTuple):
-    """What one call waits for before it begins: room in all `gates` at one moment; each attempt waits for `rates`."""
+    """The wait of one call before it begins: for room in all `gates` at one moment; each attempt waits for `rates`."""
 
     gates: Sequence[Limiter]
     rates: Sequence[Limiter] = ()

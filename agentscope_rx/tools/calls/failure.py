@@ -1,4 +1,4 @@
-"""What a model is told when a call goes wrong: a result with a kind, and a text that says what to do next.
+"""The result of a call that goes wrong: a kind, and a text that tells the model what to do next.
 
 | what happened                     | kind                | text                                             |
 |-----------------------------------|---------------------|--------------------------------------------------|
@@ -28,13 +28,13 @@ MAX_RAW = 200
 
 
 class ToolTimeoutError(DeadlineError):
-    """A deadline of this call passed. (One that passes inside the tool is the tool's own failure.)"""
+    """A deadline of this call passed. (A deadline inside the tool is the tool's own failure.)"""
 
 
 def not_found(call: ToolUseBlock, names: Iterable[str]) -> ToolResultBlock:
     """The result of a call of a tool that does not exist."""
     known = list(names)
-    # a model may make up a name of any length
+    # a model may invent a name of any length
     close = get_close_matches(call.name[:MAX_RAW], known, 3)
     others = [each for each in known if each not in close]
     there_are = f"Available tools: {', '.join([*close, *others])}." if known else "No tools are available."
@@ -51,7 +51,7 @@ def not_available(call: ToolUseBlock, groups: Iterable[str], can_activate: bool)
 
 
 def malformed(call: ToolUseBlock) -> ToolResultBlock:
-    """The result of a call whose arguments could not be read."""
+    """The result of a call whose arguments are not JSON."""
     text = f"The arguments for tool {call.name!r} are not valid JSON: {call.input_error}"
     if call.raw:
         text += f"\nGiven: {call.raw if len(call.raw) <= MAX_RAW else call.raw[:MAX_RAW] + '...'}"
@@ -61,7 +61,7 @@ def malformed(call: ToolUseBlock) -> ToolResultBlock:
 
 
 def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
-    """The result that an error becomes; its metadata names the error's type."""
+    """The result for an error; its metadata names the error's type."""
     name = type(error).__name__
     try:
         text = str(error)
@@ -80,10 +80,10 @@ def failure(call: ToolUseBlock, error: Exception) -> ToolResultBlock:
 
 
 def suspended(call: ToolUseBlock, error: ToolSuspend, hidden: Collection[str] = ()) -> ToolResultBlock:
-    """The placeholder of a call that waits for somebody outside the run; its text is the reason. Of the checked
-    arguments, if it has them, the `hidden` ones are left out.
+    """The placeholder of a call that is answered outside the run; its text is the reason.
 
-    A failure instead if what the tool gives to know is nested too deep to be kept.
+    The `hidden` arguments are left out of its metadata. If the metadata is nested too deep to be kept, the result is a
+    failure.
     """
     metadata = dict(error.metadata)
     if hidden and isinstance(arguments := metadata.get("arguments"), Mapping):

@@ -1,4 +1,4 @@
-"""Every kind of callable becomes one thing: a Flow of raw values, the last of which is the result.
+"""Turns every kind of callable into a Flow of raw values; the last one is the result.
 
 | kind          | callable                                             | runs                   | values              |
 |---------------|------------------------------------------------------|------------------------|---------------------|
@@ -8,8 +8,8 @@
 | `ASYNC_ITEMS` | an async generator, or annotated `-> AsyncIterator`  | as a task on the loop  | its items           |
 | `OBSERVABLE`  | a function annotated `-> Observable` (or Flow)       | on the loop            | its values          |
 
-What a function or coroutine returns is looked at again: an Observable, awaitable, generator or async iterable that the
-annotation did not announce is followed too, and a picture is drawn on a worker thread.
+A returned Observable, awaitable, generator or async iterable is followed even if the annotation did not announce it,
+and a picture is drawn on a worker thread.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CallableKind(Enum):
 
     @property
     def streams(self) -> bool:
-        """Whether it announces several values: each is progress that can be shown at once."""
+        """True if it announces several values: each is progress that can be shown at once."""
         return self in _STREAMS
 
 
@@ -57,7 +57,7 @@ _STREAMS = frozenset({CallableKind.ITEMS, CallableKind.ASYNC_ITEMS, CallableKind
 
 
 def kind_of(function: Callable[..., object]) -> CallableKind:
-    """How to run this callable, from what it is and, for a plain function, from what it says it returns."""
+    """The way to run this callable: by its kind and, for a plain function, by its return annotation."""
     for each in (function, getattr(function, "__call__", None)):  # noqa: B004 - the method, to look at
         if inspect.iscoroutinefunction(each):
             return CallableKind.COROUTINE
@@ -69,7 +69,7 @@ def kind_of(function: Callable[..., object]) -> CallableKind:
 
 
 def lift(kind: CallableKind, call: Callable[[], object], executor: Executor | None = None) -> Flow[object]:
-    """Emits the raw values of one call; `executor` is where blocking kinds run instead of the library's workers.
+    """Emits the raw values of one call; blocking kinds run on `executor` instead of the library's workers.
 
     Signals: the values and completion, or the callable's exception.
     Cancels: the task or iteration; a blocking call that has begun runs on, its result dropped.
@@ -84,16 +84,16 @@ def lift(kind: CallableKind, call: Callable[[], object], executor: Executor | No
         case CallableKind.ASYNC_ITEMS:
             return from_async_iterable(cast("Callable[[], AsyncIterable[object]]", call))
         case CallableKind.OBSERVABLE:
-            # called on the loop, amid the run: what it sets in its context is not for the stages that follow
+            # called on the loop, amid the run: its context variables must not reach the stages that follow
             return defer(lambda: cast("abc.ObservableBase[object]", copy_context().run(call)))
 
 
 _PLAIN = frozenset({str, NoneType, int, float, bool, dict, list, ToolResultBlock})
-"""What most tools return: not worth asking for."""
+"""The types that most tools return: nothing to follow."""
 
 
 def _follow(value: object) -> object:
-    """The values of something that gives values in time. (A Flow can be awaited too: Observables come first.)"""
+    """A source of the value's values, or the value. (A Flow can be awaited too: Observables come first.)"""
     if type(value) in _PLAIN or isinstance(value, abc.ObservableBase):
         return cast("object", value)
     if isinstance(value, Awaitable):

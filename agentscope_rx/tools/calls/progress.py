@@ -1,14 +1,14 @@
-"""`emitting`: what a tool emits through its context joins the values that it gives, in order, before its result.
+"""`emitting`: merges what a tool emits through its context with its own values, in order, before its result.
 
     values             ----a--------b|
     context.emit       -p-----q--r----      from any thread
     result             -p--a--q--r--b|      p, q, r as `ToolChunk`
 
-It stands inside the deadlines and the retries of an attempt: a tool that emits is not silent, and what a failed attempt
-has emitted is known to be shown.
+It is inside the deadlines and the retries of an attempt: a tool that emits is not silent, and a retry reports that the
+chunks of the failed attempt were shown.
 
-A tool on a thread of its own that emits faster than its reader reads is made to wait: while `MOST_WAITING` chunks wait
-for the loop, and while the reader withholds demand. On an event loop `emit` never waits; `await context.send()` does.
+A tool on a thread of its own that emits faster than its reader reads has to wait: while `MAX_WAITING` chunks wait for
+the loop, and while the reader withholds demand. On an event loop `emit` never waits; `await context.send()` does.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.tools.calls.signals import ToolChunk
 from agentscope_rx.tools.context import ToolContext
 
-MOST_WAITING = 64
-"""How many chunks of a call wait for the loop before its thread is made to wait."""
+MAX_WAITING = 64
+"""Chunks of a call that may wait for the loop before its thread has to wait."""
 
-LOOK_SECONDS = 1.0
-"""How often a thread that waits looks whether the loop has been closed under it: then nobody wakes it."""
+POLL_SECONDS = 1.0
+"""How often a waiting thread checks that the loop is still open: a closed loop does not wake it."""
 
 
 class Beat:
-    """A sign of life: it counts for deadlines and is not shown."""
+    """A sign of life, which restarts deadlines and is not shown."""
 
 
 BEAT = Beat()
@@ -44,10 +44,10 @@ BEAT = Beat()
 def emitting(
     call: ToolUseBlock, context: ToolContext | None, begin: Callable[[ToolContext], abc.ObservableBase[object]]
 ) -> Flow[object]:
-    """Emits the values of `begin(context)` and, as `ToolChunk`s between them, what is emitted through that context.
+    """Emits the values of `begin(context)` and, between them, a `ToolChunk` for each `emit` on that context.
 
     Signals: values and chunks, completion, errors of `begin` and of its flow; nothing emitted after the end.
-    Cancels: the flow; the context says that it is stopping, and wakes who waits.
+    Cancels: the flow; the context is then `stopping`, and its waiting threads wake.
     """
 
     def connect(sink: Sink[object], scope: Scope) -> None:
@@ -92,7 +92,7 @@ class _Emitter:
         self._scheduled = False
         self._draining = False
         self._waiting: list[threading.Event] = []
-        # those who wait for room; whoever takes one out has to tell it
+        # one for each that waits for room; it is resolved when it is taken out
         self._rooms: deque[Future[None]] = deque()
         self._forget: Callable[[], None] | None = None
         self.ended = False
@@ -104,32 +104,32 @@ class _Emitter:
             return
         self._push(ToolChunk(self._call, output, True))
         if running_loop() is None and (room := self.room()) is not None:
-            self._await(room)
+            self._block(room)
 
     def beat(self) -> None:
         if not self.ended and not self._queue:
             self._push(BEAT)
 
     def room(self) -> Future[None] | None:
-        """What is done once more may be emitted; None if it may be now."""
+        """A future for the moment when more may be emitted; None if it is now."""
         if self.ended or not self._is_full():
             return None
         room: Future[None] = Future()
-        # announced before the loop looks, and before the look at `ended`
+        # added before the loop checks for room, and before the check of `ended`
         self._rooms.append(room)
-        self._scope.call_from_thread(self._look)
+        self._scope.call_from_thread(self._check_room)
         if self.ended:
             self._make_room()
         return room
 
     def _is_full(self) -> bool:
         demand = self._scope.demand
-        return len(self._queue) >= MOST_WAITING or (demand is not None and not demand.ready)
+        return len(self._queue) >= MAX_WAITING or (demand is not None and not demand.ready)
 
-    def _await(self, room: Future[None]) -> None:
+    def _block(self, room: Future[None]) -> None:
         while not self._scope.loop.is_closed():
             try:
-                room.result(LOOK_SECONDS)
+                room.result(POLL_SECONDS)
             except TimeoutError:
                 continue
             return
@@ -137,7 +137,7 @@ class _Emitter:
 
     def _push(self, item: ToolChunk | Beat) -> None:
         self._queue.append(item)
-        # the loop takes the flag back before it looks at the queue: what was appended before is seen
+        # the loop clears the flag before it reads the queue, so it sees all that was appended before
         if not self._scheduled:
             self._scheduled = True
             if self._scope.is_here():
@@ -147,7 +147,7 @@ class _Emitter:
 
     def wait(self, timeout: float | None) -> None:
         event = threading.Event()
-        # announced before the look at `ended`, which is set before those who wait are woken
+        # added before the check of `ended`, which is set before waiting threads are woken
         self._waiting.append(event)
         if not self.ended:
             event.wait(timeout)
@@ -195,26 +195,26 @@ class _Emitter:
         finally:
             self._draining = False
 
-    def _look(self) -> None:
-        """Whether there is room now; if it is the reader who has none, once they have."""
+    def _check_room(self) -> None:
+        """Make room now, or, if the reader withholds demand, once it has demand."""
         self._drain()
         demand = self._scope.demand
         if self.ended or demand is None or demand.ready:
             self._make_room()
         elif self._forget is None:
-            # through the loop: what a tool emits then does not come inside of the reader's pull
-            self._forget = demand.when_ready(lambda: self._scope.call_soon(self._look_again))
+            # through the loop: a chunk that is emitted then must not come inside of the reader's pull
+            self._forget = demand.when_ready(lambda: self._scope.call_soon(self._check_room_again))
 
-    def _look_again(self) -> None:
+    def _check_room_again(self) -> None:
         self._forget = None
-        self._look()
+        self._check_room()
 
     def _make_room(self) -> None:
         while self._rooms:
             try:
                 room = self._rooms.popleft()
             except IndexError:
-                # two threads found that the call has ended
+                # another thread has found that the call has ended
                 return
             if room.set_running_or_notify_cancel():
                 room.set_result(None)

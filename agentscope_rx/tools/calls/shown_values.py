@@ -1,4 +1,4 @@
-"""`Shown`: each value of a call is shown once, by one law for generators, emitters and Observables.
+"""`Shown`: each value of a call is shown once, by one rule for generators, emitters and Observables.
 
 | a tool                                   | chunks as they come | last chunk event  | result    |
 |------------------------------------------|---------------------|-------------------|-----------|
@@ -9,9 +9,9 @@
 | yields a, b, with `result="joined"`      | a, b                | nothing more      | ab        |
 | yields a, and fails                      | a                   | the error         | the error |
 
-The chunk events of a call, one behind the other, are what it gave: nothing is missing, and nothing comes twice. A value
-is shown when it comes, because only the end tells which was the last. Where the result has become another (it was cut,
-or changed by `postprocess`), it has not been shown yet, and is.
+The chunk events of a call are its values in order: none is missing, and none comes twice. A value is shown when it
+comes, because only the end of the call tells which one was the last. A result that was cut, or changed by
+`postprocess`, is another value: it is shown.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentscope_rx.tools.calls.signals import ToolChunk
 
 
 class Shown:
-    """What of one call has been shown."""
+    """The values of one call that have been shown."""
 
     __slots__ = ("_joined", "_last")
 
@@ -31,7 +31,7 @@ class Shown:
         self._last: tuple[OutputBlock, ...] | None = None
 
     def add(self, chunk: ToolChunk) -> None:
-        """One chunk more."""
+        """Take note of a chunk."""
         if not chunk.emitted:
             self._last = chunk.output
 
@@ -40,9 +40,9 @@ class Shown:
         self._last = None
 
     def rest(self, result: ToolResultBlock) -> ToolResultBlock:
-        """What of the result has not been shown: all of it, or nothing."""
+        """The part of the result that has not been shown: all of it, or nothing."""
         if self._last is None or result.kind is not None:
             return result
         whole = self._joined and "limited" not in result.metadata
-        # the very same: an equal one may be another value
+        # identity: an equal output may be that of another value
         return result.replace(output=()) if whole or result.output is self._last else result

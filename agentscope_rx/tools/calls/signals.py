@@ -1,4 +1,4 @@
-"""What a call signals: progress and retries as they come, and last its one result."""
+"""The events of a call: progress and retries as they come, and last its one result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentscope_rx.messages import OutputBlock, ToolResultBlock, ToolUseBlock
 
 @dataclass(frozen=True, slots=True)
 class ToolBegun:
-    """A call that has limits to keep begins, after `queued` seconds of waiting; other calls begin without a word."""
+    """A call that has limits to keep begins, after `queued` seconds of waiting; other calls do not emit it."""
 
     call: ToolUseBlock
     queued: float
@@ -17,7 +17,7 @@ class ToolBegun:
 
 @dataclass(frozen=True, slots=True)
 class ToolChunk:
-    """Progress of a call, to be shown; the result follows. `emitted`: by the context, so it is no value of the tool."""
+    """Progress of a call; the result follows. `emitted`: by the context, so it is not one of the tool's values."""
 
     call: ToolUseBlock
     output: tuple[OutputBlock, ...]
@@ -37,11 +37,11 @@ class ToolRetry:
 
 @dataclass(frozen=True, slots=True)
 class ToolNested:
-    """Something that a run inside the call says: an event of a sub-agent."""
+    """An event of a run inside the call, such as a sub-agent's."""
 
     call: ToolUseBlock
     event: object
 
 
 ToolEvent = ToolBegun | ToolChunk | ToolRetry | ToolNested | ToolResultBlock
-"""What a call signals: that it begins if it might have waited, progress, and last its one result."""
+"""An event of a call: its beginning if it may have waited, progress, and last its one result."""

@@ -1,1 +1,1 @@
-"""What a tool returns, as what a model reads."""
+"""Results: raw values as blocks, bounded in size."""

@@ -1,4 +1,4 @@
-"""What a tool returns, as what a model reads: one raw value becomes one result.
+"""Converts what a tool returns into what a model reads: one raw value becomes one result.
 
 | raw value                                         | output                                                      |
 |---------------------------------------------------|-------------------------------------------------------------|
@@ -7,15 +7,15 @@
 | a text, image, audio, video or file block         | the block                                                   |
 | `bytes` of an image, sound, video or PDF          | the block, if their beginning says what they are            |
 | other `bytes`                                     | an error that says what to return                           |
-| a PIL image, a matplotlib figure, ...             | an image: what can be drawn, is (`tools.results.media`)        |
+| a PIL image, a matplotlib figure, ...             | an image (see `tools.results.media`)                        |
 | a list or tuple with any of these in it           | each element's output in order                              |
 | `Msg`                                             | its text and media                                          |
 | `ToolResultBlock`                                 | itself, with the call's id and name                         |
 | numbers, dicts, lists, dataclasses, pydantic, ... | compact JSON; what JSON writes as a string (a date) is text |
-| what JSON cannot write                            | `str(value)`                                                |
+| a value that JSON cannot write                    | `str(value)`                                                |
 | more than `MAX_DEPTH` levels of lists and dicts   | an error that says so                                       |
 
-A path is text: it says where a file is, and reading it is a decision of the tool's. `Base64Source.of_file` does.
+A path is text: a tool that wants its file read does so itself, with `Base64Source.of_file`.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from agentscope_rx.messages.frozen import MAX_DEPTH, deeper
 from agentscope_rx.tools.results.media import PLAIN, can_be_drawn, drawn, media_block, media_type
 
 DONE = (TextBlock("Done."),)
-"""The output of a tool that worked and has nothing to say."""
+"""The output of a tool that worked and returned None."""
 
 _BLOCKS = (TextBlock, ImageBlock, AudioBlock, VideoBlock, FileBlock)
 _BYTES = (bytes, bytearray, memoryview)
 
 
 def result_of(call: ToolUseBlock, value: object) -> ToolResultBlock:
-    """The result of `call` that a raw value stands for; `ToolError` for bytes and blocks that are no output."""
+    """The result of `call` for a raw value; `ToolError` for bytes and blocks that are no output."""
     if isinstance(value, ToolResultBlock):
         return replace(value, id=call.id, name=call.name)
     return ToolResultBlock(call.id, call.name, output_of(value))
 
 
 def output_of(value: object) -> tuple[OutputBlock, ...]:
-    """The blocks that a raw value stands for."""
+    """The blocks for a raw value."""
     if type(value) is str:
         return (TextBlock(value),)
     if value is None:
@@ -88,7 +88,7 @@ def output_of(value: object) -> tuple[OutputBlock, ...]:
 
 
 def _is_media(value: object) -> bool:
-    """Whether a list with this in it is one of several outputs, and not data."""
+    """True if a list with this value in it is a list of outputs, and not data."""
     if isinstance(value, _BYTES):
         return media_type(bytes(cast("bytes", value)[:64])) is not None
     return isinstance(value, _BLOCKS) or can_be_drawn(value)
@@ -109,13 +109,13 @@ def _text(value: object) -> str:
         text = to_json(value, fallback=_plain, inf_nan_mode="strings", bytes_mode="base64").decode()
         is_json = True
     except (PydanticSerializationError, ValueError, TypeError, RecursionError):
-        text, is_json = _shown(value), False
+        text, is_json = _str(value), False
     if text.count("{") + text.count("[") > MAX_DEPTH and deeper(value, MAX_DEPTH):
         raise _too_deep()
     return json.loads(text) if is_json and text.startswith('"') else text
 
 
-def _shown(value: object) -> str:
+def _str(value: object) -> str:
     try:
         return str(value)
     except RecursionError:
@@ -130,7 +130,7 @@ def _too_deep() -> ToolError:
 
 
 def _plain(value: object) -> object:
-    """What pydantic does not know, as something that it does."""
+    """A value of a type that pydantic cannot write, in a type that it can."""
     if isinstance(value, Mapping):
         return dict(cast("Mapping[object, object]", value))
     if isinstance(value, Set):

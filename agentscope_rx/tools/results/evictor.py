@@ -1,4 +1,4 @@
-"""Handing over what is too large to be shown: `evicted`, and `FolderEvictor`, which keeps it in files.
+"""Stores results that are too large to be shown: `evicted`, and `FolderEvictor`, which keeps them in files.
 
 result --too large--> store(call, result) --reference--> head [... The whole is in: reference] tail
                                           --X----------> head [... ask for less at a time ...] tail
@@ -38,27 +38,27 @@ def evicted(limit: ResultLimit, call: ToolUseBlock, result: ToolResultBlock) -> 
         return just(cut(result, limit))
     store = limit.store
 
-    def kept(reference: object) -> ToolEvent:
+    def stored_at(reference: object) -> ToolEvent:
         if not isinstance(reference, str) or not reference.strip():
-            raise ToolError(f"{store!r:.100} must say where the result is, as a str, not {reference!r:.60}.")
+            raise ToolError(f"{store!r:.100} must return where the result is, as a str, not {reference!r:.60}.")
         if limit.chars is not None and len(reference) > limit.chars // 2:
-            raise ToolError(f"{store!r:.100} says where the result is in {len(reference)} characters: too many.")
+            raise ToolError(f"{store!r:.100} returned a reference of {len(reference)} characters: too many.")
         return cut(result, limit, reference)
 
-    def lost(error: Exception) -> Flow[ToolEvent]:
+    def failed(error: Exception) -> Flow[ToolEvent]:
         _log.warning("A result of tool %s could not be stored and is cut", call.name, exc_info=error)
         return just(cut(result, limit, error=f"{type(error).__name__}: {error}"))
 
     stored = lift(kind_of(store), partial(store, call, result))
-    return stored.pipe(timeout(total=limit.patience), ops.last(), concat_map(kept), catch(lost))
+    return stored.pipe(timeout(total=limit.patience), ops.last(), concat_map(stored_at), catch(failed))
 
 
 class FolderEvictor:
     """Keeps each result in a folder: its text in a file, each of its media in one of its own.
 
-    `shown_as` is what a model is to call the folder, such as its path in the workspace of its file tools. Names are
-    made of the tool, the call and the content: none leads out of the folder, and no result takes the place of another.
-    Files appear whole; nobody deletes them.
+    `shown_as` is the model's name of the folder, such as its path in the workspace of its file tools. File names are
+    made of the tool, the call and the content: none leads out of the folder, and no result replaces another. Files
+    appear whole, and are never deleted.
     """
 
     def __init__(self, path: str | Path, *, shown_as: str | None = None) -> None:
@@ -71,8 +71,8 @@ class FolderEvictor:
         return f"FolderEvictor({str(self.path)!r})"
 
     def store(self, call: ToolUseBlock, result: ToolResultBlock, /) -> str:
-        """Write the files and say their names."""
-        # (here, as hardly any program stores results)
+        """Write the files; returns their names."""
+        # (imported here: few programs store results)
         from agentscope_rx.session.durable import make_folder
 
         make_folder(self.path)
@@ -90,7 +90,7 @@ class FolderEvictor:
 
         digest = hashlib.sha256(data).hexdigest()[:12]
         name = f"{file_name(call.name)}-{file_name(call.id)}-{digest}{suffix}"
-        # under a name that nobody else uses: calls of one content may come at once
+        # under a unique name: calls with the same content may come at once
         fresh = self.path / f".{uuid4().hex}.tmp"
         try:
             write_file(fresh, data)

@@ -1,9 +1,9 @@
-"""`Joined`: the result of a tool whose pieces are its result: `@tool(result="joined")`.
+"""`Joined`: the result of a tool as all of its values: `@tool(result="joined")`.
 
     pieces     "one\\n" "two\\n" picture "three\\n" ...            shown as they come
     result     "one\\ntwo\\n", picture, "three\\n..."              text is joined as it is
 
-Where the limit cuts, no more is held than it shows: the first `chars` characters, and about as many of the last.
+If the limit cuts, only what it shows is held: the first `chars` characters, and about as many of the last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agentscope_rx.tools.results.result_limit import ASK_FOR_LESS, ResultLimit, 
 
 
 class Joined:
-    """Collects the pieces of one attempt; `limit` is what cuts the result, None if all of it has to be there."""
+    """Collects the values of one attempt; `limit` cuts the result, None keeps all of it."""
 
     __slots__ = ("_chars", "_held", "_late", "_late_chars", "_media_left_out", "_media_room", "_parts", "_total")
 
@@ -26,14 +26,14 @@ class Joined:
         self._media_room = None if limit is None else limit.media
         self._parts: list[str | OutputBlock] = []
         self._held = 0
-        # what comes behind the first `chars` characters: the last of it
+        # the end of the text behind the first `chars` characters
         self._late: deque[str] = deque()
         self._late_chars = 0
         self._total = 0
         self._media_left_out = 0
 
     def add(self, output: tuple[OutputBlock, ...]) -> None:
-        """One piece more."""
+        """Add the output of one value."""
         for block in output:
             if isinstance(block, TextBlock):
                 self._add_text(block.text)
@@ -41,7 +41,7 @@ class Joined:
                 self._add_media(block)
 
     def result(self, call: ToolUseBlock, last: ToolResultBlock | None) -> ToolResultBlock:
-        """The result of `call`: all pieces, within the limit; its kind and metadata are those of the last piece."""
+        """The result of `call`: all values, within the limit; its kind and metadata are those of the last one."""
         numbers: dict[str, object] = {}
         if self._media_left_out:
             numbers["media_left_out"] = self._media_left_out
@@ -52,7 +52,7 @@ class Joined:
         return ToolResultBlock(call.id, call.name, output or DONE, None if last is None else last.kind, metadata)
 
     def _output(self, numbers: dict[str, object]) -> tuple[OutputBlock, ...]:
-        # texts that media stand between are read as lines of their own
+        # texts with media between them count as separate lines
         runs = sum(1 for kind, _ in groupby(self._parts, lambda part: isinstance(part, str)) if kind)
         if self._chars is not None and self._total + max(runs - 1, 0) > self._chars:
             head = "".join(part for part in self._parts if isinstance(part, str))

@@ -1,4 +1,4 @@
-"""Bytes and pictures as blocks: what kind of file bytes are is read from how they begin, not guessed.
+"""Bytes and pictures as blocks; the kind of bytes is read from their first ones.
 
 | bytes begin with                       | block                                                    |
 |----------------------------------------|----------------------------------------------------------|
@@ -9,11 +9,11 @@
 
 | object                                 | block                                                    |
 |----------------------------------------|----------------------------------------------------------|
-| with `_repr_png_()` or `_repr_jpeg_()` (a PIL image, what a notebook shows) | the image it gives  |
+| with `_repr_png_()` or `_repr_jpeg_()` (a PIL image, a notebook's output)   | the image it gives  |
 | a figure of matplotlib                 | `figure.savefig(..., format="png")`                      |
 
-Neither PIL nor matplotlib is imported: an object that can be drawn says so itself. One that says so and then gives
-nothing (sympy's formulas do, unless asked) is no picture.
+Neither PIL nor matplotlib is imported: an object that can be drawn has one of these methods. An object whose method
+returns None (sympy's formulas, by default) is no picture.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BLOCKS = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock, "appli
 
 
 def media_type(data: bytes) -> str | None:
-    """The media type of a file's bytes, or None if their beginning is not one of the table's."""
+    """The media type of a file's bytes, or None if their beginning is not in the table."""
     for beginning, found in _BEGINNINGS:
         if data.startswith(beginning):
             return found
@@ -61,30 +61,30 @@ def media_type(data: bytes) -> str | None:
     if data[4:8] == b"ftyp":
         return _BRANDS.get(data[8:12], "video/mp4")
     if data.startswith(b"\x1a\x45\xdf\xa3"):
-        # the first element of the header names the kind
+        # the first element of the header names the format
         return "video/webm" if b"webm" in data[:64] else "video/x-matroska"
     return None
 
 
 def media_block(data: bytes) -> ImageBlock | AudioBlock | VideoBlock | FileBlock | None:
-    """The block that holds these bytes, or None if they are of no known kind."""
+    """The block of these bytes, or None if their format is unknown."""
     found = media_type(data)
     return None if found is None else _BLOCKS[found.partition("/")[0]](Base64Source.of(data, found))
 
 
 PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple})
-"""What most results are made of: not worth asking."""
+"""The types that most results consist of, none of which can be drawn."""
 
 
 def can_be_drawn(value: object) -> bool:
-    """Whether the value says that it can be shown as a picture."""
-    # asked of the class: what answers to any attribute, such as a proxy or a mock, is no picture
+    """True if the value has a method that draws it."""
+    # looked up on the class: a proxy or a mock, which has any attribute, is no picture
     kind = type(value)
     return kind not in PLAIN and (hasattr(kind, "_repr_png_") or hasattr(kind, "_repr_jpeg_") or _is_figure(kind))
 
 
 def drawn(value: object) -> ImageBlock | None:
-    """The picture of a value that can be drawn, None if it gives none; takes as long as drawing does."""
+    """The picture of a value that can be drawn, or None; takes as long as drawing does."""
     given: Any = value
     for name, kind in (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg")):
         make = cast("Callable[[], object] | None", getattr(given, name, None))

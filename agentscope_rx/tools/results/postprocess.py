@@ -1,11 +1,11 @@
-"""`postprocess`: a last look at each result of a tool, before anybody else sees it.
+"""`postprocess`: changes each result of a tool before it is shown.
 
     def short(call, result):                                    # sync: answers at once, on the loop; async: may wait
         return replace(result, output=(TextBlock(result.text[:100]),))
 
-It gets the results of calls that failed too (`result.is_error`), not the placeholder of a call that is suspended. None
-leaves the result as it is; what it raises, or gives that is no result, is a failed result. Progress passes by. The
-call's deadlines hold for it, counted anew; it is never repeated, and does not make the call be repeated.
+It gets the results of failed calls too (`result.is_error`), not the placeholder of a suspended call. None leaves the
+result unchanged; an exception, or a value that is no result, becomes a failed result. Progress is not changed. The
+call's deadlines hold for it, counted anew; it is never retried, and does not make the call be retried.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agentscope_rx.tools.calls.failure import failure
 from agentscope_rx.tools.calls.signals import ToolEvent
 
 Postprocess = Callable[[ToolUseBlock, ToolResultBlock], ToolResultBlock | Awaitable[ToolResultBlock | None] | None]
-"""What becomes of a result; None leaves it as it is."""
+"""Returns the changed result; None leaves it unchanged."""
 
 Deadlines = Callable[[Observable[object]], Flow[object]]
 
@@ -32,7 +32,7 @@ Deadlines = Callable[[Observable[object]], Flow[object]]
 def postprocessed(
     events: Flow[ToolEvent], call: ToolUseBlock, function: Postprocess, deadlines: Deadlines | None
 ) -> Flow[ToolEvent]:
-    """The events of one call, its result as `function` leaves it.
+    """The events of one call, with its result changed by `function`.
 
     Signals: as the call. Cancels: the call, or the function if it waits.
     """
@@ -46,7 +46,7 @@ def postprocessed(
 
 
 def both(first: Postprocess | None, second: Postprocess) -> Postprocess:
-    """One after the other; the second sees what the first made of the result."""
+    """One after the other; the second gets the first one's result."""
     if first is None:
         return second
 
@@ -87,6 +87,6 @@ def _checked(call: ToolUseBlock, value: object, result: ToolResultBlock) -> Tool
     if isinstance(value, ToolResultBlock):
         return replace(value, id=call.id, name=call.name)
     raise ToolError(
-        f"postprocess of tool {call.name!r} gave {type(value).__name__}: it takes a call and its ToolResultBlock, and "
-        "gives one (as by dataclasses.replace), or None to leave it as it is."
+        f"postprocess of tool {call.name!r} returned {type(value).__name__}: it takes a call and its ToolResultBlock, "
+        "and returns one (as by dataclasses.replace), or None to leave it unchanged."
     )

@@ -1,13 +1,13 @@
-"""`ResultLimit`: how large a result may get before a model reads it, and what becomes of one that is larger.
+"""`ResultLimit`: bounds the size of a result; a larger one is cut, or stored.
 
     text     head . . . . . . . . . . . . tail        longer than `chars`
     shown    head [90,000 of 190,000 characters are left out here. ...] tail
 
-Both ends stay, as the beginning says what it is and the end how it came out; what is shown, with the notice, is at most
-`chars` long. Lines and characters stay whole where they can. Media of more than `media` characters in base64 are
-replaced by a text that says so. With an `evictor` the whole result is stored first, and the notice says where.
+Both ends are kept, as the beginning identifies the text and the end has its outcome; the text with the notice is at
+most `chars` long. Lines and characters stay whole if possible. Media of more than `media` characters in base64 are
+replaced by a notice. With an `evictor` the whole result is stored first, and the notice says where.
 
-`result.metadata["limited"]` has the numbers. Progress, and what a hook or a person answers instead, is not cut.
+`result.metadata["limited"]` has the numbers. Progress, and the answer of a hook or a person, is not cut.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from agentscope_rx.messages import (
 )
 
 CHARS = 100_000
-"""About 25,000 tokens: more than a model makes good use of, and far from what fills its context for good."""
+"""About 25,000 tokens: more than a model makes good use of, and little enough not to fill its context."""
 
 MEDIA = 20_000_000
-"""What providers take in one request, about."""
+"""About the limit of providers for one request."""
 
 LEAST = 500
-"""A limit below this has no room for a notice."""
+"""The smallest limit that has room for a notice."""
 
 ASK_FOR_LESS = "To see more, ask for less at a time: a part, or a filter."
 
@@ -46,10 +46,10 @@ Reference = str | Awaitable[str] | abc.ObservableBase[str]
 
 
 class ResultEvictor(Protocol):
-    """Keeps results that are too large to be shown. A plain function of the same two arguments does as well."""
+    """Stores results that are too large to be shown; a function of the same two arguments is one, too."""
 
     def store(self, call: ToolUseBlock, result: ToolResultBlock, /) -> Reference:
-        """Keep the whole result; say where, in words that a model can act on. A plain method runs on a worker."""
+        """Store the whole result; returns where, in words that a model can act on. A plain method runs on a worker."""
         ...
 
 
@@ -64,7 +64,7 @@ def _check(name: str, value: int | None, least: int) -> None:
 class ResultLimit:
     """The most that one result may hold: `chars` of text, `media` characters of base64 (or URL); None: no limit.
 
-    What is too large goes to `evictor`, if there is one, which has `patience` seconds; if it fails, the result is cut
+    A larger result is stored by `evictor`, if there is one, within `patience` seconds; if that fails, the result is cut
     all the same, and says so.
     """
 
@@ -86,11 +86,11 @@ class ResultLimit:
 
     @property
     def store(self) -> Callable[[ToolUseBlock, ToolResultBlock], Reference]:
-        """What keeps a result."""
+        """The function that stores a result."""
         return getattr(self.evictor, "store", cast("Callable[..., Reference]", self.evictor))
 
     def holds(self, result: ToolResultBlock) -> bool:
-        """Whether the result is within the limit."""
+        """True if the result is within the limit."""
         chars, media = size_of(result)
         return (self.chars is None or chars <= self.chars) and (self.media is None or media <= self.media)
 
@@ -108,7 +108,7 @@ def limit_of(own: int | ResultLimit | None, default: ResultLimit | None) -> Resu
 
 
 def check_limit(limit: object, where: str) -> ResultLimit | None:
-    """A limit as given to a tool or toolkit; `ConfigurationError` if it is none."""
+    """The limit of a tool or toolkit; `ConfigurationError` if it is not one."""
     if limit is None or isinstance(limit, ResultLimit):
         return limit
     if isinstance(limit, int) and not isinstance(limit, bool):
@@ -119,7 +119,7 @@ def check_limit(limit: object, where: str) -> ResultLimit | None:
 
 
 def size_of(result: ToolResultBlock) -> tuple[int, int]:
-    """How many characters of text and of media a result has."""
+    """The characters of text and of media in a result."""
     text, media = -1, 0
     for block in result.output:
         if type(block) is TextBlock:
@@ -130,7 +130,7 @@ def size_of(result: ToolResultBlock) -> tuple[int, int]:
 
 
 def cut(result: ToolResultBlock, limit: ResultLimit, reference: str = "", error: str = "") -> ToolResultBlock:
-    """The result within the limit; `reference` says where the whole is, `error` why it is nowhere."""
+    """The result within the limit; `reference` is the place of the whole, `error` the reason why it has none."""
     numbers: dict[str, object] = {}
     if reference:
         numbers["reference"] = reference
@@ -146,9 +146,9 @@ def cut(result: ToolResultBlock, limit: ResultLimit, reference: str = "", error:
 
 
 def ends(head: str, tail: str, total: int, limit: int, where: str) -> tuple[str, int]:
-    """How a text begins and ends, with a notice between, at most `limit` characters, and how many are left out.
+    """The two ends of a text with a notice between, at most `limit` characters, and the number of those left out.
 
-    `head` is how it begins, `tail` how it ends, each at least half of the limit long; or both are the text.
+    `head` is its beginning, `tail` its end, each at least half of the limit long; or both are the text.
     """
     room = limit - len(_notice(total, total, where)) - 2
     first = _head_end(head, room - room // 2)
@@ -168,7 +168,7 @@ def _where(reference: str) -> str:
 def _without_media(
     output: tuple[OutputBlock, ...], limit: int | None, where: str, numbers: dict[str, object]
 ) -> tuple[OutputBlock, ...]:
-    """Media as long as there is room; in the place of others, a text."""
+    """Media as long as there is room; a notice in the place of others."""
     if limit is None:
         return output
     kept: list[OutputBlock] = []
@@ -187,7 +187,7 @@ def _without_media(
 
 
 def left_out_text(block: OutputBlock, where: str = ASK_FOR_LESS) -> str:
-    """What stands in the place of media that are too large."""
+    """The notice in the place of media that are too large."""
     source = None if isinstance(block, TextBlock) else block.source
     kind = f" ({source.media_type:.60})" if isinstance(source, Base64Source) else ""
     return (
@@ -196,15 +196,15 @@ def left_out_text(block: OutputBlock, where: str = ASK_FOR_LESS) -> str:
 
 
 def weight(block: OutputBlock) -> int:
-    """How many characters of base64, or of its URL, media have; text has none."""
+    """The characters of base64, or of the URL, of media; 0 for text."""
     if isinstance(block, TextBlock):
         return 0
     source = block.source
     sources = source.frames if isinstance(source, FramesSource) else (source,)
-    return sum(len(_said(each)) for each in sources)
+    return sum(len(_content(each)) for each in sources)
 
 
-def _said(source: Source) -> str:
+def _content(source: Source) -> str:
     if isinstance(source, Base64Source):
         return source.data
     # a file's bytes are bounded where they are read
@@ -212,7 +212,7 @@ def _said(source: Source) -> str:
 
 
 def _head_end(text: str, most: int) -> int:
-    """Where to cut so that at most so many characters come before: behind a line, or else between characters."""
+    """The place to cut so that at most so many characters come before: behind a line, or else between characters."""
     line = text.rfind("\n", most - most // 4, most)
     if line >= 0:
         return line
@@ -223,7 +223,7 @@ def _head_end(text: str, most: int) -> int:
 
 
 def _tail_begin(text: str, least: int) -> int:
-    """Where to cut so that what follows begins there or later."""
+    """The place to cut so that the rest begins there or later."""
     line = text.find("\n", least, least + (len(text) - least) // 4)
     if line >= 0:
         return line + 1
@@ -234,7 +234,7 @@ def _tail_begin(text: str, least: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether what a reader takes for one character goes on at this place."""
+    """True if this place is inside of a sequence that a reader sees as one character."""
     if not 0 < at < len(text):
         return False
     before, after = text[at - 1], text[at]

@@ -1,10 +1,10 @@
-"""What a JSON value has against a JSON schema, one line a problem: `jsonschema` finds it, this tells a model.
+"""Checks a JSON value by a JSON schema: one line a problem, in words that a model can act on.
 
     check = SchemaCheck({"type": "object", "properties": {"days": {"type": "integer"}}})
     check.problems({"days": "two"})           days: 'two' is not of type 'integer'
 
 The dialect is the one that `$schema` names, else draft 2020-12. References must be to the schema itself: nothing is
-ever fetched. `format` is said to the model, and not checked.
+ever fetched. `format` is shown to the model, and not checked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: where, in words, and what was given there."""
+    """One problem: its place, its text, and the value there."""
 
     place: Place
     text: str
@@ -39,10 +39,10 @@ class Problem:
 
 
 class SchemaCheck:
-    """A schema made ready, once, for any number of values; `ConfigurationError` if it is none, or refers elsewhere.
+    """A schema compiled once for any number of values; `ConfigurationError` if it is invalid, or refers elsewhere.
 
-    Schema and values may be hostile: a schema that would take too long is refused here (see `foreign_schema`), a value
-    that would is a problem (see `stepwise`).
+    Schema and values may be hostile: a schema that would take too long to check is refused here (see `foreign`), such a
+    value is a problem (see `stepwise`).
     """
 
     __slots__ = ("_read",)
@@ -51,12 +51,12 @@ class SchemaCheck:
         self._read = read_schema(schema)
 
     def problems(self, value: object) -> list[Problem]:
-        """What is wrong with the value, in the order of its parts; an empty list if it fits."""
+        """The problems of the value, in the order of its parts; an empty list if it fits."""
         try:
             errors = sorted(found(self._read, value), key=_place)
             problems: list[Problem] = []
             for error in errors:
-                problems += _told(error, suggest=len(problems) < MAX_PROBLEMS)
+                problems += _problems(error, suggest=len(problems) < MAX_PROBLEMS)
             return problems[:MAX_ERRORS]
         except TooComplexError as error:
             return [Problem((), f"arguments: too complex to be checked ({error}): send fewer or simpler values", value)]
@@ -69,7 +69,7 @@ class SchemaCheck:
             return arguments
 
     def read(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """Arguments that do not fit, with scalars as they may be meant, and without nulls that say nothing."""
+        """Arguments that do not fit, read leniently (see `tools.schemas.lenient`)."""
         steps = Steps()
         try:
             pruned = without_nulls(arguments, self._read.root, steps)
@@ -79,7 +79,7 @@ class SchemaCheck:
 
 
 def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
-    """The parameters of the tool of this name, made ready; `ToolDefinitionError` if they are no JSON schema of type
+    """The compiled parameters of the tool of this name; `ToolDefinitionError` if they are no JSON schema of type
     object, or one that cannot be checked."""
     if not isinstance(parameters, Mapping) or parameters.get("type") != "object":  # pyright: ignore[reportUnnecessaryIsInstance]
         found = dict(parameters) if isinstance(parameters, Mapping) else parameters  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -99,8 +99,8 @@ def check_of(name: str, parameters: Mapping[str, object]) -> SchemaCheck:
 def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> Mapping[str, object]:
     """The arguments if they fit, or `InvalidArgumentsError`.
 
-    Scalars are read by the rule of `tools.schemas.lenient`. A null that does not fit counts as not given, at
-    every depth.
+    Scalars are read by the rule of `tools.schemas.lenient`. A null that does not fit counts as not given, at every
+    depth.
     """
     problems = check.problems(arguments)
     if not problems:
@@ -111,7 +111,7 @@ def fitting(check: SchemaCheck, tool: str, arguments: Mapping[str, object]) -> M
         problems = check.problems(arguments)
     nulls = [each.place for each in problems if each.given is None and _is_name(each.place[-1:])]
     if nulls:
-        # only one that is required is still missed
+        # only a required one is still missing
         arguments = cast("Mapping[str, object]", _without(arguments, nulls))
         problems = check.problems(arguments)
     if problems:
@@ -129,8 +129,8 @@ def _without(value: object, places: Sequence[Place]) -> object:
         items = cast("list[object]", value)
         return [_beneath(each, places, index) for index, each in enumerate(items)]
     fields = cast("Mapping[str, object]", value)
-    gone = {place[0] for place in places if len(place) == 1}
-    return {name: _beneath(each, places, name) for name, each in fields.items() if name not in gone}
+    removed = {place[0] for place in places if len(place) == 1}
+    return {name: _beneath(each, places, name) for name, each in fields.items() if name not in removed}
 
 
 def _beneath(value: object, places: Sequence[Place], step: int | str) -> object:
@@ -142,21 +142,21 @@ def _place(error: ValidationError) -> list[str]:
     return [f"{step}" for step in error.absolute_path]
 
 
-def _told(error: ValidationError, *, suggest: bool) -> list[Problem]:
-    """The error as a model can act on it: fields by name, and of a union what the nearest of its forms says."""
+def _problems(error: ValidationError, *, suggest: bool) -> list[Problem]:
+    """The problems of an error: fields by name, and for a union those of its nearest form."""
     place: Place = tuple(error.absolute_path)
     value = cast("object", error.instance)
     if isinstance(value, dict):
         fields = cast("dict[str, object]", value)
-        missed = [(*place, name) for name in _missed(error)]
-        if missed:
-            return [Problem(at, missing(path_text(at)), _NOTHING) for at in missed]
+        absent = [(*place, name) for name in _missing(error)]
+        if absent:
+            return [Problem(at, missing(path_text(at)), _NOTHING) for at in absent]
         if strays := _strays(error, place, fields, suggest=suggest):
             return strays
     if error.validator in ("anyOf", "oneOf") and error.context:
         near = [form for form in _forms(error) if not any(_is_of_other_kind(each) for each in form)]
         if len(near) == 1:
-            return [problem for each in near[0] for problem in _told(each, suggest=suggest)]
+            return [problem for each in near[0] for problem in _problems(each, suggest=suggest)]
     return [
         Problem(place, f"{cut(path_text(place)) or 'arguments'}: {error.message[:MAX_TEXT]}", cast("object", value))
     ]
@@ -167,17 +167,17 @@ def _strays(error: ValidationError, place: Place, fields: Mapping[str, object], 
         return []
     known = cast("Mapping[str, object]", cast("Mapping[str, object]", error.schema).get("properties", {}))
     names = [name for name in fields if name not in known]
-    told = unknowns((path_text((*place, name)) for name in names), tuple(known), suggest=suggest)
-    return [Problem((*place, name), text, fields[name]) for name, text in zip(names, told, strict=False)]
+    texts = unknowns((path_text((*place, name)) for name in names), tuple(known), suggest=suggest)
+    return [Problem((*place, name), text, fields[name]) for name, text in zip(names, texts, strict=False)]
 
 
-def _missed(error: ValidationError) -> list[str]:
-    """The field that a `required` misses: there is an error for each."""
+def _missing(error: ValidationError) -> list[str]:
+    """The field that a `required` lacks: there is an error for each."""
     return [*cast("Sequence[str]", error.validator_value)] if error.validator == "required" else []
 
 
 def _is_closed(error: ValidationError) -> bool:
-    """Whether fields are refused because none but the named ones are allowed."""
+    """True if fields are refused because only the named ones are allowed."""
     return (
         error.validator == "additionalProperties"
         and error.validator_value is False
@@ -190,7 +190,7 @@ def _is_of_other_kind(error: ValidationError) -> bool:
 
 
 def _forms(error: ValidationError) -> list[list[ValidationError]]:
-    """What is wrong by each of the forms of a union."""
+    """The errors by each form of a union."""
     forms: dict[object, list[ValidationError]] = {}
     for each in error.context or ():
         forms.setdefault(each.relative_schema_path[0], []).append(each)

@@ -1,10 +1,10 @@
-"""JSON schemas of arguments, changed for a model's eyes: a name hidden, a default shown, fields added.
+"""Edits JSON schemas of arguments: hides a name, shows a default, adds fields.
 
     hidden({"a": ..., "b": ...}, ["a"])        without a, and without the $defs that only a used
     shown_default(schema, {"unit": "C"})       unit is optional, and "C" unless given
-    extended(schema, more)                     both; what they disagree on is a `ConfigurationError`
+    extended(schema, more)                     both; a disagreement is a `ConfigurationError`
 
-Nothing here changes what it is given.
+The given schemas are not changed.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ _VALUES = ("const", "enum", "default", "examples")
 
 
 def properties_of(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """The properties of a schema; none if it does not say."""
+    """The properties of a schema; empty if it has none."""
     return cast("Mapping[str, object]", schema.get("properties") or {})
 
 
 def required_of(schema: Mapping[str, object]) -> list[str]:
-    """The names that have to be given."""
+    """The names of the required properties."""
     return list(cast("Sequence[str]", schema.get("required") or ()))
 
 
 def hidden(schema: Mapping[str, object], names: Collection[str]) -> Schema:
     """The schema without these properties, and without the definitions that nothing else refers to."""
     result = thaw(schema)
-    gone: Schema = {}
+    removed: Schema = {}
     if "properties" in result:
         everything = cast("Schema", result["properties"])
-        gone = {name: each for name, each in everything.items() if name in names}
+        removed = {name: each for name, each in everything.items() if name in names}
         result["properties"] = {name: each for name, each in everything.items() if name not in names}
     _optional(result, names)
-    _moved(result, gone)
+    _move(result, removed)
     return _without(result, _used(schema) - _used(result))
 
 
 def shown_default(schema: Mapping[str, object], values: Mapping[str, object]) -> Schema:
-    """The schema with these defaults; a value that JSON cannot write is a default that does not show."""
+    """The schema with these defaults; a value that JSON cannot write is not shown."""
     result = thaw(schema)
     properties = cast("Schema", result.get("properties") or {})
     for name, value in values.items():
@@ -92,9 +92,9 @@ def _optional(schema: Schema, names: Collection[str]) -> None:
         schema.pop("required", None)
 
 
-def _moved(schema: Schema, gone: Schema) -> None:
-    """What others refer to as `#/properties/x` becomes a definition, so that x can go."""
-    targets = {f"#/properties/{name}": name for name in gone}
+def _move(schema: Schema, removed: Schema) -> None:
+    """Make a definition of each removed property that others refer to as `#/properties/x`."""
+    targets = {f"#/properties/{name}": name for name in removed}
     used = {reference for reference in _references(schema) if reference in targets}
     if not used:
         return
@@ -104,7 +104,7 @@ def _moved(schema: Schema, gone: Schema) -> None:
         name = targets[reference]
         while name in definitions:
             name += "_"
-        definitions[name] = gone[targets[reference]]
+        definitions[name] = removed[targets[reference]]
         places[reference] = f"#/$defs/{name}"
     for holder in _holders(schema):
         if holder["$ref"] in places:
@@ -143,7 +143,7 @@ def _references(part: object) -> Iterator[str]:
 
 
 def _holders(part: object, names: bool = False, walked: set[int] | None = None) -> Iterator[Schema]:
-    """The parts that are references; where keys are `names`, none is a keyword. What is `walked` is left out."""
+    """The parts that are references. With `names` the keys are no keywords. Parts in `walked` are left out."""
     if isinstance(part, (dict, list)) and walked is not None:
         if id(cast("object", part)) in walked:
             return

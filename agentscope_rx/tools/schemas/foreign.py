@@ -1,17 +1,17 @@
-"""A schema of foreign origin, read within limits: `read_schema({...})` in time linear in its size, or an error.
+"""Reads a schema of foreign origin within limits: `read_schema({...})`, in time linear in its size.
 
 | limit (of one schema)       | default | why                                                                         |
 |-----------------------------|---------|-----------------------------------------------------------------------------|
 | `MAX_SCHEMA_SIZE`           | 256 Ki  | characters of its names and texts                                           |
-| `MAX_SCHEMA_VALUES`         | 8,000   | values in it, of whatever kind                                              |
+| `MAX_SCHEMA_VALUES`         | 8,000   | values in it, of any kind                                                   |
 | `MAX_SCHEMA_DEPTH`          | 64      | levels of nesting                                                           |
 | `MAX_REFERENCES`            | 1,000   | `$ref`s                                                                     |
-| `MAX_EXPANSION`             | 5,000   | parts that one value is held against, references written out: 30 references |
+| `MAX_EXPANSION`             | 5,000   | parts that one value is checked by, references expanded: 30 references      |
 |                             |         | that double each time are 2 kB, and a billion parts                         |
 | `pattern.MAX_PATTERN_UNITS` | 20,000  | what its patterns expand to                                                 |
 
-What is checked besides: each keyword has a value of the kind that its dialect says, references are to the schema itself
-and end, patterns are ones that the linear engine takes. `$id`, `$schema` and anchors within the schema are of no
+It also checks that each keyword has a value of the kind that its dialect demands, that references are to the schema
+itself and end, and that the linear engine takes the patterns. `$id`, `$schema` and anchors within the schema have no
 effect; a part with an `$id` of its own must have no references.
 """
 
@@ -38,7 +38,7 @@ MAX_REFERENCES = 1_000
 MAX_EXPANSION = 5_000
 
 MAX_KEPT = 256
-"""Schemas that are kept ready; those with more than `MAX_KEPT_SIZE` characters are not."""
+"""Schemas in the cache; those with more than `MAX_KEPT_SIZE` characters are not cached."""
 MAX_KEPT_SIZE = 32 * 1024
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -46,7 +46,7 @@ _WITHOUT_EFFECT = ("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recurs
 
 
 class ReadSchema:
-    """A schema that keeps the limits: a guarded copy, what its references point to, its patterns."""
+    """A schema within the limits: a guarded copy, the targets of its references, its patterns."""
 
     __slots__ = ("dialect", "patterns", "root", "targets")
 
@@ -62,7 +62,7 @@ _lock = threading.Lock()
 
 
 def read_schema(schema: Mapping[str, object]) -> ReadSchema:
-    """The schema, checked; `ConfigurationError` says what is wrong with it, and where."""
+    """The checked schema; a `ConfigurationError` names what is wrong with it, and where."""
     guard = Guard(MAX_SCHEMA_VALUES, MAX_SCHEMA_DEPTH, characters=MAX_SCHEMA_SIZE, strict=True)
     try:
         root = cast("dict[str, object]", guard.copy(schema))
@@ -70,7 +70,7 @@ def read_schema(schema: Mapping[str, object]) -> ReadSchema:
         raise ConfigurationError(f"The schema is too large to be checked: {error}.") from None
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"This is no JSON schema: {error}.") from None
-    # not read again for each agent of a service
+    # cached: each agent of a service has the same schemas
     text = json.dumps(root)
     with _lock:
         if (known := _ready.get(text)) is not None:
@@ -93,20 +93,20 @@ def _read(root: dict[str, object]) -> ReadSchema:
 
 
 def resolve(root: Schema, reference: str) -> Schema | None:
-    """What `#/a/b` points to within the root; None if it is not there, or elsewhere."""
+    """The target of `#/a/b` within the root; None if there is none, or it is elsewhere."""
     if reference != "#" and not reference.startswith("#/"):
         return None
-    here = cast("object", root)
+    part = cast("object", root)
     for step in reference[1:].split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, dict):
-            here = cast("dict[str, object]", here).get(name)
-        elif isinstance(here, (list, tuple)) and name.isascii() and name.isdigit() and len(name) < 10:
-            items = cast("Sequence[object]", here)
-            here = items[int(name)] if int(name) < len(items) else None
+        if isinstance(part, dict):
+            part = cast("dict[str, object]", part).get(name)
+        elif isinstance(part, (list, tuple)) and name.isascii() and name.isdigit() and len(name) < 10:
+            items = cast("Sequence[object]", part)
+            part = items[int(name)] if int(name) < len(items) else None
         else:
             return None
-    return cast("Schema", here) if isinstance(here, (bool, Mapping)) else None
+    return cast("Schema", part) if isinstance(part, (bool, Mapping)) else None
 
 
 class _Reading:
@@ -118,7 +118,7 @@ class _Reading:
         self._units = 0
         self._seen: dict[int, dict[str, object]] = {}
         self._waiting: list[tuple[object, Place, bool]] = [(read.root, (), False)]
-        """Parts to be looked at: where, and whether within one that has an `$id` of its own."""
+        """Parts to be checked, their places, and True within a part that has an `$id` of its own."""
 
     def done(self) -> ReadSchema:
         while self._waiting:
@@ -185,14 +185,14 @@ class _Reading:
 
 
 class _Expansion:
-    """How many parts one value is held against, with each reference written out as often as it is used."""
+    """Counts the parts that one value is checked by, with each reference expanded as often as it is used."""
 
     def __init__(self, read: ReadSchema) -> None:
         self._read = read
         self._known: dict[int, int | None] = {}
 
     def count(self, parts: Iterable[dict[str, object]]) -> None:
-        """Looks at all parts; `ConfigurationError` of a circle, or of too many."""
+        """Count all parts; `ConfigurationError` for a circle, or for too many."""
         for part in parts:
             self._size(part)
 
@@ -209,8 +209,8 @@ class _Expansion:
             total = 1 + sum(self._known[id(each)] or 0 for each in self._in_place(part))
             if total > MAX_EXPANSION:
                 raise ConfigurationError(
-                    f"The schema is too complex to be checked: with its references written out, a value is held "
-                    f"against more than {MAX_EXPANSION:,} parts of it."
+                    f"The schema is too complex to be checked: with its references expanded, a value is checked "
+                    f"by more than {MAX_EXPANSION:,} parts of it."
                 )
             self._known[id(part)] = total
 

@@ -1,4 +1,4 @@
-"""A function's signature and docstring as JSON schema, and the validator that goes with it; both are made once.
+"""A function's signature and docstring as JSON schema, and its validator; both are made once.
 
     def weather(city: str, unit: Literal["C", "F"] = "C") -> str:
         '''Current weather of a city.
@@ -53,7 +53,7 @@ from agentscope_rx.tools.schemas.signature import MISSING, Parameter, bound_name
 
 
 class FunctionSchema:
-    """What a function says to a model, and the way back from a model's arguments to a call."""
+    """The schema of a function, and the way from a model's arguments to a call of it."""
 
     __slots__ = (
         "_bound",
@@ -78,7 +78,7 @@ class FunctionSchema:
         self.description, described = read_docstring(docstring(function), tool)
         model, self.json_schema = _model(self._parameters, described, tool)
         self._validator = cast("SchemaValidator", model.__pydantic_validator__)
-        # what Python has no default for is passed always, also where pydantic has one: Field(default_factory=...)
+        # an argument without a Python default is always passed, even if pydantic has one: Field(default_factory=...)
         self._fields = [
             (parameter.name, f"p{index}", parameter.default is MISSING or isinstance(parameter.default, FieldInfo))
             for index, parameter in enumerate(self._parameters)
@@ -98,9 +98,9 @@ class FunctionSchema:
         except ValidationError as error:
             pruned = without_nulls(given, self.json_schema)
             if pruned is given:
-                told = explain(error, self._tool, given, self._known)
+                refused = explain(error, self._tool, given, self._known)
                 wrong = misread(given, self.json_schema)
-                raise InvalidArgumentsError(self._tool, [*told.problems, *wrong]) if wrong else told from None
+                raise InvalidArgumentsError(self._tool, [*refused.problems, *wrong]) if wrong else refused from None
             return self.validate(cast("dict[str, object]", pruned))
         if wrong := misread(given, self.json_schema):
             raise InvalidArgumentsError(self._tool, wrong)
@@ -108,9 +108,9 @@ class FunctionSchema:
         return {name: values[field] for name, field, always in self._fields if always or field in present}
 
     def inject(self, arguments: Mapping[str, object], context: ToolContext) -> Mapping[str, object] | Flow[Any]:
-        """The arguments and what the context has for the injected parameters; `InjectionError` if one is missing.
+        """The arguments and the injected ones from the context; `InjectionError` if one is missing.
 
-        A Flow of them where a store takes time to answer.
+        A Flow of them if a store takes time to answer.
         """
         search = self._injecting(arguments, context)
         try:
@@ -155,9 +155,9 @@ class UnpackedSchema(FunctionSchema):
         self._adapter: TypeAdapter[Any] = TypeAdapter(cast("type[object]", self._parameters[0].annotation))
         self.json_schema = _flat(self._adapter.json_schema(schema_generator=Generator), tool)
         properties = cast("dict[str, dict[str, object]]", self.json_schema["properties"])
-        for name, said in read_docstring(docstring(function), tool)[1].items():
+        for name, text in read_docstring(docstring(function), tool)[1].items():
             if name in properties:
-                properties[name].setdefault("description", said)
+                properties[name].setdefault("description", text)
         self._known = list(properties)
         self._open = self.json_schema["additionalProperties"] is not False
 
@@ -202,14 +202,14 @@ def _flat(schema: dict[str, Any], tool: str) -> dict[str, object]:
         found = resolve(schema, schema["$ref"])
         schema = {**cast("dict[str, Any]", found), "$defs": definitions}
     if schema.get("type") != "object":
-        raise ToolDefinitionError(f"What tool {tool!r} takes has no fields to unpack.", tool=tool)
+        raise ToolDefinitionError(f"The parameter of tool {tool!r} has no fields to unpack.", tool=tool)
     return in_order({"additionalProperties": False, **schema})
 
 
 def validated(validator: SchemaValidator, given: Mapping[str, object]) -> Any:
-    """What pydantic makes of arguments, which are JSON, or values that the caller has set among them.
+    """The arguments as pydantic reads them: JSON, or values that the caller has set among them.
 
-    Only in JSON do strict types take a date as text or a tuple as a list; what is well without is not asked again.
+    Strict types take a date as text, or a tuple as a list, in JSON only; so arguments that fail are read as JSON.
     """
     try:
         return validator.validate_python(given)
@@ -220,13 +220,13 @@ def validated(validator: SchemaValidator, given: Mapping[str, object]) -> Any:
             if other.error_count() < error.error_count():
                 raise
         except (PydanticSerializationError, ValueError, RecursionError):
-            # a value that is no JSON
+            # a value that JSON does not have
             pass
         raise
 
 
 def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:
-    """What a docstring says of the function and of each parameter; without one, the name in words."""
+    """The descriptions of the function and of its parameters; without a docstring, the name in words."""
     if not text:
         words = name.replace("_", " ").replace("-", " ").strip()
         return f"{words[:1].upper()}{words[1:]}.", {}
@@ -234,8 +234,8 @@ def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:
         parsed = docstring_parser.parse(text)
     except ParseError:
         return text, {}
-    said = {each.arg_name.lstrip("*"): each.description for each in parsed.params if each.description}
-    return (parsed.description or text.partition("\n")[0]).strip(), said
+    described = {each.arg_name.lstrip("*"): each.description for each in parsed.params if each.description}
+    return (parsed.description or text.partition("\n")[0]).strip(), described
 
 
 def _model(
@@ -259,7 +259,7 @@ UNUSABLE = (PydanticUserError, PydanticUndefinedAnnotation, PydanticInvalidForJs
 def _field(parameter: Parameter, described: str | None) -> tuple[object, object]:
     annotation, default = parameter.annotation, parameter.default
     about: dict[str, Any] = {"validation_alias": parameter.name}
-    description = _said(annotation) or described
+    description = _description(annotation) or described
     if isinstance(default, FieldInfo):
         # x: int = Field(3, ge=1), as pydantic's own models write it
         description = default.description or description
@@ -273,7 +273,7 @@ def _field(parameter: Parameter, described: str | None) -> tuple[object, object]
     return annotation, Field(**about)
 
 
-def _said(annotation: object) -> str | None:
+def _description(annotation: object) -> str | None:
     """The description that an `Annotated` carries."""
     if get_origin(annotation) is not Annotated:
         return None
@@ -298,7 +298,7 @@ def _takes_none(annotation: object) -> bool:
 
 
 def _unusable(parameters: Sequence[Parameter], error: Exception, tool: str) -> ToolDefinitionError:
-    """Which parameter's type pydantic refuses, and why."""
+    """The error that names the parameter whose type pydantic refuses, and why."""
     for parameter in parameters:
         try:
             TypeAdapter(cast("type[object]", parameter.annotation)).json_schema(schema_generator=Generator)
@@ -317,7 +317,7 @@ def first_sentence(error: Exception) -> str:
 
 
 class Generator(GenerateJsonSchema):
-    # a default that JSON cannot write is left out of the schema; it is the function's own affair
+    # a default that JSON cannot write is left out of the schema; the function still has it
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
 
@@ -327,7 +327,7 @@ _SCHEMAS = ("items", "additionalProperties", "contains", "not", "propertyNames",
 
 
 def in_order(schema: dict[str, Any]) -> dict[str, object]:
-    """A schema of pydantic's without titles, and in the order in which a person reads it; pydantic sorts the keys."""
+    """A schema of pydantic's without titles, in a readable order; pydantic sorts the keys."""
     plain = untitled(schema)
     plain.setdefault("properties", {})
     return {

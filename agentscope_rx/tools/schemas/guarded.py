@@ -1,7 +1,7 @@
-"""Copies of foreign JSON whose text in a message is short, and which have limits: so many values, so deep.
+"""Copies of foreign JSON with a short `repr`, and within limits of size and depth.
 
-`jsonschema` quotes the value and the schema in each error that it makes, also in those that it drops again. A value of
-a megabyte would be written out for each branch of a union.
+`jsonschema` quotes the value and the schema in each error, also in errors that it drops again: a value of a megabyte
+would be written out for each branch of a union.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ MAX_SHOWN = 300
 """Characters of a value that a message quotes."""
 
 MAX_BITS = 4096
-"""How large a whole number may be: arithmetic with larger ones takes more than linear time."""
+"""The size of the largest whole number: arithmetic with larger ones takes more than linear time."""
 
 T = TypeVar("T")
 
 
 class TooComplexError(Exception):
-    """It would take too long to check; the text says what there is too much of."""
+    """It would take too long to check; the text names the limit."""
 
 
 class GuardedDict(dict[str, object]):
-    """A dict with a short text."""
+    """A dict with a short `repr`."""
 
     __slots__ = ("_text",)
 
@@ -39,7 +39,7 @@ class GuardedDict(dict[str, object]):
 
 
 class GuardedList(list[object]):
-    """A list with a short text."""
+    """A list with a short `repr`."""
 
     __slots__ = ("_text",)
 
@@ -52,7 +52,7 @@ class GuardedList(list[object]):
 
 
 class GuardedText(str):
-    """A long string with a short text."""
+    """A long string with a short `repr`."""
 
     __slots__ = ()
 
@@ -72,7 +72,7 @@ def _cut(start: str, between: str, parts: Iterable[str], end: str) -> str:
 class Guard:
     """Makes guarded copies of JSON, of at most `values` values together, at most `depth` deep.
 
-    `characters` bounds the text in it. What is no JSON stays what it is, or is a `TypeError` if `strict`.
+    `characters` bounds the text in it. A value that is no JSON is kept, or a `TypeError` if `strict`.
     """
 
     __slots__ = ("_characters", "_depth", "_left", "_room", "_strict", "_texts", "_values")
@@ -150,8 +150,8 @@ class Guard:
 def canonical(value: object) -> str:
     """A text that two values share if, and only if, JSON schema calls them equal: `1 == 1.0`, `true != 1`.
 
-    Text, since the hash of a text is keyed: of numbers, and of tuples of them, anybody can make thousands of one hash,
-    and a set of these takes quadratic time.
+    A text, since the hash of a text is keyed: an attacker can make thousands of numbers, or tuples of them, with the
+    same hash, and a set of these takes quadratic time.
     """
     if isinstance(value, str):
         return encode_basestring_ascii(value)

@@ -1,7 +1,6 @@
-"""The keywords of JSON schema: which a dialect has, what kind of value each takes, which parts of a schema it holds.
+"""The keywords of JSON schema: those of each dialect, the values that they take, the subschemas that they hold.
 
-`jsonschema` asks the same of the schema of schemas, keyword by keyword: that takes it 300 ms for 1,500 properties. This
-is one look at each value.
+`jsonschema` checks a schema by the meta-schema, which takes 300 ms for 1,500 properties. This checks each value once.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ONES = (
     *("propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
 )
 IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
-"""Keywords whose parts the same value is held against."""
+"""Keywords whose parts apply to the same value."""
 
 _TEXTS = (
     *("$ref", "$dynamicRef", "$recursiveRef", "$id", "id", "$schema", "$anchor", "$dynamicAnchor", "$comment", "title"),
@@ -42,7 +41,7 @@ _FLAGS = ("uniqueItems", "deprecated", "readOnly", "writeOnly", "$recursiveAncho
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What is wrong with a keyword's value, and where in it."""
+    """The fault of a keyword's value, and its place in it."""
 
     text: str
     place: Place = ()
@@ -55,10 +54,10 @@ class Dialect:
     validator: type[Validator]
     known: frozenset[str]
     evaluated: frozenset[str]
-    """Those of them that say what a value may be."""
+    """The keywords that constrain a value."""
     draft4: bool
     list_of_items: bool
-    """Whether `items` may be a list."""
+    """True if `items` may be a list."""
 
 
 def dialect_of(schema: Mapping[str, object]) -> Dialect:
@@ -100,7 +99,7 @@ def _dialect(named: str) -> Dialect:
 
 
 def _declared(meta: Mapping[str, object]) -> Iterator[str]:
-    """The keywords that a schema of schemas describes, in itself or in its vocabularies."""
+    """The keywords that a meta-schema describes, in itself or in its vocabularies."""
     from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingTypeStubs]
 
     yield from cast("Mapping[str, object]", meta.get("properties") or {})
@@ -110,7 +109,7 @@ def _declared(meta: Mapping[str, object]) -> Iterator[str]:
 
 
 def parts_of(dialect: Dialect, keyword: str, value: object) -> Iterator[tuple[Place, object]]:
-    """The schemas that the keyword's value is, or holds, and where in it."""
+    """The schemas in the keyword's value, and their places in it."""
     if keyword == "items" and isinstance(value, list):
         yield from (((index,), each) for index, each in enumerate(cast("list[object]", value)))
     elif keyword in _ONES:
@@ -124,7 +123,7 @@ def parts_of(dialect: Dialect, keyword: str, value: object) -> Iterator[tuple[Pl
 
 
 def misfit(dialect: Dialect, keyword: str, value: object) -> Misfit | None:
-    """What is wrong with the value of a keyword, but for the schemas in it; None if nothing is."""
+    """The fault of a keyword's value, apart from the schemas in it; None if there is none."""
     if keyword == "items" and isinstance(value, list):
         return None if dialect.list_of_items and value else _not(cast("object", value), "object", "boolean")
     if dialect.draft4 and keyword in ("exclusiveMinimum", "exclusiveMaximum"):

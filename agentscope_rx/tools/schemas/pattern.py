@@ -21,10 +21,10 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 from agentscope_rx.messages.frozen import encodable
 
 MAX_PATTERN_UNITS = 20_000
-"""What the patterns of one schema may expand to: about one unit for each character to match, counted as often as it is
-repeated."""
+"""The limit of the expanded size of all patterns of one schema: about one unit for each character to match, counted as
+often as it is repeated."""
 BASE_UNITS = 150
-"""What making a pattern ready costs, however short it is."""
+"""The cost of compiling a pattern of any length."""
 UNITS_A_STEP = 300
 """Characters of the text times units of the pattern that take as long as one step of validation."""
 
@@ -43,18 +43,18 @@ _LOOK = ("(?=", "(?!", "(?<=", "(?<!")
 
 
 class PatternError(ValueError):
-    """This engine cannot take the pattern; the text says why."""
+    """The engine does not support the pattern; the text says why."""
 
 
 class Pattern:
-    """A pattern made ready. `units` is its size once repetitions are written out, `price` what that has cost."""
+    """A compiled pattern. `units` is its size with repetitions expanded, `price` the cost of compiling it."""
 
     __slots__ = ("_least", "_most", "_validator", "price", "units")
 
     def __init__(self, source: str) -> None:
         self._least, self._most = 0, _ANY
         if counted := _COUNTED.fullmatch(source):
-            # how often one character may come is the length of the text: no need to count with an automaton
+            # the count of one character is the length of the text: no need to count with an automaton
             self._least = int(counted[2])
             self._most = self._least if counted[3] is None else int(counted[4] or _ANY)
             source = f"^{counted[1]}*$"
@@ -71,23 +71,23 @@ class Pattern:
             raise PatternError(f"{str(error).rpartition('error: ')[2].rstrip('.')[:120]}") from None
 
     def cost(self, text: str) -> int:
-        """How many steps of validation a search in this text may take."""
+        """The steps of validation that a search in this text may take."""
         return 1 + len(text) * self.units // UNITS_A_STEP
 
     def matches(self, text: str) -> bool:
-        """Whether it is found in the text."""
+        """True if the pattern is found in the text."""
         text = encodable(text)
         return self._least <= len(text) <= self._most and self._validator.isinstance_python(text)
 
 
 @lru_cache(maxsize=512)
 def compiled(source: str) -> Pattern:
-    """The pattern, made ready once; `PatternError`."""
+    """The pattern, compiled once; `PatternError`."""
     return Pattern(source)
 
 
 class _Translation:
-    """An ECMA-262 pattern in Rust's syntax: one pass, which also counts what it expands to."""
+    """An ECMA-262 pattern in Rust's syntax: one pass, which also counts its expanded size."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class _Translation:
         """The units of the groups around this place, as far as they go."""
         self._sum: int = 0
         self._last: int = 0
-        """The units of what a repetition that follows would repeat."""
+        """The units that a repetition right after this place would repeat."""
         self._repeatable = False
         self._folded = False
         while self._at < len(source):
@@ -163,7 +163,7 @@ class _Translation:
         self._repeatable = False
 
     def _escape(self, *, in_class: bool) -> tuple[str, int, str | None]:
-        """What is escaped here: its text, its units, and the character if it is one."""
+        """The escape at this place: its text, its units, and the character if it is one."""
         rest = self._at + 1
         sign = self._source[rest : rest + 1]
         if number := _HEX.match(self._source, rest):
@@ -196,7 +196,7 @@ class _Translation:
 
     def _character(self, code: int) -> tuple[str, int, str]:
         if 0xD800 <= code <= 0xDBFF and (low := _LOW.match(self._source, self._at)):
-            # JavaScript writes what is beyond U+FFFF in two halves
+            # JavaScript writes a character beyond U+FFFF in two halves
             self._at = low.end()
             code = 0x10000 + (code - 0xD800) * 0x400 + int(low[1], 16) - 0xDC00
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:

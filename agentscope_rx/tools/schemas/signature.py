@@ -1,10 +1,10 @@
-"""What a callable takes: its parameters with resolved annotations, or a `ToolDefinitionError` that says what to change.
+"""Reads the parameters of a callable with resolved annotations; a `ToolDefinitionError` says what to change.
 
 | callable                          | name                   | signature                                     |
 |-----------------------------------|------------------------|-----------------------------------------------|
 | function, coroutine, generator    | its own                | its own                                       |
 | bound method                      | the method's           | without the receiver                          |
-| `functools.partial`               | the inner function's   | without what is bound, by position or by name |
+| `functools.partial`               | the inner function's   | without bound ones, by position or by name    |
 | an object with `__call__`         | its class, snake_case  | that of `__call__`                            |
 | decorated with `functools.wraps`  | the wrapped function's | the wrapped function's                        |
 | lambda                            | must be given          | works without parameters only                 |
@@ -79,7 +79,7 @@ def docstring(function: Callable[..., object]) -> str:
 
 
 def has_receiver(function: Callable[..., object]) -> bool:
-    """Whether this is a method as it stands in its class body: its first parameter waits for `self` or `cls`."""
+    """True for a method in its class body: its first parameter is `self` or `cls`."""
     if not isinstance(function, FunctionType):
         return False
     parent = function.__qualname__.rpartition(".")[0]
@@ -127,20 +127,20 @@ def bound_names(function: Callable[..., object]) -> frozenset[str]:
     try:
         inner, outer = inspect.signature(bound.func).parameters, inspect.signature(bound).parameters
     except (ValueError, TypeError):
-        # a builtin: it does not say what its positions are called
+        # a builtin, whose positional parameters have no names
         return frozenset(bound.keywords)
     return frozenset(inner).difference(outer).union(bound.keywords)
 
 
 def parameters_of(function: Callable[..., object], tool: str) -> tuple[tuple[Parameter, ...], bool]:
-    """The parameters that a function takes by name, annotated or not, and whether it takes any other (`**kwargs`).
+    """The parameters that a function takes by name, annotated or not; True if it takes any other (`**kwargs`).
 
-    For one whose arguments are described elsewhere; an annotation that is missing or unknown is `object`.
+    For a function whose arguments are described elsewhere; a missing or unknown annotation is `object`.
     """
     try:
         found = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
-        # a builtin: it says nothing
+        # a builtin without a signature
         return (), True
     bound, resolve = bound_names(function), _Resolver(function, tool)
     taken: list[Parameter] = []
@@ -156,9 +156,9 @@ def parameters_of(function: Callable[..., object], tool: str) -> tuple[tuple[Par
 
 
 def return_annotation(function: Callable[..., object]) -> object:
-    """What the function says it returns; None where it does not say or the name is not known (yet).
+    """The function's return annotation; None if there is none, or its name is not known (yet).
 
-    A decorated function's annotation tells of the inner function, not of what the decorator makes of it.
+    The annotation of a decorated function is ignored: it is the inner function's, not the decorator's.
     """
     plain = plain_function(function, unwrap=False)
     if hasattr(plain, "__wrapped__"):

@@ -1,13 +1,13 @@
-"""jsonschema's validators, held to a number of steps: each keyword that is looked at draws on it, and each error.
+"""jsonschema's validators with a budget of steps: each evaluated keyword and each error takes some.
 
     errors = found(read, value)                the errors, as jsonschema gives them; `TooComplexError`
 
-A step takes about two microseconds, whatever the schema and the value are: `MAX_STEPS` of them stay below 50 ms of CPU
-on a slow machine. Counted, not timed, so that the same arguments are always answered in the same way.
+A step takes about two microseconds for any schema and value: `MAX_STEPS` of them stay below 50 ms of CPU on a slow
+machine. They are counted, not timed, so that the same arguments always have the same answer.
 
-Keywords that take longer than their number of parts in jsonschema are done here: patterns by the linear engine,
-`uniqueItems`, `enum` and `const` by hashing, `required` and `additionalProperties` without long texts, references by
-table. What is "unevaluated" follows jsonschema line by line, with its steps counted.
+Keywords that take jsonschema more than linear time are implemented here: patterns by the linear engine, `uniqueItems`,
+`enum` and `const` by hashing, `required` and `additionalProperties` without long texts, references by table. The
+"unevaluated" keywords follow jsonschema line by line, with their steps counted.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 MAX_STEPS = 15_000
 """Steps of one validation."""
 MAX_VALUES = 10_000
-"""Values in what is validated, all levels together."""
+"""Values in the validated value, on all levels together."""
 MAX_DEPTH = 100
-"""Levels of nesting in what is validated."""
+"""Levels of nesting in the validated value."""
 MAX_ERRORS = 50
-"""Errors of one validation; those after it are not looked for."""
+"""Errors of one validation; it stops after them."""
 
 _PER_ITEM = frozenset(("items", "additionalItems", "contains", "propertyNames", "unevaluatedItems"))
 _PER_PART = frozenset(("allOf", "anyOf", "oneOf", "dependentRequired", "dependencies", "prefixItems"))
 _HASHED = frozenset(("enum", "const"))
 _NAMES_A_STEP = 16
 NEW_ERROR = 8
-"""Steps that an error takes to be made."""
+"""Steps that a new error takes."""
 
 Errors = Iterator["ValidationError"]
 Keyword = Callable[[Any, Any, Any, Any], "Errors | None"]
 
 
 class _Run:
-    """One validation: what is left of its steps, and what was made ready for the schema."""
+    """One validation: its remaining steps, and its caches for the schema."""
 
     __slots__ = ("_evolved", "_values", "left", "read")
 
@@ -93,11 +93,11 @@ class _Local(threading.local):
 
 _local = _Local()
 _NOWHERE: Any = object()
-"""In the place of jsonschema's resolver of references, which would fetch what it does not find."""
+"""In the place of jsonschema's resolver of references, which would fetch unknown ones."""
 
 
 def found(read: ReadSchema, value: object) -> list[ValidationError]:
-    """What jsonschema has against the value, up to `MAX_ERRORS`; `TooComplexError`."""
+    """jsonschema's errors for the value, up to `MAX_ERRORS`; `TooComplexError`."""
     copy = Guard(MAX_VALUES, MAX_DEPTH).copy(value)
     before = getattr(_local, "run", None)
     _local.run = _Run(read)
@@ -121,7 +121,7 @@ def _class_of(dialect: Dialect) -> type[Validator]:
     functions = cast("Mapping[str, Keyword]", base.VALIDATORS)
     own = {**functions, **{name: each for name, each in _OWN.items() if name in functions}}
     made: Any = cast("Any", extend)(base, {name: _counted(name, each) for name, each in own.items()})
-    # jsonschema makes a validator anew for each part at each value, and one of another class where a part says $schema
+    # jsonschema makes a new validator for each part at each value, of another class if a part has $schema
     made.evolve = _evolve
     made.descend = _descend
     return made
@@ -160,7 +160,7 @@ def _counted(name: str, function: Keyword) -> Keyword:
             steps += len(cast("list[object]", instance))
         run.take(steps)
         for error in function(validator, value, instance, schema) or ():
-            # one that is new has been nowhere yet
+            # a new error has no path yet
             run.take(2 if error.schema_path else NEW_ERROR)
             yield error
 
@@ -173,7 +173,7 @@ def _error(message: str, **about: Any) -> ValidationError:
     return ValidationError(message, **about)
 
 
-# --- keywords that are done here ------------------------------------------------------------------------------------
+# --- keywords implemented here --------------------------------------------------------------------------------------
 
 
 def _pattern(validator: Any, pattern: str, instance: object, schema: object) -> Errors:
@@ -212,8 +212,8 @@ def _additional_properties(validator: Any, part: object, instance: object, schem
 
 
 def _unexpected(what: str, names: list[Any], how: str = "unexpected") -> ValidationError:
-    told = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
-    return _error(f"{what} ({told} {'was' if len(names) == 1 else 'were'} {how})")
+    quoted = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
+    return _error(f"{what} ({quoted} {'was' if len(names) == 1 else 'were'} {how})")
 
 
 def _reference(validator: Any, reference: str, instance: object, schema: object) -> Errors:
@@ -269,7 +269,7 @@ def _multiple_of(validator: Any, factor: int | float, instance: object, schema: 
         yield _error(f"{instance!r} is not a multiple of {factor}")
 
 
-# --- what is unevaluated --------------------------------------------------------------------------------------------
+# --- unevaluated parts ----------------------------------------------------------------------------------------------
 
 
 def _unevaluated_properties(validator: Any, part: object, instance: object, schema: object) -> Errors:
@@ -304,7 +304,7 @@ _ABSENT = object()
 
 
 def _evaluated(validator: Any, instance: Any, schema: object, own: Own) -> set[object]:
-    """The properties, or the indexes of items, that some keyword of the schema has looked at."""
+    """The properties, or the indexes of items, that some keyword of the schema evaluates."""
     run = _local.run
     run.take(1 + len(instance))
     if not isinstance(schema, dict):
