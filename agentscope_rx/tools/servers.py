@@ -14,7 +14,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat, defer, from_async_iterable, just
 from agentscope_rx.tools.argument_wrappers import PresetMode
-from agentscope_rx.tools.base import Tool, check_keywords
+from agentscope_rx.tools.base import Tool, ToolSource, check_keywords
 from agentscope_rx.tools.groups import Group
 from agentscope_rx.tools.options import Conflict
 from agentscope_rx.tools.results.postprocess import Postprocess
@@ -22,8 +22,7 @@ from agentscope_rx.tools.results.postprocess import Postprocess
 if TYPE_CHECKING:
     from agentscope_rx.guard import GuardOptions
     from agentscope_rx.tools.mcp import McpApproval, McpClient, McpServer
-    from agentscope_rx.tools.mcp.registration import Choice, Registration
-    from agentscope_rx.tools.toolkit import Toolkit
+    from agentscope_rx.tools.mcp.registration import Choice, Registration, ToolTarget
 
 
 class McpOptions(TypedDict, total=False):
@@ -76,7 +75,7 @@ class ToolServers:
     def __init__(self, registrations: Sequence[Registration] = ()) -> None:
         self._registrations = list(registrations)
 
-    def copy(self, toolkit: Toolkit) -> ToolServers:
+    def copy(self, toolkit: ToolTarget) -> ToolServers:
         """The same servers for a copy of the toolkit."""
         return ToolServers([each.of(toolkit) for each in self._registrations])
 
@@ -89,7 +88,9 @@ class ToolServers:
         """Keep a server's registration."""
         self._registrations.append(registration)
 
-    def register(self, toolkit: Toolkit, server: McpServer | McpClient, options: McpOptions) -> Flow[tuple[Tool, ...]]:
+    def register(
+        self, toolkit: ToolTarget, server: McpServer | McpClient, options: McpOptions
+    ) -> Flow[tuple[Tool, ...]]:
         """Register a server's tools in the toolkit; see `Toolkit.register_mcp`."""
         from agentscope_rx.tools.mcp.client import McpClient
         from agentscope_rx.tools.mcp.registration import Registration
@@ -157,7 +158,7 @@ def _choice(options: McpOptions) -> Choice:
     )
 
 
-def serve(toolkit: Toolkit, options: McpServerOptions) -> Flow[str]:
+def serve(toolkit: ToolSource, options: McpServerOptions) -> Flow[str]:
     """Serve the toolkit to MCP clients; see `Toolkit.serve_mcp`."""
     from agentscope_rx.tools.mcp.limits import MAX_MESSAGE_BYTES, check_limit
     from agentscope_rx.tools.mcp.listening import on_port, on_stdio

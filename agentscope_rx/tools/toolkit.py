@@ -196,20 +196,20 @@ class Toolkit:
         returned.
         """
         self._check_deletion(f"tool {name!r}")
-        return self._take_out(name, only)
+        return self.take_out(name, only)
 
-    def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Toolkit], Sequence[Tool]]) -> tuple[Tool, ...]:
+    def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Self], Sequence[Tool]]) -> tuple[Tool, ...]:
         """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
         other = self.copy()
         for name, tool in old.items():
-            # allow_deletion does not hold for a server's list of tools
-            other._take_out(name, tool)
+            other.take_out(name, tool)
         kept = other._registry.own_names
         added = tuple(register(other))
         self._registry.replace(old, kept, other._registry)
         return added
 
-    def _take_out(self, name: str, only: Tool | None) -> Tool | None:
+    def take_out(self, name: str, only: Tool | None) -> Tool | None:
+        """Like `remove`, also with `allow_deletion=False`: a server changes its list of tools."""
         return self._registry.remove(name, only)
 
     def _check_deletion(self, what: str) -> None:

@@ -18,9 +18,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol, Self, Unpack
 from weakref import ref
 
 from mcp_types import Tool as Listed
@@ -33,14 +33,29 @@ from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.groups import Group
 from agentscope_rx.tools.mcp.client import McpClient
 from agentscope_rx.tools.mcp.tool import McpApproval, McpTool
-from agentscope_rx.tools.options import Conflict
+from agentscope_rx.tools.options import Conflict, RegisterAllOptions
 from agentscope_rx.tools.results.postprocess import Postprocess
 from agentscope_rx.tools.wrapper import innermost
 
-if TYPE_CHECKING:
-    from agentscope_rx.tools.toolkit import Toolkit
-
 _log = logging.getLogger("agentscope_rx")
+
+
+class ToolTarget(Protocol):
+    """What a registration needs of a toolkit."""
+
+    def register_all(
+        self,
+        source: object,
+        *,
+        group: Group = None,
+        on_conflict: Conflict = "error",
+        **options: Unpack[RegisterAllOptions],
+    ) -> tuple[Tool, ...]: ...
+    def replace_tools(
+        self, old: Mapping[str, Tool], register: Callable[[Self], Sequence[Tool]]
+    ) -> tuple[Tool, ...]: ...
+    def add_registration(self, registration: Registration) -> None: ...
+    def take_out(self, name: str, only: Tool | None) -> Tool | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +90,7 @@ class Choice:
                 tool.prepare(self.requires_approval)
                 await asyncio.sleep(0)
 
-    def register(self, toolkit: Toolkit, tools: Iterable[McpTool]) -> tuple[Tool, ...]:
+    def register(self, toolkit: ToolTarget, tools: Iterable[McpTool]) -> tuple[Tool, ...]:
         """Add the prepared tools to the toolkit, all or none."""
         return toolkit.register_all(
             tuple(tools),
@@ -94,7 +109,7 @@ class Choice:
 class Registration:
     """The tools of one server in one toolkit. The toolkit holds this object, which refers to it weakly."""
 
-    def __init__(self, toolkit: Toolkit, client: McpClient, choice: Choice, *, own: bool) -> None:
+    def __init__(self, toolkit: ToolTarget, client: McpClient, choice: Choice, *, own: bool) -> None:
         self.client = client
         self.own = own
         """True if the toolkit made the client, and so closes it."""
@@ -120,7 +135,7 @@ class Registration:
 
         return using(lambda: just(self.client), lambda _: registered, close_unless_completed)
 
-    def of(self, toolkit: Toolkit) -> Registration:
+    def of(self, toolkit: ToolTarget) -> Registration:
         """The registration for a copy of the toolkit."""
         other = Registration(toolkit, self.client, self._choice, own=False)
         other._tools = dict(self._tools)
@@ -132,7 +147,7 @@ class Registration:
         toolkit = self._toolkit()
         if toolkit is not None:
             for name, tool in self._tools.items():
-                toolkit._take_out(name, tool)
+                toolkit.take_out(name, tool)
         self._toolkit = _no_toolkit
 
     def refresh_soon(self) -> None:

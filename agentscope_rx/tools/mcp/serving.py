@@ -68,7 +68,7 @@ from agentscope_rx.tools.mcp.tool import McpAnnotations
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from agentscope_rx.tools.toolkit import Toolkit
+    from agentscope_rx.tools.base import ToolSource
 
 Context = ServerRequestContext[Any, Any]
 
@@ -82,7 +82,11 @@ _PREFIX = "Error: "
 
 
 def mcp_server(
-    toolkit: Toolkit, *, name: str = "toolkit", instructions: str | None = None, context: RuntimeContext | None = None
+    toolkit: ToolSource,
+    *,
+    name: str = "toolkit",
+    instructions: str | None = None,
+    context: RuntimeContext | None = None,
 ) -> Server[Any]:
     """A server object of the SDK over this toolkit, to be run in any way of the SDK.
 
@@ -93,7 +97,7 @@ def mcp_server(
 
 
 def mcp_app(
-    toolkit: Toolkit,
+    toolkit: ToolSource,
     *,
     name: str = "toolkit",
     path: str = "/mcp",
@@ -130,7 +134,7 @@ def mcp_app(
 class _Served:
     """The handlers of one server."""
 
-    def __init__(self, toolkit: Toolkit, runtime: RuntimeContext | None) -> None:
+    def __init__(self, toolkit: ToolSource, runtime: RuntimeContext | None) -> None:
         self._toolkit = toolkit
         self._runtime = runtime
 

@@ -93,19 +93,39 @@ class FunctionSchema:
     def validate(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """The arguments in the function's types; `InvalidArgumentsError` if they do not fit."""
         given = {name: own(value) for name, value in arguments.items() if name not in self._bound}
-        try:
-            model = validated(self._validator, given)
-        except ValidationError as error:
-            pruned = without_nulls(given, self.json_schema)
-            if pruned is given:
-                refused = explain(error, self._tool, given, self._known)
-                wrong = misread(given, self.json_schema)
-                raise InvalidArgumentsError(self._tool, [*refused.problems, *wrong]) if wrong else refused from None
-            return self.validate(cast("dict[str, object]", pruned))
-        if wrong := misread(given, self.json_schema):
-            raise InvalidArgumentsError(self._tool, wrong)
+        model = self._read(self._validator, given)
         values, present = model.__dict__, model.__pydantic_fields_set__
         return {name: values[field] for name, field, always in self._fields if always or field in present}
+
+    def _read(self, validator: SchemaValidator, given: Mapping[str, object]) -> Any:
+        """The value of the arguments, read by the rule of `lenient`; `InvalidArgumentsError` if they do not fit."""
+        try:
+            value = validator.validate_python(given)
+        except ValidationError as error:
+            return self._reread(validator, given, error)
+        if wrong := misread(given, self.json_schema):
+            raise InvalidArgumentsError(self._tool, wrong)
+        return value
+
+    def _reread(self, validator: SchemaValidator, given: Mapping[str, object], error: ValidationError) -> Any:
+        """As JSON, in which strict types take a date as text or a tuple as a list, then without nulls."""
+        try:
+            value = validator.validate_json(to_json(given, inf_nan_mode="constants"))
+        except ValidationError as other:
+            error = other if other.error_count() < error.error_count() else error
+        except (PydanticSerializationError, ValueError, RecursionError):
+            # the caller has set a value that JSON does not have
+            pass
+        else:
+            if wrong := misread(given, self.json_schema):
+                raise InvalidArgumentsError(self._tool, wrong)
+            return value
+        pruned = without_nulls(given, self.json_schema)
+        if pruned is not given:
+            return self._read(validator, cast("Mapping[str, object]", pruned))
+        refused = explain(error, self._tool, given, self._known)
+        wrong = misread(given, self.json_schema)
+        raise InvalidArgumentsError(self._tool, [*refused.problems, *wrong]) if wrong else refused from None
 
     def inject(self, arguments: Mapping[str, object], context: ToolContext) -> Mapping[str, object] | Flow[Any]:
         """The arguments and the injected ones from the context; `InjectionError` if one is missing.
@@ -169,20 +189,14 @@ class UnpackedSchema(FunctionSchema):
         strays = [] if self._open else [name for name in arguments if name not in self._known]
         problems = unknowns(strays, self._known)
         given = {name: own(value) for name, value in arguments.items() if self._open or name in self._known}
+        value = None
         try:
-            value = validated(cast("SchemaValidator", self._adapter.validator), given)
-        except ValidationError as error:
-            pruned = without_nulls(given, self.json_schema)
-            if pruned is not given:
-                return self.validate(
-                    {**cast("dict[str, object]", pruned), **{name: arguments[name] for name in strays}}
-                )
-            problems = [*explain(error, self._tool, given, self._known).problems, *problems]
-        else:
-            problems = [*misread(given, self.json_schema), *problems]
-            if not problems:
-                return {parameter.name: value}
-        raise InvalidArgumentsError(self._tool, problems)
+            value = self._read(cast("SchemaValidator", self._adapter.validator), given)
+        except InvalidArgumentsError as error:
+            problems = [*error.problems, *problems]
+        if problems:
+            raise InvalidArgumentsError(self._tool, problems)
+        return {parameter.name: value}
 
 
 def _has_fields(annotation: object) -> bool:
@@ -204,25 +218,6 @@ def _flat(schema: dict[str, Any], tool: str) -> dict[str, object]:
     if schema.get("type") != "object":
         raise ToolDefinitionError(f"The parameter of tool {tool!r} has no fields to unpack.", tool=tool)
     return in_order({"additionalProperties": False, **schema})
-
-
-def validated(validator: SchemaValidator, given: Mapping[str, object]) -> Any:
-    """The arguments as pydantic reads them: JSON, or values that the caller has set among them.
-
-    Strict types take a date as text, or a tuple as a list, in JSON only; so arguments that fail are read as JSON.
-    """
-    try:
-        return validator.validate_python(given)
-    except ValidationError as error:
-        try:
-            return validator.validate_json(to_json(given, inf_nan_mode="constants"))
-        except ValidationError as other:
-            if other.error_count() < error.error_count():
-                raise
-        except (PydanticSerializationError, ValueError, RecursionError):
-            # a value that JSON does not have
-            pass
-        raise
 
 
 def read_docstring(text: str, name: str) -> tuple[str, dict[str, str]]:
