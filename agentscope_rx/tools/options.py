@@ -5,9 +5,8 @@ Inside out: the tool, its presets, the schema in the place of its own, the added
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal, TypedDict, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from pydantic import BaseModel
 
@@ -19,6 +18,7 @@ from agentscope_rx.tools.base import (
     Approval,
     Tool,
     check_foreign_name,
+    check_keywords,
     check_mark,
     check_name,
     is_plain,
@@ -73,83 +73,75 @@ class RegisterAllOptions(CommonOptions, total=False):
     """Stands before each name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOptions:
-    """`RegisterOptions` as a checked value; None stands for the tool's own."""
-
-    name: str | None = None
-    description: str | None = None
-    parameters: Mapping[str, object] | None = None
-    extend: type[BaseModel] | None = None
-    presets: Mapping[str, object] | None = None
-    preset_mode: PresetMode = "fixed"
-    postprocess: Postprocess | None = None
-    execution_config: ExecutionConfig | None = None
-    requires_approval: Approval | None = None
-    return_direct: bool | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("preset_mode", self.preset_mode, PresetMode)
-        _check("description", self.description, str, "text")
-        _check("parameters", self.parameters, Mapping, "a JSON schema (a dict)")
-        _check("presets", self.presets, Mapping, "a dict of arguments")
-        _check("return_direct", self.return_direct, bool, "True or False")
-        _check("execution_config", self.execution_config, ExecutionConfig, "an ExecutionConfig")
-        if self.postprocess is not None and not callable(self.postprocess):
-            raise ConfigurationError(
-                f"postprocess must be a function of a call and its result, not {self.postprocess!r:.60}."
-            )
-
-
 class RegisteredTool(WrapperTool):
     """A tool with options; `source` is the tool without them."""
 
-    def __init__(self, source: Tool, options: ToolOptions) -> None:
+    def __init__(self, source: Tool, options: RegisterOptions) -> None:
         super().__init__(_wrapped(source, options))
         self.source = source
         self.options = options
-        if options.name is not None:
+        if (name := options.get("name")) is not None:
             # a tool that is described elsewhere may have any name, and so may one that begins with it
-            self.name = check_name(options.name) if is_plain(source.name) else check_foreign_name(options.name)
-        if options.description is not None:
-            self.description = options.description
-        if options.execution_config is not None:
-            self.execution_config = options.execution_config.over(source.execution_config)
-        if options.requires_approval is not None:
-            self.requires_approval = check_mark(self.name, options.requires_approval)
-        if options.return_direct is not None:
-            self.return_direct = options.return_direct
-        if options.postprocess is not None:
-            self.postprocess = both(source.postprocess, options.postprocess)
+            self.name = check_name(name) if is_plain(source.name) else check_foreign_name(name)
+        if (description := options.get("description")) is not None:
+            self.description = description
+        if (config := options.get("execution_config")) is not None:
+            self.execution_config = config.over(source.execution_config)
+        if (rule := options.get("requires_approval")) is not None:
+            self.requires_approval = check_mark(self.name, rule)
+        if (direct := options.get("return_direct")) is not None:
+            self.return_direct = direct
+        if (postprocess := options.get("postprocess")) is not None:
+            self.postprocess = both(source.postprocess, postprocess)
 
 
-def made(source: object, options: ToolOptions) -> Tool:
-    """The source as a tool with these options."""
+def made(source: object, options: RegisterOptions) -> Tool:
+    """The source as a tool with these options; `ConfigurationError` for an option of the wrong type."""
+    check_keywords("register", options, RegisterOptions)
+    mode = options.get("preset_mode", "fixed")
+    check_choice("preset_mode", mode, PresetMode)
+    for name, (kind, what) in _TYPES.items():
+        value = options.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise ConfigurationError(f"{name} must be {what}, not {value!r:.60}.")
     tool = as_tool(source)
-    return tool if options == NO_OPTIONS else RegisteredTool(tool, options)
+    own = mode == "fixed" and all(value is None for name, value in options.items() if name != "preset_mode")
+    return tool if own else RegisteredTool(tool, options)
+
+
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    "description": (str, "text"),
+    "parameters": (Mapping, "a JSON schema (a dict)"),
+    "presets": (Mapping, "a dict of arguments"),
+    "return_direct": (bool, "True or False"),
+    "execution_config": (ExecutionConfig, "an ExecutionConfig"),
+    "postprocess": (Callable, "a function of a call and its result"),
+}
 
 
 def made_all(source: object, options: RegisterAllOptions) -> list[Tool]:
     """The tools of a source with these options; every name that the options mention must be there."""
-    common = {name: value for name, value in options.items() if name not in _OF_SEVERAL}
+    check_keywords("register_all", options, RegisterAllOptions)
+    common = cast("CommonOptions", {name: value for name, value in options.items() if name not in _OF_SEVERAL})
     presets, prefix = options.get("presets") or {}, options.get("prefix", "")
     check_prefix(prefix)
     found = chosen(tools_of(source), options.get("enable"), options.get("disable", ()), presets)
     return [
-        made(each, ToolOptions(name=prefix + each.name if prefix else None, presets=presets.get(each.name), **common))  # pyright: ignore[reportArgumentType]
+        made(each, {**common, "name": prefix + each.name if prefix else None, "presets": presets.get(each.name)})
         for each in found
     ]
 
 
-def chosen_methods(source: object, options: RegisterAllOptions) -> list[object]:
-    """The public methods of an object that the options choose; the options then hold no more choice."""
+def made_methods(source: object, options: RegisterAllOptions) -> list[Tool]:
+    """The public methods of an object as tools; only those that are enabled need annotations."""
     methods = {_name_of(each): each for each in public_methods(source)}
-    enable, disable = options.pop("enable", None), options.pop("disable", ())
+    enable, disable = options.get("enable"), options.get("disable", ())
     for name in (*(enable or ()), *disable, *(options.get("presets") or ())):
         if name not in methods:
             raise ConfigurationError(f"There is no method {name!r} here: there are {', '.join(sorted(methods))}.")
     wanted, unwanted = methods if enable is None else set(enable), set(disable)
-    return [each for name, each in methods.items() if name in wanted and name not in unwanted]
+    found = [each for name, each in methods.items() if name in wanted and name not in unwanted]
+    return made_all(found, {**options, "enable": None, "disable": ()})
 
 
 def _name_of(method: object) -> str:
@@ -158,15 +150,19 @@ def _name_of(method: object) -> str:
 
 def with_presets(tool: Tool, presets: Mapping[str, object] | None, mode: PresetMode | None) -> Tool:
     """The tool with these presets in the place of those given at its registration."""
-    source, options = (tool.source, tool.options) if isinstance(tool, RegisteredTool) else (tool, NO_OPTIONS)
-    return made(source, replace(options, presets=presets, preset_mode=options.preset_mode if mode is None else mode))
+    source, options = _parts(tool)
+    kept = options.get("preset_mode", "fixed")
+    return made(source, {**options, "presets": presets, "preset_mode": kept if mode is None else mode})
 
 
 def under_name(tool: Tool, name: str) -> Tool:
     """The tool under another name."""
-    if isinstance(tool, RegisteredTool):
-        return made(tool.source, replace(tool.options, name=name))
-    return made(tool, ToolOptions(name=name))
+    source, options = _parts(tool)
+    return made(source, {**options, "name": name})
+
+
+def _parts(tool: Tool) -> tuple[Tool, RegisterOptions]:
+    return (tool.source, tool.options) if isinstance(tool, RegisteredTool) else (tool, {})
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
@@ -224,22 +220,15 @@ def _names(option: str, names: Iterable[str]) -> Iterable[str]:
     return names
 
 
-def _wrapped(tool: Tool, options: ToolOptions) -> Tool:
-    parameters, presets = options.parameters, options.presets
+def _wrapped(tool: Tool, options: RegisterOptions) -> Tool:
+    parameters, presets, extend = options.get("parameters"), options.get("presets"), options.get("extend")
+    mode = options.get("preset_mode", "fixed")
     if presets:
-        tool = PresetTool(tool, presets, options.preset_mode)
+        tool = PresetTool(tool, presets, mode)
         if parameters is not None:
             # the schema may describe all parameters of the tool, or those without presets
-            change = hidden if options.preset_mode == "fixed" else shown_default
+            change = hidden if mode == "fixed" else shown_default
             parameters = change(parameters, presets)
     if parameters is not None:
         tool = OverriddenTool(tool, parameters)
-    return tool if options.extend is None else ExtendedTool(tool, options.extend)
-
-
-def _check(option: str, value: object, kind: type, what: str) -> None:
-    if value is not None and not isinstance(value, kind):
-        raise ConfigurationError(f"{option} must be {what}, not {value!r:.60}.")
-
-
-NO_OPTIONS = ToolOptions()
+    return tool if extend is None else ExtendedTool(tool, extend)

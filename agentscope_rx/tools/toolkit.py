@@ -33,13 +33,12 @@ from agentscope_rx.tools.options import (
     Conflict,
     RegisterAllOptions,
     RegisterOptions,
-    ToolOptions,
     check_choice,
     check_count,
     check_flag,
-    chosen_methods,
     made,
     made_all,
+    made_methods,
     with_presets,
 )
 from agentscope_rx.tools.registry import Registry, ToolEntry
@@ -124,7 +123,7 @@ class Toolkit:
         Raises `ToolDefinitionError` for what cannot be a tool, `DuplicateToolError` if the name is taken,
         `ConfigurationError` if there is no such group.
         """
-        return self._registry.add([made(tool, ToolOptions(**options))], group, on_conflict)[0]
+        return self._registry.add([made(tool, options)], group, on_conflict)[0]
 
     def register_all(
         self,
@@ -153,7 +152,7 @@ class Toolkit:
 
         Only the methods that are added (see `enable`, `disable`) need annotations.
         """
-        return self._registry.add(made_all(chosen_methods(source, options), options), group, on_conflict)
+        return self._registry.add(made_methods(source, options), group, on_conflict)
 
     def register_meta_tool(self) -> Tool:
         """Add `reset_equipped_tools`, by which the model itself activates and deactivates groups."""

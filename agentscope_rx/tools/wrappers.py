@@ -16,7 +16,7 @@ from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.tools.argument_wrappers import PresetMode
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.coerce import tools_of
-from agentscope_rx.tools.options import Approval, ToolOptions, check_prefix, chosen, made, under_name
+from agentscope_rx.tools.options import Approval, RegisterOptions, check_prefix, chosen, made, under_name
 from agentscope_rx.tools.results.postprocess import Postprocess
 from agentscope_rx.tools.wrapper import WrapperTool, delegated
 
@@ -58,19 +58,19 @@ def preset(tools: object, values: Mapping[str, Mapping[str, object]], mode: Pres
     """The tools with presets, by tool name (see `tools.argument_wrappers`)."""
     found = chosen(tools_of(tools), None, (), values)
     return tuple(
-        made(each, ToolOptions(presets=values[each.name], preset_mode=mode)) if each.name in values else each
+        made(each, {"presets": values[each.name], "preset_mode": mode}) if each.name in values else each
         for each in found
     )
 
 
 def approving(tools: object, policy: Approval = True) -> Tools:
     """The tools with an approval rule: all calls wait for a person, none, or those for which the function is True."""
-    return _each(tools, ToolOptions(requires_approval=policy))
+    return _each(tools, {"requires_approval": policy})
 
 
 def mapped(tools: object, function: Postprocess) -> Tools:
     """The tools with each result changed by `function`, after the tool's own `postprocess`."""
-    return _each(tools, ToolOptions(postprocess=function))
+    return _each(tools, {"postprocess": function})
 
 
 def limited(tools: object, config: ExecutionConfig | None = None, **limits: object) -> Tools:
@@ -81,10 +81,10 @@ def limited(tools: object, config: ExecutionConfig | None = None, **limits: obje
             raise ConfigurationError(f"A tool has no limit {name!r}: it has {', '.join(known)}.")
     if not isinstance(limits.get("interruptible", True), bool):
         raise ConfigurationError(f"interruptible must be True or False, not {limits['interruptible']!r:.60}.")
-    return tuple(_with(each, limits) for each in _each(tools, ToolOptions(execution_config=config)))
+    return tuple(_with(each, limits) for each in _each(tools, {"execution_config": config}))
 
 
-def _each(tools: object, options: ToolOptions) -> Tools:
+def _each(tools: object, options: RegisterOptions) -> Tools:
     return tuple(made(each, options) for each in tools_of(tools))
 
 
