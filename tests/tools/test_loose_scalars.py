@@ -119,7 +119,7 @@ EXPECTED: dict[str, list[tuple[object, object]]] = {
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_scalar_is_read_as_the_table_says_by_every_kind_of_tool(kind: str, nested: bool):
+def test_every_kind_of_tool_reads_scalars_by_the_table(kind: str, nested: bool):
     for made in forms(kind, nested=nested):
         for value, wanted in EXPECTED[kind]:
             found = outcome(made, value, nested=nested)
@@ -171,7 +171,7 @@ def test_what_fits_stays_as_it_is():
             function.validate(wrong)
 
 
-def test_a_strict_type_stays_strict_and_a_truth_value_is_refused_beneath_models_too():
+def test_a_strict_type_stays_strict_beneath_models_too():
     class Strict(BaseModel):
         model_config = ConfigDict(strict=True)
         days: int
