@@ -1,13 +1,14 @@
-"""Agents: the envelope of a run, and the ReAct agent."""
+"""Agents: the life of a run, and the ReAct agent."""
 
 from agentscope_rx.agent.agent import Agent
-from agentscope_rx.agent.conversation import ApprovalRule, Conversation
-from agentscope_rx.agent.interrupt_reply import LastWords
+from agentscope_rx.agent.approvals import ApprovalRule
+from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.interruption import InterruptSource, LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.react.react_agent import ReActAgent
-from agentscope_rx.agent.run import InterruptSource, Run
-from agentscope_rx.agent.run_stats import RunStats
+from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.run_state import RunStats
 from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool

@@ -1,34 +1,37 @@
 """`Agent`: call, stream, observe, interrupt, idle. There is one implementation of a run, and `stream` shows all of it.
 
-    stream(input)  =  the envelope (see `agent.lifecycle`) around the stages that a subclass provides, stamped
+    stream(input)  =  the stages that a subclass provides, in the life of a run (see `agent.lifecycle`), numbered
     call(input)    =  the message of stream(input)'s last event
 
-Whatever ends a run - completion, failure, interruption, disposal - every call in memory has its result, and the gate is
-free afterwards: for completion and failure before the terminal signal, after a disposal when its clean-up is done.
+After the end of a run - completion, failure, interruption, disposal - every call in memory has its result, and the
+running flag is free: for completion and failure before the terminal signal, for a disposal after its clean-up.
 """
 
 from __future__ import annotations
 
 import sys
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar, cast
 
 from typing_extensions import Unpack
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
-from agentscope_rx.agent.input import CallInput, check_words, given_of, messages_of
-from agentscope_rx.agent.interrupt_reply import check_last_words
-from agentscope_rx.agent.lifecycle import enveloped, held
+from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_name
+from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
+from agentscope_rx.agent.lifecycle import between_runs, connect_run
 from agentscope_rx.agent.limits import UsageLimits
-from agentscope_rx.agent.observe import as_heard, input_heard, observing
-from agentscope_rx.agent.persistence import Binding, StatePersistence, load, save
-from agentscope_rx.agent.run import Done, InterruptSource, Run
+from agentscope_rx.agent.observe import observe_messages, parse_call
+from agentscope_rx.agent.persistence import StatePersistence, bind, load, save
+from agentscope_rx.agent.ports import AgentCore
+from agentscope_rx.agent.run import Run, Stage
+from agentscope_rx.agent.saved_copy import Binding
 from agentscope_rx.agent.shutdown import GracefulShutdown
-from agentscope_rx.agent.stream import last_message, reply_in, stamped
+from agentscope_rx.agent.stream import last_message, numbered, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
+from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
@@ -37,37 +40,17 @@ from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
 from agentscope_rx.hooks import ClassHooks, Hook
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolUseBlock
-from agentscope_rx.messages.frozen import check_encodable
 from agentscope_rx.messages.local_file import checked_root
-from agentscope_rx.reactive import (
-    Flow,
-    Scope,
-    Tail,
-    concat,
-    concat_map,
-    defer,
-    empty,
-    flat_map_iterable,
-    just,
-    next_turn,
-    then,
-    throw,
-)
-from agentscope_rx.reactive.kernel.observer import Sink, attach
+from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, flat_map_iterable, just, then
+from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.unbegun import Unbegun
 from agentscope_rx.session import Session
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
-
 T = TypeVar("T")
 
-Stage = Flow[Event | Done | Tail[Event | Done]]
-"""What a stage of a run is: its events and, last, its tail or the reply."""
 
-
-class Agent(ClassHooks, ABC):
-    """Somebody who can be called: the envelope of a run, without its stages (see `ReActAgent`)."""
+class Agent(ClassHooks, AgentCore):
+    """The life of a run, without its stages, which a subclass provides (see `ReActAgent`)."""
 
     def __init__(
         self,
@@ -82,26 +65,22 @@ class Agent(ClassHooks, ABC):
         state_persistence: StatePersistence | None = None,
         shutdown: GracefulShutdown | None = None,
     ) -> None:
-        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"An agent needs a name, not {name!r}.")
-        check_encodable(name, "The name of an agent")
-        if not isinstance(memory, Memory):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"memory must be a Memory, such as InMemoryMemory(), not {memory!r:.60}.")
+        check_name(name)
+        check_kind("memory", memory, Memory, needed=True)
         check_system_prompt(sys_prompt)
-        if tracer is not None and not isinstance(tracer, Tracer):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"tracer must be a Tracer, not {tracer!r:.60}.")
+        check_kind("tracer", tracer, Tracer)
+        check_kind("limits", limits, UsageLimits)
+        check_kind("state_persistence", state_persistence, StatePersistence)
+        check_kind("shutdown", shutdown, GracefulShutdown)
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
         self.hooks = self._all_hooks(hooks)
         self.check_running = check_running
         self.tracer = tracer or NO_TRACER
-        check_kind("limits", limits, UsageLimits)
         self.limits = limits
-        check_kind("state_persistence", state_persistence, StatePersistence)
         self.state_persistence = state_persistence or StatePersistence()
         self._conversations = Conversations(name)
-        check_kind("shutdown", shutdown, GracefulShutdown)
         self.shutdown = shutdown
         if shutdown is not None:
             shutdown.add(self)
@@ -109,7 +88,7 @@ class Agent(ClassHooks, ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
-    # --- what a user calls ---------------------------------------------------------------------------------------
+    # --- calls ---------------------------------------------------------------------------------------
 
     def call(
         self,
@@ -120,21 +99,21 @@ class Agent(ClassHooks, ABC):
         limits: UsageLimits | None = None,
         output: object = None,
     ) -> Flow[Msg]:
-        """Answer the messages; with none, go on from memory, running what is pending.
+        """Answer the messages; with none, continue from memory, and run the calls that are pending.
 
-        `context` is what hooks and tools of this call may look things up in. `memory` is the conversation to answer
-        in, instead of the agent's own: one agent may have many at once. `limits` hold instead of the agent's.
-        `output` is the shape that the reply is to have: a type, a JSON schema or a `StructuredOutput`.
+        `context` is for the hooks and tools of this call. `memory` is the conversation to answer in, instead of the
+        agent's own: one agent may have many at once. `limits` replace the agent's. `output` is the shape of the reply:
+        a type, a JSON schema or a `StructuredOutput`.
 
-        Signals: the reply, when the conversation may go on; `AgentBusyError` at once if a call in it is running;
-        else what the run failed with.
-        Cancels: the run. Its memory is repaired before another call goes ahead.
+        Signals: the reply, when the next call may begin; `AgentBusyError` at once if a call in this conversation is
+        running; the error of the run.
+        Cancels: the run. Its memory is repaired before another call begins.
         """
         if type(self).stream is not Agent.stream:
-            # a subclass says what is told of a run: the reply is the last of it
-            told = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
-            return told.pipe(flat_map_iterable(reply_in))
-        called: Flow[Msg] = Flow(self._cold(last_message, msgs, context, memory, limits, output))
+            # a subclass changes the events: the reply is the one in its last event
+            events = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
+            return events.pipe(flat_map_iterable(reply_in))
+        called: Flow[Msg] = Flow(self._connect(last_message, msgs, context, memory, limits, output))
         return called.warning(Unbegun("A call of agent", self.name, sys._getframe(1)))
 
     def stream(
@@ -147,17 +126,17 @@ class Agent(ClassHooks, ABC):
         limits: UsageLimits | None = None,
         output: object = None,
     ) -> EventStream:
-        """The same run, event by event; the last one is a `PostCallEvent`, or an `ErrorEvent` and the error.
+        """The same run as its events; the last one is a `PostCallEvent`, or an `ErrorEvent` before the error.
 
-        Of the stream `.of_type(Kind)` are the events of one kind, typed, and `.text()` are the words of the answer.
+        `.of_type(Kind)` of the stream gives the events of one kind, typed; `.text()` gives the text of the answer.
 
-        Signals: the events of one run in one order; the conversation may go on at completion.
+        Signals: the events of one run in one order; at completion the next call may begin.
         Cancels: as `call`.
         """
-        told = self._told(msgs, options, context=context, memory=memory, limits=limits, output=output)
-        return told.warning(Unbegun("A stream of agent", self.name, sys._getframe(1)))
+        events = self._stream(msgs, options, context=context, memory=memory, limits=limits, output=output)
+        return events.warning(Unbegun("A stream of agent", self.name, sys._getframe(1)))
 
-    def _told(
+    def _stream(
         self,
         msgs: CallInput = None,
         options: StreamOptions | None = None,
@@ -167,64 +146,56 @@ class Agent(ClassHooks, ABC):
         limits: UsageLimits | None = None,
         output: object = None,
     ) -> EventStream:
-        """`stream`, also for the engine itself, which forgets none."""
+        """`stream`, without the warning if it is never subscribed to."""
 
-        def edge(events: Flow[Event], run: Run) -> Flow[Event]:
-            return stamped(events, run, options)
+        def out(events: Flow[Event], run: Run) -> Flow[Event]:
+            return numbered(events, run, options)
 
         check_input("options", options, StreamOptions)
-        return EventStream(self._cold(edge, msgs, context, memory, limits, output))
+        return EventStream(self._connect(out, msgs, context, memory, limits, output))
 
     def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]:
-        """The `stream` of a run inside of another one, which is begun at once: there is no line to be kept."""
+        """The `stream` of a run within another one, which subscribes at once."""
         if type(self).stream is not Agent.stream:
-            # an agent that tells of its runs in its own way
             return self.stream(msgs, context=context, memory=memory)
-        return self._told(msgs, context=context, memory=memory)
+        return self._stream(msgs, context=context, memory=memory)
 
-    def _cold(
+    def _connect(
         self,
-        edge: Callable[[Flow[Event], Run], Flow[T]],
+        out: Callable[[Flow[Event], Run], Flow[T]],
         msgs: CallInput,
         context: RuntimeContext | None,
         memory: Memory | None,
         limits: UsageLimits | None,
         output: object,
     ) -> Callable[[Sink[T], Scope], None]:
-        """What a subscription does: a run for each; `edge` says what is seen of its events."""
-        given = given_of(msgs)
-        given = given._replace(messages=check_words(input_heard(given.messages, self.name)))
+        """Check the arguments now. Each subscription begins a run, and gets `out` of its events."""
+        given = parse_call(msgs, self.name)
         check_input("context", context, RuntimeContext)
         check_input("memory", memory, Memory)
         check_input("limits", limits, UsageLimits)
         request = self.requested(output)
 
-        def connect(sink: Sink[T], scope: Scope) -> None:
-            try:
-                run = self.new_run(memory if memory is not None else self.memory, scope.own_demand(), context, limits)
-                if run.conversation.bond is not None:
-                    run.conversation.bond.tie(run)
-                if request is not None:
-                    run.asked = request
-                    self.ask(run, request)
-            except Exception as error:
-                failed: Flow[T] = throw(error)
-                attach(next_turn(failed), sink, scope)
-                return
-            attach(edge(enveloped(self, run, given), run), sink, run.scope)
+        def begin(scope: Scope) -> Run:
+            run = self.new_run(memory if memory is not None else self.memory, scope, context, limits)
+            if request is not None:
+                run.request = request
+                self.ask(run, request)
+            return run
 
-        return connect
+        return connect_run(self, given, begin, out)
 
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
-        """Remember what others said, as it is heard (see `agent.observe`), without answering; also while a run goes on.
+        """Remember messages of others without answering, in the form of `agent.observe`; also during a run.
 
-        Hooks on PreObserveEvent may change the messages before, those on PostObserveEvent see them afterwards.
+        Hooks on PreObserveEvent may change the messages, those on PostObserveEvent see them when they are remembered.
 
-        Signals: one None when it is remembered; a `HookError`, or what a hook on PreObserveEvent raised.
-        Cancels: the hook in progress, and the writing.
+        Signals: one None when they are remembered; a `HookError`, or the error of a hook on PreObserveEvent.
+        Cancels: the hook in progress, and the write.
         """
-        heard = tuple(as_heard(message) for message in messages_of(msgs))
-        return observing(self.name, self.hooks, heard, memory if memory is not None else self.memory)
+        return observe_messages(self.name, self.hooks, msgs, memory if memory is not None else self.memory)
+
+    # --- saving ---------------------------------------------------------------------------------------------------
 
     def save(
         self,
@@ -235,17 +206,17 @@ class Agent(ClassHooks, ABC):
         persistence: StatePersistence | None = None,
         overwrite: bool = False,
     ) -> Flow[None]:
-        """Write the conversation to the session, under this key: messages, pending calls, answers and approvals.
+        """Write the conversation to the session under this key: messages, pending calls, answers and approvals.
 
-        It replaces what this conversation has read there, or written, and nothing else: where another agent has saved
-        since, or there is a conversation that was never loaded, nothing is written. `overwrite` replaces that, too.
+        It replaces only what this conversation has read or written there. If another agent has saved there since, or
+        the conversation there was never loaded, nothing is written; `overwrite` replaces these, too.
 
-        Signals: one None when it is kept; `AgentBusyError` while a call is running, `SessionConflictError` for what
-        would be lost, or another `SessionError`.
+        Signals: one None when it is kept; `AgentBusyError` while a call is running, `SessionConflictError` if others'
+        changes would be lost, or another `SessionError`.
         Cancels: nothing that has begun.
         """
         check_kind("overwrite", overwrite, bool, needed=True)
-        return self._held(partial(save, overwrite=overwrite), session, key, memory, persistence)
+        return self._between_runs(partial(save, overwrite=overwrite), session, key, memory, persistence)
 
     def load(
         self,
@@ -256,16 +227,16 @@ class Agent(ClassHooks, ABC):
         persistence: StatePersistence | None = None,
         file_root: str | PathLike[str] | None = None,
     ) -> Flow[bool]:
-        """Put what the session holds under this key in the place of the conversation; pending work can go on from it.
+        """Replace the conversation by the one in the session under this key; its pending calls can be continued.
 
         Local files that its messages name come back locked: they are kept, but not read. Those beneath `file_root` can
-        be read again.
+        be read.
 
-        Signals: whether there was anything (if not, nothing is changed); `AgentBusyError` while a call is running,
-        `SavedStateError` for what another agent or a newer release has saved, or a `SessionError`.
+        Signals: True if the session holds one, else False, and nothing is changed; `AgentBusyError` while a call is
+        running, `SavedStateError` if another agent or a newer release has saved it, or a `SessionError`.
         Cancels: the reading; the change, once begun, runs to its end.
         """
-        return self._held(load, session, key, memory, persistence, checked_root(file_root))
+        return self._between_runs(load, session, key, memory, persistence, checked_root(file_root))
 
     def bind(
         self,
@@ -275,29 +246,17 @@ class Agent(ClassHooks, ABC):
         memory: Memory | None = None,
         file_root: str | PathLike[str] | None = None,
     ) -> Flow[bool]:
-        """Load the conversation, if it is there, and from now on save it at the end of every run, however that ends.
+        """Load the conversation, if there is one, and save it at the end of every run from now on, however it ends.
 
-        A run whose conversation cannot be saved fails, with the `SessionError`, although memory has the reply. It is a
-        `SessionConflictError` if another agent has saved there since: `load` puts what is stored in the place of the
-        conversation, and `save` with `overwrite` the other way round; both go on being bound.
-        `file_root` as for `load`.
+        A run whose conversation cannot be saved fails with the `SessionError`, although memory has the reply. It is a
+        `SessionConflictError` if another agent has saved there since: `load` takes over the stored conversation, `save`
+        with `overwrite` replaces it; both keep the binding. `file_root` as for `load`.
 
         Signals and cancels: as `load`.
         """
-        binding = Binding(session, key, checked_root(file_root))
+        return self._between_runs(bind, session, key, memory, None, checked_root(file_root))
 
-        def begin(conversation: Conversation) -> Flow[bool]:
-            def bound(found: bool) -> bool:
-                conversation.binding = binding
-                return found
-
-            where = memory if memory is not None else self.memory
-            return load(conversation, self.name, where, self.state_persistence, binding).pipe(concat_map(bound))
-
-        check_kind("session", session, Session, needed=True)
-        return held(self, memory if memory is not None else self.memory, begin)
-
-    def _held(
+    def _between_runs(
         self,
         act: Callable[[Conversation, str, Memory, StatePersistence, Binding], Flow[T]],
         session: Session,
@@ -309,9 +268,9 @@ class Agent(ClassHooks, ABC):
         check_kind("session", session, Session, needed=True)
         check_kind("persistence", persistence, StatePersistence)
         where = memory if memory is not None else self.memory
-        what = persistence if persistence is not None else self.state_persistence
+        parts = persistence if persistence is not None else self.state_persistence
         binding = Binding(session, key, file_root)
-        return held(self, where, lambda conversation: act(conversation, self.name, where, what, binding))
+        return between_runs(self, where, lambda conversation: act(conversation, self.name, where, parts, binding))
 
     def interrupt(
         self,
@@ -323,108 +282,102 @@ class Agent(ClassHooks, ABC):
     ) -> bool:
         """Ask the runs in progress to end normally; from any thread. False if there is none.
 
-        A run ends at its next check point, or at once if it waits for its model. The given message is remembered and
-        is the reply; without one the agent says that it was interrupted. During PostCall it has no effect. A call that
-        still waits for the clean-up of the run before it ends as soon as it gets its turn. `memory` limits it to one
-        conversation, `run_id` to one run.
+        A run ends at its next check point, or at once while it waits for its model. The given message is remembered and
+        is the reply; without one the agent says that it was interrupted. It has no effect during PostCall. A call that
+        still waits for the clean-up of the run before it ends as soon as it begins. `memory` selects one conversation,
+        `run_id` one run.
         """
-        if source not in tuple(InterruptSource):
-            raise InvalidInputError(
-                f"source must be one of {', '.join(each.value for each in InterruptSource)}, not {source!r:.60}."
-            )
-        message = Msg.user(msg) if isinstance(msg, str) else msg
-        if message is not None and not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"interrupt() takes a Msg or a str, not {message!r:.60}.")
-        if message is not None:
-            check_last_words(message, "interrupt() was given")
+        message = check_interrupt(msg, source)
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
         runs = [run for run in entered if run_id is None or run.id == run_id]
         for run in runs:
-            run.request_interrupt(message, InterruptSource(source))
+            run.interruption.request(message, InterruptSource(source))
         return bool(runs)
 
     def idle(self, *, memory: Memory | None = None) -> Flow[None]:
-        """One None when no run is in progress or being cleaned up. (A run's own tool or hook would wait for itself.)"""
+        """Waits until no run is in progress or being cleaned up. A run's own tool or hook would wait for itself.
+
+        Signals: one None.
+        Cancels: the waiting.
+        """
 
         def all_idle() -> Flow[None]:
-            gates = (gate.idle() for conversation in self._chosen(memory) for gate in tuple(conversation.gates))
-            return concat(*gates).pipe(then(lambda: just(None)))
+            flags = (flag.idle() for conversation in self._chosen(memory) for flag in tuple(conversation.flags))
+            return concat(*flags).pipe(then(lambda: just(None)))
 
         return defer(all_idle)
 
     @property
     def running(self) -> bool:
-        """Whether a run is in progress or being cleaned up."""
+        """True while a run is in progress or being cleaned up."""
         return bool(self.runs)
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """The runs in progress or being cleaned up; `run.stats()` says where each is."""
-        return tuple(run for conversation in self._conversations.all for run in conversation.runs)
+        """The runs in progress or being cleaned up; `run.stats()` is a snapshot of one."""
+        return tuple(cast("Run", run) for conversation in self._conversations.all for run in conversation.runs)
 
     @property
     def entered(self) -> tuple[Run, ...]:
-        """The runs that are to end by a reply yet: those in progress, and those that wait for a clean-up to end."""
-        return tuple(run for conversation in self._conversations.all for run in conversation.entered)
+        """The runs that can be interrupted: those in progress, and those that wait for a clean-up to end."""
+        return tuple(cast("Run", run) for conversation in self._conversations.all for run in conversation.entered)
 
     @property
     def discards_partial(self) -> bool:
-        """Whether an answer that a shutdown has cut off is not remembered."""
+        """True if an answer that a shutdown has cut off is not remembered."""
         return self.shutdown is not None and self.shutdown.partial == "discard"
 
     def pending_calls(self, *, memory: Memory | None = None) -> Flow[tuple[ToolUseBlock, ...]]:
-        """The calls that wait for `call()`, an answer or a result, also after `load`; nothing is run.
+        """The calls that wait for `call()`, an answer or a result, also after `load`. It runs nothing.
 
-        Signals: the calls, in call order; none while a run goes on, whose they are then.
+        Signals: the calls, in call order; none during a run, to which they belong then.
         Cancels: the reading.
         """
         where = memory if memory is not None else self.memory
         conversation = self._conversations.of(where)
-        return where.get().pipe(concat_map(conversation.waits_in))
+        return where.get().pipe(concat_map(conversation.answerable_in))
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
-        """What is kept between the calls in this memory (or the agent's own): pending calls, approvals."""
+        """The state between the calls in this memory (by default the agent's own): pending calls, approvals."""
         return self._conversations.of(memory if memory is not None else self.memory)
 
     def as_tool(
         self, name: str | None = None, description: str | None = None, **options: Unpack[AgentToolOptions]
     ) -> AgentTool:
-        """This agent as a tool of another one, named `call_<its name>` unless given; the options of `AgentTool`."""
-        from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
-
+        """This agent as a tool of another one, by default named `call_<its name>`; with the options of `AgentTool`."""
         return AgentTool(self, name=name, description=description, **options)
 
     def _chosen(self, memory: Memory | None) -> Sequence[Conversation]:
         return self._conversations.all if memory is None else (self._conversations.of(memory),)
 
-    # --- what a subclass provides --------------------------------------------------------------------------------
+    # --- for subclasses --------------------------------------------------------------------------------
 
     @abstractmethod
     def route(self, run: Run) -> Stage:
         """The first stage of a run whose input has been remembered."""
 
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
-        """What must happen before the input is remembered, by default nothing; raises what refuses the call."""
+        """What must happen before the input is remembered, by default nothing; raises to refuse the call."""
         if event.answers:
             raise InvalidInputError(f"{type(self).__name__} {self.name!r} has no calls to approve or reject.")
         return empty()
 
     def requested(self, output: object) -> OutputRequest | None:
-        """What `output=` asks for, refused where it is given; an agent that takes none refuses all."""
+        """The request that `output=` makes. By default an agent takes none: `ConfigurationError`."""
         if output is not None:
             raise ConfigurationError(f"{type(self).__name__} {self.name!r} does not take output=.")
         return None
 
     def ask(self, run: Run, request: OutputRequest) -> None:
-        """Make this, which `requested` gave, the run's request for an output."""
+        """Make the result of `requested` the run's request for an output."""
         raise NotImplementedError
 
     def tidied(self, run: Run) -> Flow[Event]:
-        """What is to be taken out of memory when the run has ended, in whatever way; by default nothing."""
+        """Remove traces from memory at the end of the run, however it ended; by default there are none."""
         return empty()
 
     def checkpoint(self, run: Run) -> Flow[object] | None:
-        """What saves the conversation at the end of a run, before its gate is free; None if nothing does."""
+        """Saves the conversation at the end of a run, before the running flag is free; None if it is not bound."""
         conversation = run.conversation
         if conversation.binding is None:
             return None
@@ -442,28 +395,3 @@ class Agent(ClassHooks, ABC):
             limits=limits if limits is not None else self.limits,
             hooks=self.hooks.compiled,
         )
-
-
-def check_kind(name: str, given: object, kind: type, *, needed: bool = False) -> None:
-    """Refuse an argument of the wrong class, where it is given; None is one only if it is `needed`."""
-    if (needed or given is not None) and not isinstance(given, kind):
-        raise ConfigurationError(_wrong(name, given, kind))
-
-
-def check_input(name: str, given: object, kind: type) -> None:
-    """Refuse an argument of a call that is of the wrong class."""
-    if given is not None and not isinstance(given, kind):
-        raise InvalidInputError(_wrong(name, given, kind))
-
-
-_SUCH_AS: dict[type, str] = {
-    Memory: "a Memory, such as InMemoryMemory()",
-    Session: "a Session, such as JsonSession('sessions')",
-}
-
-
-def _wrong(name: str, given: object, kind: type) -> str:
-    wanted = _SUCH_AS.get(kind, f"{kind.__name__}(...)")
-    # (the class in the place of an object of it)
-    hint = f" Did you mean {given.__name__}(...)?" if isinstance(given, type) and issubclass(given, kind) else ""
-    return f"{name} must be {wanted}, not {given!r:.60}.{hint}"

@@ -1,7 +1,7 @@
-"""`CallIds`: which ids the calls of a conversation have, so that no two share one.
+"""`CallIds`: keeps the ids of the calls of a conversation unique.
 
-Results and approvals are found by a call's id, and some servers count their calls from 0 in each answer. An id is taken
-if the history has it, or if a run has given it that overlaps: what that remembers may not be in this run's history yet.
+Results and approvals refer to a call by its id, but some servers number the calls of each answer from 0. An id is taken
+if a call in the history has it, or a call of an overlapping run: this run's history may not hold that call yet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.reactive.kernel.forking import new_rlock
 
 _KNOWN = 64
-"""Of so many messages that were looked at last the ids are kept."""
+"""The number of last messages whose ids are kept, to find out how the history has changed."""
 
 
 class CallIds:
@@ -26,12 +26,12 @@ class CallIds:
         self._known: set[str] = set()
         self._looked_at: tuple[int, deque[str]] = (0, deque(maxlen=_KNOWN))
         self._claims: dict[str, set[str]] = {}
-        """What each run in progress has given, and each one that has ended while another overlapped it."""
+        """The ids given by each run in progress, and by each ended one that another run has overlapped."""
         self._until: dict[str, set[str]] = {}
-        """Of an ended run: the runs whose end is awaited."""
+        """For each ended run the runs whose end is awaited."""
 
     def claim(self, id: str, history: Sequence[Msg], run_id: str) -> bool:
-        """Whether the id is free for a call of this run, which has read this history; then it is the run's own."""
+        """Take the id for a call of this run, which has read this history; False if it is taken."""
         with self._lock:
             if id in self.known(history):
                 return False
@@ -41,7 +41,7 @@ class CallIds:
             return True
 
     def release(self, run_id: str, others: Iterable[str]) -> None:
-        """The run has ended while these others are in progress: its ids are theirs to avoid until they end."""
+        """The run has ended. The ids that it has given stay taken until these other runs have ended, too."""
         if not self._claims:
             return
         with self._lock:
@@ -53,11 +53,11 @@ class CallIds:
                 del self._until[ended], self._claims[ended]
 
     def known(self, history: Sequence[Msg]) -> Collection[str]:
-        """The ids of all calls in this history; only what is new since the last time is looked at."""
+        """The ids of all calls in this history; only messages since the last time are read."""
         count = len(history)
         begin, last = self._looked_at
         if begin > count or (begin and history[begin - 1].id != last[-1]):
-            # something was taken out: go back to what is known
+            # messages were removed: go back to one that is known
             begin = min(begin, count)
             back = max(0, begin - _KNOWN)
             while begin > back and history[begin - 1].id not in last:
@@ -66,7 +66,7 @@ class CallIds:
             while begin and last[-1] != history[begin - 1].id:
                 last.pop()
         if not begin or len(self._known) > 2 * count + 1000:
-            # what was in it is forgotten
+            # start again
             begin, self._known = 0, set()
             last.clear()
         new = history[begin:]

@@ -1,142 +1,223 @@
-"""`Conversation`: what belongs to one agent with one memory, between and across its calls.
+"""`Conversation`: one agent with one memory, between and across its calls; and the conversations of its sub-agents.
 
 One agent object serves many conversations at once: `agent.call(msg, memory=...)`. Each has its own running flag, its
-own pending calls and its own remembered approvals; nothing of them is kept on the agent.
+own pending calls and its own remembered approvals; the agent keeps nothing of them.
 
-    pending     None: not known (a fresh agent, a loaded history): the history says it
-                ids:  the open calls that are this agent's to settle, whatever peers have put into the history
+    pending     None: not known (a fresh agent, a loaded history): the open calls of the history
+                ids:  the open calls that this agent settles, whatever other agents have written to the history
+
+Runs of one conversation may overlap (`check_running=False`), on several threads. One rule keeps them apart: an open
+call belongs to the conversation while it is pending, and to one run from its `admit` to its `end`, both under `lock`.
+
+A sub-agent's conversation is a conversation, too, and may have sub-agents of its own:
+
+    Conversation --id-->   SubConversation: a memory, and the sub-agent's own Conversation in it
+                 --call--> the SubConversation that this open call has begun
+
+A sub-conversation is *taken* from the beginning of a call until the call has its result, over suspensions and restarts:
+no other call uses it meanwhile. If there are too many, the least recently used of those not taken are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+from uuid import uuid4
 from weakref import ref
 
+from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.call_ids import CallIds
-from agentscope_rx.agent.run import Cut, InterruptSource, Run
+from agentscope_rx.agent.interruption import Cut, InterruptSource
+from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.running_flag import RunningFlag
-from agentscope_rx.agent.saved_copy import SavedCopy
+from agentscope_rx.agent.saved_copy import Binding, SavedCopy
+from agentscope_rx.agent.saved_state import FrozenConversation
 from agentscope_rx.agent.structured_output.pending import PendingOutput
-from agentscope_rx.agent.sub_agent.sub_conversations import SubConversations
+from agentscope_rx.agent.sub_agent.pending import Pair, inner_pairs
+from agentscope_rx.errors import ToolError
 from agentscope_rx.memory import Memory
-from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, Reject, ToolUseBlock, open_calls
+from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
 from agentscope_rx.reactive.kernel.forking import new_rlock
 from agentscope_rx.session import Session, Unchanging
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.persistence import Binding
-    from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRule:
-    """An answer that holds for calls to come: of `tool`, and with `input` only, unless that is None."""
-
-    tool: str
-    input: Mapping[str, object] | None
-    approved: bool
-    reason: str = ""
-
-    def covers(self, call: ToolUseBlock) -> bool:
-        """Whether this rule decides the call."""
-        return call.name == self.tool and (self.input is None or self.input == call.input)
-
-
-class Look(NamedTuple):
-    """A conversation before its history is read: what is pending, whether no other run is in progress, and how many
-    have taken their input."""
+class Snapshot(NamedTuple):
+    """A conversation before its history is read, which overlapping runs may change meanwhile."""
 
     pending: frozenset[str]
     alone: bool
+    """True if no other run is in progress."""
     admitted: int
+    """The number of runs that have taken their input."""
 
 
 class Conversation:
-    """One agent with one memory: the gate, what is pending, and what has been approved for good."""
+    """One agent with one memory: its running flag, its pending calls and its approvals."""
 
     __slots__ = (
         "__weakref__",
         "_admitted",
         "_copies",
         "_name",
-        "_rules",
-        "_written",
+        "_saved_items",
         "active_groups",
-        "answers",
+        "approvals",
         "binding",
-        "bond",
         "call_ids",
         "children",
         "cut_off",
-        "gate",
-        "gates",
+        "flag",
+        "flags",
         "interrupted",
         "lock",
+        "on_run",
         "output",
         "pending",
     )
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.gate = RunningFlag(name)
-        # with check_running=False every run has a gate of its own: all can be interrupted and waited for
-        self.gates: set[RunningFlag] = {self.gate}
+        self.flag = RunningFlag(name)
+        # with check_running=False every run has a flag of its own: each can be interrupted and waited for
+        self.flags: set[RunningFlag] = {self.flag}
         self.lock = new_rlock()
-        """Held where a run takes what is pending, and where it leaves some: runs may overlap, on any thread."""
+        """Held where a run takes pending calls, and where it leaves some."""
         self.call_ids = CallIds()
         self.pending: frozenset[str] | None = None
-        self.answers: dict[str, ApprovalAnswer] = {}
-        """Answers to pending calls that could not be acted on yet."""
+        self.approvals = Approvals()
         self.cut_off: tuple[Msg, ...] | None = None
-        """The input of the last run, if a shutdown has cut that off: given again, it goes on from there."""
+        """The input of the last run, if a shutdown has cut it off: the same input resumes it."""
         self.output: PendingOutput | None = None
-        """The output that was asked for by the run that has left what is pending: it is asked for again."""
+        """The output requested by the run that has left the pending calls: the run that settles them gives it."""
         self.interrupted: InterruptSource | None = None
-        """Who has interrupted the last run, if it has ended by that; saved, so that another process knows, too."""
+        """Who interrupted the last run, if it ended by that. It is saved, so that another process knows, too."""
         self.binding: Binding | None = None
-        """Where it is saved at the end of each run, if anywhere."""
+        """Where the conversation is saved at the end of each run, if anywhere."""
         self.active_groups: tuple[str, ...] | None = None
         """The groups of tools that a run has left active, if one has changed them."""
         self.children: SubConversations | None = None
-        """The conversations that sub-agents have had within this one, if there were any."""
-        self.bond: ParentLink | None = None
-        """The call that the run in progress belongs to, if this is a sub-agent's conversation."""
+        """The conversations of sub-agents within this one, if there were any."""
+        self.on_run: Callable[[RunState], object] | None = None
+        """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0
         self._copies: list[SavedCopy] = []
-        self._written: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
-        self._rules: list[ApprovalRule] = []
+        self._saved_items: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
 
     @property
     def name(self) -> str:
-        """The name of the agent whose it is."""
+        """The name of the agent."""
         return self._name
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[RunState, ...]:
         """The runs in progress or being cleaned up."""
-        return tuple(run for gate in tuple(self.gates) if (run := gate.run) is not None)
+        return tuple(run for flag in tuple(self.flags) if (run := flag.run) is not None)
 
     @property
-    def entered(self) -> tuple[Run, ...]:
-        """The runs that are to end by a reply yet: in progress, or waiting for the clean-up of another."""
-        return tuple(run for gate in tuple(self.gates) for run in gate.interruptible)
+    def entered(self) -> tuple[RunState, ...]:
+        """The runs that can be interrupted: in progress, or waiting for the clean-up of another."""
+        return tuple(run for flag in tuple(self.flags) for run in flag.interruptible)
 
     @property
     def rules(self) -> tuple[ApprovalRule, ...]:
-        """What has been approved or rejected for good, the latest last."""
-        return tuple(self._rules)
+        """The answers that hold for later calls, the latest last."""
+        return self.approvals.rules
 
     @property
     def saved_as(self) -> str | None:
-        """The key of the session that it is bound to, if it is."""
+        """The key of the session that the conversation is bound to, if any."""
         return None if self.binding is None else self.binding.key
 
+    # --- pending calls --------------------------------------------------------------------------------------------
+
+    def pending_in(self, history: Sequence[Msg], besides: RunState | None = None) -> tuple[ToolUseBlock, ...]:
+        """The open calls of the history that this agent has to settle, without those of other runs in progress."""
+        known = self.pending
+        if known is None:
+            calls = open_calls(history, self._name)
+        else:
+            # messages of overlapping runs may have followed
+            calls = open_among(history, self._name, known) if known else ()
+        if not calls:
+            return calls
+        elsewhere = {id for run in self._others(besides) for id in tuple(run.calls.open)}
+        return tuple(call for call in calls if call.id not in elsewhere)
+
+    def snapshot(self, run: RunState) -> Snapshot:
+        """The state before this run reads the history."""
+        return Snapshot(self.pending or frozenset(), not self._others(run), self._admitted)
+
+    def lost_in(self, history: Sequence[Msg], before: Snapshot) -> tuple[ToolUseBlock, ...]:
+        """The open calls of the agent's last message that no run has left pending: memory kept no result of theirs.
+
+        If other runs were in progress since the snapshot this cannot be known, and none is given.
+        """
+        known = self.pending
+        if known is None or not before.alone or self._admitted != before.admitted:
+            return ()
+        return tuple(call for call in open_calls(history, self._name) if call.id not in known)
+
+    def _others(self, besides: RunState | None) -> list[RunState]:
+        return [run for run in self.runs if run is not besides and not run.calls.ended]
+
+    @property
+    def unsettled(self) -> frozenset[str] | None:
+        """The pending calls, and those that the runs in progress are about to settle; None if not known."""
+        open = frozenset(id for run in self._others(None) for id in tuple(run.calls.open))
+        return open.union(self.pending or ()) if open else self.pending
+
+    def answerable_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
+        """The pending calls that a caller may answer: instead of a call whose sub-agent waits, that agent's calls."""
+        pending = self.pending_in(history)
+        return pending if self.children is None else self.children.leaves(pending)
+
+    def resumed(self, given: tuple[Msg, ...]) -> bool:
+        """True if the input repeats that of the run that was cut off, which is remembered already."""
+        cut_off = self.cut_off
+        return bool(cut_off) and [_content(message) for message in cut_off] == [_content(message) for message in given]
+
+    def admit(self, run: RunState, before: Snapshot) -> None:
+        """The run has taken its input: the calls that were pending are its own now, or gone from the history."""
+        run.calls.admitted = True
+        self._admitted += 1
+        self.pending = (self.pending or frozenset()).difference(before.pending, run.calls.open)
+        if self.output is not None and self.output.calls.isdisjoint(self.pending):
+            self.output = None
+
+    def end(self, run: RunState) -> None:
+        """Keep the calls that the run leaves pending. A run that was refused changes nothing.
+
+        Called when the run is saved, and again when it is over: a later run may have settled the calls in between.
+        """
+        calls = run.calls
+        if not calls.admitted:
+            return
+        if run.toolkit.active_groups != run.groups:
+            self.active_groups = run.toolkit.active_groups
+        left = frozenset(calls.open) if calls.pending else frozenset[str]()
+        with self.lock:
+            pending = self.pending or frozenset()
+            if calls.ended:
+                left &= pending & calls.left
+                pending -= calls.left
+            else:
+                self.interrupted = run.interruption.ended_by
+                cut_off = self.interrupted is not None and run.interruption.cut is Cut.SHUTDOWN
+                if run.request is not None and run.request.output is not None and (left or cut_off):
+                    self.output = PendingOutput(run.request.output, left)
+            calls.ended, calls.left = True, left
+            self.pending = pending | left
+            self.approvals.keep(self.pending)
+            if self.children is not None:
+                self.children.keep(self.unsettled or ())
+        self.call_ids.release(run.id, (other.id for other in self._others(run)))
+
+    # --- the saved copy -------------------------------------------------------------------------------------------
+
     def copy_at(self, session: Session, key: str, entries: Collection[str]) -> SavedCopy:
-        """What is known of the copy under this key of the session: of two objects that reach the same one copy."""
+        """The copy under this key of the session. Equal sessions have one copy."""
         with self.lock:
             for copy in self._copies:
                 if copy.is_at(session, key):
@@ -144,161 +225,210 @@ class Conversation:
             self._copies.append(SavedCopy(session, key, entries))
             return self._copies[-1]
 
-    def restore_rules(self, rules: Iterable[ApprovalRule]) -> None:
-        """Put these in the place of the remembered answers."""
-        self._rules = list(rules)
-
-    def answer(self, given: Iterable[ApprovalAnswer], pending: Mapping[str, ToolUseBlock]) -> None:
-        """Take the answers to pending calls, and remember those that are to hold for good."""
-        for each in given:
-            self.answers[each.call_id] = each
-            if each.remember is not None:
-                self._remember(each, pending[each.call_id])
-
-    def _remember(self, answer: ApprovalAnswer, call: ToolUseBlock) -> None:
-        edited = answer.input if isinstance(answer, Approve) else None
-        given = call.input if edited is None else edited
-        reason = answer.reason if isinstance(answer, Reject) else ""
-        rule = ApprovalRule(
-            call.name, given if answer.remember == "arguments" else None, isinstance(answer, Approve), reason
-        )
-        self._rules = [old for old in self._rules if (old.tool, old.input) != (rule.tool, rule.input)] + [rule]
-
-    def decided(self, call: ToolUseBlock) -> ApprovalAnswer | None:
-        """What has been said about this call: to itself, else by the latest rule that covers it."""
-        answer = self.answers.get(call.id)
-        if answer is not None or not self._rules:
-            return answer
-        for rule in reversed(self._rules):
-            if rule.covers(call):
-                return Approve(call) if rule.approved else Reject(call, rule.reason)
-        return None
-
-    def pending_in(self, history: Sequence[Msg], besides: Run | None = None) -> tuple[ToolUseBlock, ...]:
-        """The open calls of the history that this agent has to settle, but for those of other runs in progress."""
-        known = self.pending
-        if known is None:
-            calls = open_calls(history, self._name)
-        else:
-            # overlapping runs may have said something since
-            calls = open_among(history, self._name, known) if known else ()
-        if not calls:
-            return calls
-        elsewhere = {id for run in self._others(besides) for id in tuple(run.open)}
-        return tuple(call for call in calls if call.id not in elsewhere)
-
-    def look(self, run: Run) -> Look:
-        """What is so before the history is read: overlapping runs may change it, and the history, meanwhile."""
-        return Look(self.pending or frozenset(), not self._others(run), self._admitted)
-
-    def lost_in(self, history: Sequence[Msg], before: Look) -> tuple[ToolUseBlock, ...]:
-        """The open calls of the agent's last message that nobody has left open on purpose: no result of theirs could be
-        kept. Where other runs were in progress since that look, nobody can say."""
-        known = self.pending
-        if known is None or not before.alone or self._admitted != before.admitted:
-            return ()
-        return tuple(call for call in open_calls(history, self._name) if call.id not in known)
-
-    def _others(self, besides: Run | None) -> list[Run]:
-        return [run for run in self.runs if run is not besides and not run.ended]
-
-    @property
-    def unsettled(self) -> frozenset[str] | None:
-        """What is pending, and what the runs in progress are about to settle; None if that is not known."""
-        open = frozenset(id for run in self._others(None) for id in tuple(run.open))
-        return open.union(self.pending or ()) if open else self.pending
-
-    def waits_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
-        """The calls of the history that somebody may answer: in the place of one whose sub-agent waits, those of that
-        sub-agent."""
-        pending = self.pending_in(history)
-        return pending if self.children is None else self.children.leaves(pending)
-
-    def resumed(self, given: tuple[Msg, ...]) -> bool:
-        """Whether the input repeats that of the run that was cut off: it is remembered already."""
-        cut_off = self.cut_off
-        return bool(cut_off) and [_said(message) for message in cut_off] == [_said(message) for message in given]
-
-    def written(self, history: Sequence[Msg]) -> list[Unchanging]:
-        """The messages as items to be saved; those that were written out before are not written out again."""
-        before, items = self._written
+    def items_of(self, history: Sequence[Msg]) -> list[Unchanging]:
+        """The messages as items of a session entry. The items of messages that were saved before are used again."""
+        before, items = self._saved_items
         same = 0
         for old, message in zip(before, history, strict=False):
             if old is not message:
                 break
             same += 1
         items = [*items[:same], *(Unchanging(message.to_dict()) for message in islice(history, same, None))]
-        self._written = (history, items)
+        self._saved_items = (history, items)
         return items
 
-    def read(self, history: Sequence[Msg], items: list[Unchanging]) -> None:
-        """The messages have been made of these items: they are not to be written out again."""
-        self._written = (history, items)
-
-    def admit(self, run: Run, before: Look) -> None:
-        """The run has taken its input: what was pending is its own to settle, or is gone from the history."""
-        run.admitted = True
-        self._admitted += 1
-        self.pending = (self.pending or frozenset()).difference(before.pending, run.open)
-        if self.output is not None and self.output.calls.isdisjoint(self.pending):
-            self.output = None
-
-    def end(self, run: Run) -> None:
-        """Keep what the run leaves pending; one that was refused leaves everything as it was."""
-        if not run.admitted:
-            return
-        if run.toolkit.active_groups != run.groups:
-            self.active_groups = run.toolkit.active_groups
-        left = frozenset(run.open) if run.pending else frozenset[str]()
-        with self.lock:
-            pending = self.pending or frozenset()
-            if run.ended:
-                # said a second time: others may have settled meanwhile what it has left
-                left &= pending & run.left
-                pending -= run.left
-            if not run.ended:
-                self.interrupted = run.interrupted_by
-                cut_off = run.interrupted_by is not None and run.cut is Cut.SHUTDOWN
-                if run.asked is not None and run.asked.output is not None and (left or cut_off):
-                    self.output = PendingOutput(run.asked.output, left)
-            run.ended, run.left = True, left
-            self.pending = pending | left
-            if self.answers:
-                self.answers = {id: answer for id, answer in self.answers.items() if id in self.pending}
-            if self.children is not None:
-                self.children.keep(self.unsettled or ())
-        self.call_ids.release(run.id, (other.id for other in self._others(run)))
+    def keep_items(self, history: Sequence[Msg], items: list[Unchanging]) -> None:
+        """Note the items that the messages were read from."""
+        self._saved_items = (history, items)
 
 
-def _said(message: Msg) -> tuple[object, ...]:
+def _content(message: Msg) -> tuple[object, ...]:
     return message.role, message.name, message.content
 
 
 class Conversations:
-    """An agent's conversations, by memory object: each is made when it is first asked for, and goes with its memory."""
+    """An agent's conversations by memory object. Each is made at its first use, and is dropped with its memory."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._lock = new_rlock()
-        # by identity: a memory may be equal to another, or not hashable
+        # by identity: memories may be equal, or not hashable
         self._by_id: dict[int, tuple[ref[Memory], Conversation]] = {}
 
     def of(self, memory: Memory) -> Conversation:
         """The conversation in this memory."""
         found = self._by_id.get(id(memory))
-        return self._made(memory) if found is None else found[1]
+        return self._new(memory) if found is None else found[1]
 
-    def _made(self, memory: Memory) -> Conversation:
+    def _new(self, memory: Memory) -> Conversation:
         key = id(memory)
         with self._lock:
             if key not in self._by_id:
                 by_id = self._by_id
-                gone = ref(memory, lambda _: by_id.pop(key, None))
-                self._by_id[key] = (gone, Conversation(self._name))
+                dropped = ref(memory, lambda _: by_id.pop(key, None))
+                self._by_id[key] = (dropped, Conversation(self._name))
             return self._by_id[key][1]
 
     @property
     def all(self) -> tuple[Conversation, ...]:
-        """Those whose memory is still there."""
+        """The conversations whose memory exists."""
         with self._lock:
             return tuple(conversation for _, conversation in tuple(self._by_id.values()))
+
+
+class SubConversation:
+    """One conversation of a sub-agent.
+
+    `tool` is the tool by which the parent calls it, `slot` the place where it is saved. `call_id` is the call that has
+    taken it; `begun` is true once that call's message was taken in. `reply` is the sub-agent's reply, if calls of it
+    are pending; `answers` and `results` are for these calls, by the sub-agent's own ids, until it continues. Until its
+    first use after a load, `memory` and `conversation` are None and `frozen` holds the loaded one.
+    """
+
+    __slots__ = (
+        "answers",
+        "begun",
+        "call_id",
+        "conversation",
+        "frozen",
+        "id",
+        "memory",
+        "reply",
+        "results",
+        "slot",
+        "tool",
+    )
+
+    def __init__(self, id: str, tool: str, slot: int) -> None:
+        self.id = id
+        self.tool = tool
+        self.slot = slot
+        self.memory: Memory | None = None
+        self.conversation: Conversation | None = None
+        self.frozen: FrozenConversation | None = None
+        self.free()
+
+    def free(self) -> None:
+        """No call has taken it any longer."""
+        self.call_id: str | None = None
+        self.begun = False
+        self.wait_for(None)
+
+    def wait_for(self, reply: Msg | None) -> None:
+        """It waits for the pending calls of this reply; with None, for nothing."""
+        self.reply = reply
+        self.answers: dict[str, ApprovalAnswer] = {}
+        self.results: dict[str, ToolResultBlock] = {}
+
+    @property
+    def answered(self) -> bool:
+        """True if it has answers or results to continue with."""
+        return bool(self.answers or self.results)
+
+
+class SubConversations:
+    """The conversations of sub-agents within one conversation, the most recently used last."""
+
+    __slots__ = ("_by_call", "_by_id")
+
+    def __init__(self, children: Iterable[SubConversation] = ()) -> None:
+        self._by_id = {child.id: child for child in children}
+        self._by_call = {child.call_id: child for child in self._by_id.values() if child.call_id is not None}
+
+    @property
+    def all(self) -> tuple[SubConversation, ...]:
+        """Every child."""
+        return tuple(self._by_id.values())
+
+    def of_call(self, call_id: str) -> SubConversation | None:
+        """The child that this call has begun."""
+        return self._by_call.get(call_id)
+
+    def take(self, tool: str, call_id: str, id: str | None, *, at_most: int) -> SubConversation:
+        """The child of this id, or a new one, taken by this call; a `ToolError` tells the model why not."""
+        child = self._find(tool, id) if id is not None else self._new(tool, at_most)
+        child.call_id = call_id
+        self._by_call[call_id] = child
+        # the most recently used is the last
+        self._by_id[child.id] = self._by_id.pop(child.id, child)
+        return child
+
+    def _find(self, tool: str, id: str) -> SubConversation:
+        child = self._by_id.get(id)
+        if child is None or child.tool != tool:
+            known = [each.id for each in self._by_id.values() if each.tool == tool and each.call_id is None]
+            have = f"There are: {', '.join(known)}." if known else "There are none yet."
+            raise ToolError(f"There is no conversation {id!r}. {have} Leave conversation_id out to begin a new one.")
+        if child.call_id is not None:
+            raise ToolError(
+                f"Conversation {id!r} is taken by call {child.call_id!r}, which has no result yet. Wait for that, or "
+                "leave conversation_id out to begin another one."
+            )
+        return child
+
+    def _new(self, tool: str, at_most: int) -> SubConversation:
+        same_tool = [child for child in self._by_id.values() if child.tool == tool]
+        free = [child for child in same_tool if child.call_id is None]
+        for old in free[: max(0, len(same_tool) + 1 - at_most)]:
+            del self._by_id[old.id]
+        slots = {child.slot for child in self._by_id.values()}
+        slot = next(number for number in range(len(slots) + 1) if number not in slots)
+        id = uuid4().hex[:8]
+        while id in self._by_id:
+            id = uuid4().hex[:8]
+        return SubConversation(id, tool, slot)
+
+    def settle(self, call_id: str) -> None:
+        """The call has its result: its child is free."""
+        child = self._by_call.pop(call_id, None)
+        if child is not None:
+            child.free()
+
+    def keep(self, pending: Collection[str]) -> None:
+        """Free the children of calls that are not among these."""
+        for call_id in [each for each in self._by_call if each not in pending]:
+            self.settle(call_id)
+
+    # --- pending calls of sub-agents ------------------------------------------------------------------------------
+
+    def pairs(self, call: ToolUseBlock) -> tuple[Pair, ...]:
+        """The pending calls inside this call, with their placeholders, as the parent shows them."""
+        child = self._by_call.get(call.id)
+        if child is None or child.reply is None:
+            return ()
+        return inner_pairs(call, child.reply, set(child.results))
+
+    def leaves(self, pending: Iterable[ToolUseBlock]) -> tuple[ToolUseBlock, ...]:
+        """The calls that a caller may answer: a call that waits for its sub-agent is replaced by that agent's calls."""
+        found: list[ToolUseBlock] = []
+        for call in pending:
+            inner = [pair.call for pair in self.pairs(call) if pair.answerable]
+            found += inner or [call]
+        return tuple(found)
+
+    def inside(self, pending: Iterable[ToolUseBlock]) -> dict[str, tuple[SubConversation, Pair]]:
+        """The children that answers to calls inside these belong to, by the ids that the parent shows."""
+        return {
+            pair.call.id: (child, pair)
+            for call in pending
+            if (child := self._by_call.get(call.id)) is not None
+            for pair in self.pairs(call)
+            if pair.answerable
+        }
+
+    def hand_down(
+        self,
+        inside: Mapping[str, tuple[SubConversation, Pair]],
+        answers: Iterable[ApprovalAnswer],
+        messages: Iterable[Msg],
+    ) -> frozenset[str]:
+        """Keep the answers and results for calls of sub-agents until these continue; gives the ids of the results."""
+        for answer in answers:
+            if answer.call_id in inside:
+                child, pair = inside[answer.call_id]
+                child.answers[pair.inner_id] = pair.answer(answer)
+        results = [result for message in messages for result in message.tool_results if result.id in inside]
+        for result in results:
+            child, pair = inside[result.id]
+            child.results[pair.inner_id] = pair.result(result)
+        return frozenset(result.id for result in results)

@@ -1,39 +1,67 @@
-"""What may be handed to `call()` and `stream()`: a str, a Msg, answers to calls that wait for approval, or several of
-these; checked before anything starts."""
+"""The input of `call()` and `stream()`: a str, a Msg, answers to pending calls, or a list of these.
+
+It is checked before a run starts. `RunInput` is the input of one run, as it goes through hooks into memory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.agent.tracer import Tracer
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages.frozen import check_encodable
+from agentscope_rx.session import Session
 
 CallInput = str | Msg | ApprovalAnswer | Iterable[Msg | ApprovalAnswer] | None
 
 _ALLOWED = "a str, a Msg, Approve, Reject, or a list of Msg, Approve and Reject"
 
 
-class Given(NamedTuple):
-    """What a call was given."""
+class ParsedInput(NamedTuple):
+    """The input of a call, sorted into messages and answers."""
 
     messages: tuple[Msg, ...] = ()
     answers: tuple[ApprovalAnswer, ...] = ()
     empty: bool = False
-    """Whether it was a list with nothing in it: somebody has chosen nothing, and not left the choice to the agent."""
+    """True for an empty list: unlike no input, it does not ask for the pending calls to be run."""
 
 
-def given_of(given: CallInput) -> Given:
-    """The input, sorted into messages and answers; `InvalidInputError` says what to hand over instead."""
+class RunInput:
+    """The input of one run: as the caller gave it, after hooks, and its effect on the pending calls."""
+
+    __slots__ = ("answered", "given", "given_ids", "handed_down", "messages", "passes_by", "unwritten")
+
+    def __init__(self) -> None:
+        self.given: tuple[Msg, ...] = ()
+        """The messages as the caller gave them."""
+        self.given_ids: frozenset[str] = frozenset()
+        """The ids of the caller's messages; empty if the run resumes one that was cut off."""
+        self.messages: tuple[Msg, ...] = ()
+        """The messages as they are remembered, after hooks."""
+        self.unwritten: tuple[Msg, ...] = ()
+        """The messages between their PreCallEvent and the moment that memory has them."""
+        self.passes_by = False
+        """True if the input neither answers nor runs the pending calls: they are closed before it."""
+        self.answered: frozenset[str] = frozenset()
+        """The ids of the pending calls that the input decides, and of the calls around them."""
+        self.handed_down: frozenset[str] = frozenset()
+        """The ids of the results in the input that belong to calls of sub-agents, which remember them."""
+
+
+def parse_input(given: CallInput) -> ParsedInput:
+    """The input, sorted into messages and answers; `InvalidInputError` for anything else."""
     if given is None:
-        return Given()
+        return ParsedInput()
     if isinstance(given, str):
-        return Given((Msg.user(given),))
+        return ParsedInput((Msg.user(given),))
     if isinstance(given, Msg):
-        return Given(check_roles((given,)))
+        return ParsedInput(check_roles((given,)))
     if isinstance(given, (Approve, Reject)):
-        return Given((), (given,))
-    # (a dict would be taken for the list of its keys)
+        return ParsedInput((), (given,))
+    # a dict would be read as the list of its keys
     several = cast("object", given)
     if isinstance(several, Mapping) or not isinstance(several, Iterable):
         raise InvalidInputError(f"call() takes {_ALLOWED}, not {type(given).__name__}.")
@@ -46,19 +74,19 @@ def given_of(given: CallInput) -> Given:
             answers.append(each)
         else:
             raise InvalidInputError(f"call() takes {_ALLOWED}; the list holds {each!r:.60}.")
-    return Given(check_roles(tuple(messages)), tuple(answers), not messages and not answers)
+    return ParsedInput(check_roles(tuple(messages)), tuple(answers), not messages and not answers)
 
 
 def messages_of(given: CallInput) -> tuple[Msg, ...]:
-    """The input as messages alone."""
-    messages, answers, _ = given_of(given)
+    """The input of `observe()`: messages only."""
+    messages, answers, _ = parse_input(given)
     if answers:
         raise InvalidInputError("observe() takes messages; hand Approve and Reject to call() or stream().")
     return messages
 
 
 def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
-    """Refuse SYSTEM messages: the conversation has one system message, and it is not remembered."""
+    """Refuse SYSTEM messages: a conversation has one system message, which is not remembered."""
     if any(message.role is MsgRole.SYSTEM for message in messages):
         raise InvalidInputError(
             "A SYSTEM message cannot be part of the input. Give ReActAgent a sys_prompt, or let a hook on "
@@ -67,14 +95,14 @@ def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
     return messages
 
 
-def check_words(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
-    """Refuse SYSTEM messages and tool calls: calls in memory are the agent's own, each with one result."""
+def check_input_messages(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
+    """Refuse SYSTEM messages and tool calls: the calls in memory are the agent's own, each with one result."""
     for message in check_roles(messages):
         if message.tool_calls:
             _check_placeholders(message.tool_results)
             raise InvalidInputError(
-                f"Message {message.id} has tool calls {[call.id for call in message.tool_calls]}, which nobody would "
-                "answer: only the agent's own answers have calls. To go on with calls that are pending use call() "
+                f"Message {message.id} has tool calls {[call.id for call in message.tool_calls]}, which would "
+                "never be answered: only the agent's own answers have calls. To continue pending calls use call() "
                 "without input, Approve, Reject or tool results; a history belongs into `memory`."
             )
     return messages
@@ -84,8 +112,9 @@ def _check_placeholders(results: Iterable[ToolResultBlock]) -> None:
     empty = [result.id for result in results if result.kind is not None and result.kind.waits]
     if empty:
         raise InvalidInputError(
-            f"The tool results for {empty} are the placeholders of the suspended run's reply, which say only that the "
-            "calls wait. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for reply.pending_calls."
+            f"The tool results for {empty} are the placeholders of the suspended run's reply: they mark "
+            "the calls as pending. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for "
+            "reply.pending_calls."
         )
 
 
@@ -93,17 +122,16 @@ def check_answers(
     pending: Sequence[ToolUseBlock],
     messages: Sequence[Msg],
     answers: Sequence[ApprovalAnswer],
-    said: Collection[str],
+    given_ids: Collection[str],
     *,
     among: Sequence[ToolUseBlock] | None = None,
 ) -> None:
-    """Refuse answers to pending calls that do not fit, before anything is remembered.
+    """Refuse answers that do not fit the pending calls, before anything is remembered.
 
-    `among` are the calls in memory, if some of `pending` are those of sub-agents that such calls wait for.
-
-    `InvalidInputError` for a call that is answered twice, by its own placeholder, or is not pending; and for other
-    content in the caller's messages (`said`: their ids) while calls are still to be run: the model must see their
-    results first. What hooks add is not the caller's to send later: it is let through.
+    `InvalidInputError` for a call that is answered twice, by its own placeholder, or that is not pending; and for other
+    content in the caller's messages (`given_ids`) while calls still have no result, because the model must see the
+    results first. Content that hooks add is allowed. If some of `pending` belong to sub-agents, `among` are the calls
+    in memory that wait for them.
     """
     results = [result for message in messages for result in message.tool_results]
     given = [result.id for result in results] + [answer.call_id for answer in answers]
@@ -118,12 +146,48 @@ def check_answers(
     if unknown:
         raise InvalidInputError(
             f"Tool results or answers for {unknown}, which are not pending. Pending calls: {expected}."
-            + ("" if expected else " (Each call is answered once; what was passed by is closed.)")
+            + ("" if expected else " (Each call is answered once. Input that did not answer it has closed it.)")
         )
     open = expected if among is None else [call.id for call in among]
     rest = [id for id in open if all(id != result.id for result in results)]
-    if rest and any(len(each.tool_results) < len(each.content) for each in messages if each.id in said):
+    if rest and any(len(each.tool_results) < len(each.content) for each in messages if each.id in given_ids):
         raise InvalidInputError(
             f"The calls {rest} have no results yet, which the model must see before any other content: give results "
             "for all of them, or send the rest of the message with the next call."
         )
+
+
+# --- other arguments ----------------------------------------------------------------------------------------------
+
+
+def check_name(name: object) -> None:
+    """`ConfigurationError` for a blank name of an agent; `InvalidInputError` for one with lone surrogates."""
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(f"An agent needs a name, not {name!r}.")
+    check_encodable(name, "The name of an agent")
+
+
+def check_kind(name: str, given: object, kind: type, *, needed: bool = False) -> None:
+    """`ConfigurationError` for an argument of the wrong class; None is one only if `needed`."""
+    if (needed or given is not None) and not isinstance(given, kind):
+        raise ConfigurationError(_wrong_class(name, given, kind))
+
+
+def check_input(name: str, given: object, kind: type) -> None:
+    """`InvalidInputError` for an argument of a call that is of the wrong class."""
+    if given is not None and not isinstance(given, kind):
+        raise InvalidInputError(_wrong_class(name, given, kind))
+
+
+_EXAMPLES: dict[type, str] = {
+    Memory: "a Memory, such as InMemoryMemory()",
+    Tracer: "a Tracer",
+    Session: "a Session, such as JsonSession('sessions')",
+}
+
+
+def _wrong_class(name: str, given: object, kind: type) -> str:
+    wanted = _EXAMPLES.get(kind, f"{kind.__name__}(...)")
+    # the class was given instead of an object of it
+    hint = f" Did you mean {given.__name__}(...)?" if isinstance(given, type) and issubclass(given, kind) else ""
+    return f"{name} must be {wanted}, not {given!r:.60}.{hint}"

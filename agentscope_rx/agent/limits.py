@@ -1,17 +1,17 @@
-"""`UsageLimits`: what one call may cost at most, and what happens when it would cost more.
+"""`UsageLimits`: the limits of one call. `Usage`: the usage of a run, together with that of its sub-agents.
 
-| limit                                        | looked at                                              |
+| limit                                        | checked                                                |
 |----------------------------------------------|--------------------------------------------------------|
-| `model_calls`, tokens, `cost`                | before each further question to the model              |
-| `tool_calls`                                 | before each batch of calls, for the batch as a whole   |
-| `deadline`                                   | all the time: what is in progress is ended             |
+| `model_calls`, tokens, `cost`                | before each model call                                 |
+| `tool_calls`                                 | before each batch of tool calls, for the whole batch   |
+| `deadline`                                   | continuously: work in progress is ended                |
 
-An answer that is there is never thrown away: a limit keeps the run from going on, not from ending well.
+A limit never discards an answer that has arrived: it prevents further calls, and the run ends with its last answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -21,24 +21,23 @@ from agentscope_rx.messages import ChatUsage
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs, in any one currency, for each million tokens."""
+    """The price of a model per million tokens, in any one currency."""
 
     input: float
     output: float
 
     def of(self, usage: ChatUsage) -> float:
-        """What this usage costs."""
+        """The cost of this usage."""
         return (usage.input_tokens * self.input + usage.output_tokens * self.output) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """Bounds of one call; None is no bound. Tokens are those that the providers report.
+    """Limits of one call; None is no limit. Tokens are counted as the providers report them.
 
-    `cost` is in the currency of `prices`, a table by model name that the caller gives. `deadline` is in seconds from
-    the beginning of the call. `on_limit="error"` fails the call with `UsageLimitError` (`RunDeadlineError`);
-    `"summary"` asks the model for a last word instead, which is one model call more; a deadline then keeps
-    `summary_reserve` seconds for it.
+    `cost` is in the currency of `prices`, a table by model name. `deadline` is in seconds from the beginning of the
+    call. `on_limit="error"` fails the call with `UsageLimitError` (or `RunDeadlineError`); `"summary"` asks the model
+    for a summary instead, which is one more model call. A deadline then reserves `summary_reserve` seconds for it.
     """
 
     model_calls: int | None = None
@@ -86,7 +85,7 @@ class UsageLimits:
             )
 
     def price(self, model: str, usage: ChatUsage) -> float:
-        """What one answer of this model costs; `ConfigurationError` if the table does not have the model."""
+        """The cost of one answer of this model; `ConfigurationError` if the table does not have the model."""
         prices = self.prices
         if prices is None:
             return 0.0
@@ -98,7 +97,7 @@ class UsageLimits:
         return price.of(usage)
 
     def before_model(self, model_calls: int, usage: ChatUsage, cost: float) -> tuple[str, float] | None:
-        """The limit, by name and value, that keeps the model from being asked once more; None if there is none."""
+        """The limit, by name and value, that allows no further model call; None if there is none."""
         total = usage.input_tokens + usage.output_tokens
         return (
             _reached("model_calls", self.model_calls, model_calls)
@@ -109,10 +108,98 @@ class UsageLimits:
         )
 
     def before_tools(self, tool_calls: int, batch: int) -> tuple[str, float] | None:
-        """The limit that keeps this many calls more from being run; None if there is none."""
+        """The limit that does not allow this many further tool calls; None if there is none."""
         limit = self.tool_calls
         return ("tool_calls", limit) if limit is not None and tool_calls + batch > limit else None
 
 
 def _reached(name: str, limit: float | None, value: float) -> tuple[str, float] | None:
     return (name, limit) if limit is not None and value >= limit else None
+
+
+class Usage:
+    """What one run has used so far, and the limits of that. A sub-agent's usage counts for every run around it, too.
+
+    `before_model` and `before_tools` ask the run's own limits first, then those of the runs around it, outwards.
+    """
+
+    __slots__ = (
+        "_parent",
+        "agent",
+        "cost",
+        "limited",
+        "limits",
+        "model_calls",
+        "model_retries",
+        "tokens",
+        "tool_calls",
+    )
+
+    def __init__(self, agent: str, limits: UsageLimits | None) -> None:
+        self.agent = agent
+        self.limits = limits
+        self.limited = limits is not None
+        """True if this run, or possibly one around it, has limits."""
+        self._parent: Usage | None = None
+        self.model_calls = 0
+        self.model_retries = 0
+        self.tool_calls = 0
+        self.tokens = ChatUsage()
+        self.cost = 0.0
+
+    def within(self, parent: Usage) -> None:
+        """Count for this run, too, which has called this one as a sub-agent."""
+        self._parent = parent
+        self.limited = True
+
+    def before_model(self) -> tuple[str, float] | None:
+        """The limit, by name and value, that allows no further model call."""
+        for each in self._outwards():
+            limits = each.limits
+            if limits is not None and (reached := limits.before_model(each.model_calls, each.tokens, each.cost)):
+                return reached
+        return None
+
+    def before_tools(self, count: int) -> tuple[str, float] | None:
+        """The limit, by name and value, that does not allow this many further tool calls."""
+        for each in self._outwards():
+            limits = each.limits
+            if limits is not None and (reached := limits.before_tools(each.tool_calls, count)):
+                return reached
+        return None
+
+    def owner_of(self, which: str, limit: float) -> str:
+        """The name of the agent that has this limit."""
+        owners = (each.agent for each in self._outwards() if each.limits and getattr(each.limits, which, None) == limit)
+        return next(owners, self.agent)
+
+    def check_prices(self, models: Sequence[str]) -> None:
+        """`ConfigurationError` if a limit on costs has no price for one of the models that may answer."""
+        for each in self._outwards():
+            if each.limits is not None:
+                for model in models:
+                    each.limits.price(model, ChatUsage())
+
+    def add_model_call(self, costs: Sequence[tuple[str | None, ChatUsage]], model: str) -> None:
+        """Count one model call with its tokens by model, None being `model`; here and in the runs around this one."""
+        each: Usage | None = self
+        while each is not None:
+            each.model_calls += 1
+            for answered_by, tokens in costs:
+                each.tokens = each.tokens + tokens
+                if each.limits is not None:
+                    each.cost += each.limits.price(answered_by or model, tokens)
+            each = each._parent
+
+    def add_tool_calls(self, count: int) -> None:
+        """Count tool calls that have begun; here and in the runs around this one."""
+        each: Usage | None = self
+        while each is not None:
+            each.tool_calls += count
+            each = each._parent
+
+    def _outwards(self) -> Iterator[Usage]:
+        each: Usage | None = self
+        while each is not None:
+            yield each
+            each = each._parent

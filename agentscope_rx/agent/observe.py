@@ -1,73 +1,81 @@
-"""What others hear of a message: its words and media, under its speaker's name.
+"""`agent.observe`: how the messages of other agents are remembered: their text and media, under the sender's name.
 
-| in a peer's message     | a listener gets                                                                   |
-|-------------------------|-----------------------------------------------------------------------------------|
-| text, media             | them                                                                              |
-| thinking                | nothing: thoughts are not said                                                    |
-| tool calls, results     | nothing; of a message of tool blocks alone the results' output, or which calls wait |
-| role assistant          | role user: an assistant's message is the listener's own                           |
+| in the message of another agent | is remembered as                                                                  |
+|---------------------------------|-----------------------------------------------------------------------------------|
+| text, media                     | the same                                                                          |
+| thinking                        | nothing                                                                           |
+| tool calls, results             | nothing; if there is nothing else, the results' output, or the names of the calls |
+| role assistant                  | role user: messages with role assistant are the agent's own                       |
 
-So no peer's call can be taken for a call of the listener's that is pending, no result for one that it waits for, and
-what a provider is sent holds no call without its result and does not end with another's words as the model's own.
+So a call of another agent is never taken for a pending call of this one, nor a result for one that it waits for. And a
+request to a provider holds no call without its result, and does not end with another agent's text as the model's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from agentscope_rx.agent.input import CallInput, ParsedInput, check_input_messages, messages_of, parse_input
 from agentscope_rx.events import EventSource, PostObserveEvent, PreObserveEvent
 from agentscope_rx.hooks import CompiledHooks, Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ContentBlock, Msg, MsgRole, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat_map, defer, just, then
 
-_UNHEARD = (ThinkingBlock, ToolUseBlock, ToolResultBlock)
+_NOT_OBSERVED = (ThinkingBlock, ToolUseBlock, ToolResultBlock)
 
 
-def as_heard(message: Msg) -> Msg:
-    """The message as others hear it: the same id, name and metadata. What was heard already stays the very object."""
-    if message.role is MsgRole.USER and not any(isinstance(block, _UNHEARD) for block in message.content):
+def as_observed(message: Msg) -> Msg:
+    """The message as others remember it, with the same id, name and metadata; itself if nothing changes."""
+    if message.role is MsgRole.USER and not any(isinstance(block, _NOT_OBSERVED) for block in message.content):
         return message
-    return message.replace(role=MsgRole.USER, content=_heard(message))
+    return message.replace(role=MsgRole.USER, content=_content(message))
 
 
-def input_heard(messages: Iterable[Msg], name: str) -> tuple[Msg, ...]:
-    """The input of a call to `name`: what other agents said as it is heard, all else as it was given."""
+def observe_input(messages: Iterable[Msg], name: str) -> tuple[Msg, ...]:
+    """The input of a call to `name`: messages of other agents as it observes them, all others unchanged."""
     return tuple(
-        as_heard(message) if message.role is MsgRole.ASSISTANT and message.name != name else message
+        as_observed(message) if message.role is MsgRole.ASSISTANT and message.name != name else message
         for message in messages
     )
 
 
-def observing(name: str, hooks: Hooks, heard: tuple[Msg, ...], memory: Memory) -> Flow[None]:
-    """What was heard, past the hooks of the agent of this name, into this memory.
+def parse_call(msgs: CallInput, name: str) -> ParsedInput:
+    """The input of a call to the agent of this name, checked; messages of other agents as it observes them."""
+    given = parse_input(msgs)
+    return given._replace(messages=check_input_messages(observe_input(given.messages, name)))
+
+
+def observe_messages(name: str, hooks: Hooks, msgs: CallInput, memory: Memory) -> Flow[None]:
+    """Pass the messages through the hooks of the agent of this name, and write them to this memory.
 
     Signals: one None; the error of memory or of a hook on PreObserveEvent.
-    Cancels: the hook in progress, and the writing.
+    Cancels: the hook in progress, and the write.
     """
+    messages = tuple(as_observed(message) for message in messages_of(msgs))
 
     def begin() -> Flow[None]:
-        now = hooks.compiled
-        if PreObserveEvent not in now.seen and PostObserveEvent not in now.seen:
-            return memory.add(heard)
+        compiled = hooks.compiled
+        if PreObserveEvent not in compiled.seen and PostObserveEvent not in compiled.seen:
+            return memory.add(messages)
         source = EventSource(agent=name)
-        before = PreObserveEvent(source=source, input=heard)
-        return now.fire(before).pipe(concat_map(lambda event: remember(now, event)))
+        before = PreObserveEvent(source=source, input=messages)
+        return compiled.fire(before).pipe(concat_map(lambda event: remember(compiled, event)))
 
-    def remember(now: CompiledHooks, event: PreObserveEvent) -> Flow[None]:
-        # a hook may have put in what is not heard
-        messages = tuple(as_heard(message) for message in event.input)
-        after = PostObserveEvent(source=event.source, input=messages)
-        added = memory.add(messages) if messages else just(None)
-        return added.pipe(then(lambda: now.observe(after)), then(lambda: just(None)))
+    def remember(compiled: CompiledHooks, event: PreObserveEvent) -> Flow[None]:
+        # a hook may have added blocks that are not observed
+        changed = tuple(as_observed(message) for message in event.input)
+        after = PostObserveEvent(source=event.source, input=changed)
+        added = memory.add(changed) if changed else just(None)
+        return added.pipe(then(lambda: compiled.observe(after)), then(lambda: just(None)))
 
     return defer(begin)
 
 
-def _heard(message: Msg) -> tuple[ContentBlock, ...]:
-    said = tuple(block for block in message.content if not isinstance(block, _UNHEARD))
-    if said:
-        return said
+def _content(message: Msg) -> tuple[ContentBlock, ...]:
+    content = tuple(block for block in message.content if not isinstance(block, _NOT_OBSERVED))
+    if content:
+        return content
     output = tuple(block for result in message.tool_results for block in result.output)
     if output:
         return output

@@ -1,134 +1,61 @@
-"""What is saved of a conversation, and how it comes back.
+"""`save` and `load`: a conversation to a session and back, with the conversations of its sub-agents.
 
-    session entry   kind    content
-    "memory"        list    the messages, one item each: a save appends what is new
-    "state"         value   {"version": 3, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
-                             "cut_off": [messages] | null, "groups": [names] | null, "interrupted": source | null,
-                             "output": {...} | null, "children": [...]}
-    "child:0"       list    the messages of the sub-agent's conversation in slot 0
-    "child:0/1"     list    those of the conversation that it has in its slot 1
-
-`pending` null: not known, the history says it. `cut_off`: the input of a run that a shutdown has cut off. `groups`: the
-groups of tools that are active; null (or, in version 1, nothing): those of the agent's toolkit. `interrupted` (from
-version 3 on): who has interrupted the last run, if it has ended by that; `output`: what is asked for when that which
-is pending goes on, with its JSON schema. `children` (not in
-version 1): the conversations of sub-agents, each with its slot, the call that has taken it, what that waits for
-and a state like this one. A slot is used again once its conversation is forgotten: the state says which lists count. A
-state of a newer version is refused, never half read.
+The format is in `saved_state`, the treatment of conflicts in `saved_copy`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NotRequired, cast
 
-from pydantic import TypeAdapter, ValidationError
-from typing_extensions import TypedDict
-
-from agentscope_rx.agent.conversation import ApprovalRule, Conversation
-from agentscope_rx.agent.run import InterruptSource
-from agentscope_rx.agent.saved_copy import SavedCopy
-from agentscope_rx.agent.structured_output.pending import PendingOutput, SavedOutput, read_output, saved_output
-from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation, SubConversations
-from agentscope_rx.errors import ConfigurationError, SavedStateError
+from agentscope_rx.agent.approvals import ApprovalRule, Approvals
+from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
+from agentscope_rx.agent.ports import AgentCore
+from agentscope_rx.agent.saved_copy import Binding, SavedCopy
+from agentscope_rx.agent.saved_state import (
+    MEMORY,
+    STATE,
+    VERSION,
+    FrozenConversation,
+    Items,
+    LoadedMessages,
+    SavedChild,
+    SavedRule,
+    SavedState,
+    check_agent,
+    dump_state,
+    entry_name,
+    places_in,
+    read_messages,
+    read_pending_output,
+    read_state,
+)
+from agentscope_rx.agent.structured_output.pending import saved_output
+from agentscope_rx.errors import SavedStateError
 from agentscope_rx.memory import Memory
-from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock
-from agentscope_rx.messages.msg import read_message
+from agentscope_rx.messages import Msg
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, just, shield, then
-from agentscope_rx.session import Saved, Session, Unchanging
+from agentscope_rx.session import Saved
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.agent import Agent
-
-VERSION = 3
-STATE = "state"
-MEMORY = "memory"
-CHILD = "child:"
 _COMPARED = (MEMORY, STATE)
-# (no sub-agent's conversation changes without the one that it is in)
+"""The entries compared after a conflict: a sub-agent's conversation changes only together with its parent's."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatePersistence:
-    """What `save` and `load` are about: the messages, what is pending and approved, or both."""
+    """The parts of a conversation to save and load: the messages, pending calls with approvals, or both."""
 
     memory: bool = True
     pending: bool = True
 
     @classmethod
     def memory_only(cls) -> StatePersistence:
-        """The messages alone."""
+        """The messages only."""
         return cls(pending=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """The place that a conversation is saved to at the end of each of its runs.
-
-    `file_root`: the folder whose files the messages in it may name; others come back locked.
-    """
-
-    session: Session
-    key: str
-    file_root: str | None = None
-
-
-class _Rule(TypedDict):
-    tool: str
-    input: dict[str, object] | None
-    approved: bool
-    reason: str
-
-
-class _State(TypedDict):
-    version: int
-    agent: str
-    pending: list[str] | None
-    answers: list[ApprovalAnswer]
-    rules: list[_Rule]
-    cut_off: list[Msg] | None
-    groups: NotRequired[list[str] | None]
-    interrupted: NotRequired[InterruptSource | None]
-    output: NotRequired[SavedOutput | None]
-    children: NotRequired[list[_Child]]
-
-
-class _Child(TypedDict):
-    id: str
-    tool: str
-    slot: int
-    call: str | None
-    begun: bool
-    reply: Msg | None
-    answers: list[ApprovalAnswer]
-    results: list[ToolResultBlock]
-    state: _State
-
-
-_STATE = TypeAdapter(_State)
-
-
-@dataclass(frozen=True, slots=True)
-class _Messages:
-    """A history as it was read, with the items that it was made of."""
-
-    messages: tuple[Msg, ...]
-    items: list[Unchanging]
-
-
-@dataclass(frozen=True, slots=True)
-class Frozen:
-    """A sub-agent's conversation as it was read, before anybody has asked for it; `lists` by the place beneath it."""
-
-    key: str
-    state: _State
-    lists: Mapping[str, _Messages]
-
-
-Items = dict[str, list[Unchanging]]
-"""Histories as items, by their place: "" is the conversation's own, "0/1" that in slot 1 of that in slot 0."""
+# --- save ---------------------------------------------------------------------------------------------------------
 
 
 def save(
@@ -140,24 +67,24 @@ def save(
     *,
     overwrite: bool = False,
 ) -> Flow[None]:
-    """Write the conversation to the session, all of it in one step.
+    """Write the conversation to the session in one step.
 
-    Signals: one None when it is kept; `SessionConflictError` if the session holds what this conversation has neither
-    read nor written (see `saved_copy`), unless that is to be overwritten; another `SessionError`.
-    Cancels: nothing that has begun.
+    Signals: one None when it is kept; `SessionConflictError` if the session holds entries that this conversation has
+    neither read nor written (see `saved_copy`), unless `overwrite` is true; another `SessionError`.
+    Cancels: nothing: a save, once begun, runs to its end.
     """
     copy = _copy_of(conversation, binding)
 
-    def write(found: tuple[_State, Items]) -> Flow[None]:
+    def write(found: tuple[SavedState, Items]) -> Flow[None]:
         state, items = found
-        values = {STATE: _STATE.dump_python(state, mode="json")} if persistence.pending else {}
-        lists = {_entry(place): each for place, each in items.items()} if persistence.memory else {}
+        values = {STATE: dump_state(state)} if persistence.pending else {}
+        lists = {entry_name(place): each for place, each in items.items()} if persistence.memory else {}
         return copy.write(values, lists, overwrite=overwrite)
 
-    # a sub-agent's memory without its state, or the other way round, would be no conversation
+    # a sub-agent's memory without its state, or its state without its memory, could not be continued
     deep = persistence.memory and persistence.pending
-    # (what is written is taken with the turn in hand: a save that comes later never writes what is older)
-    saving = defer(lambda: _written(conversation, name, memory, deep=deep).pipe(concat_map(write)))
+    # collected while the turn is held: a later save never writes an older state
+    saving = defer(lambda: _collect(conversation, name, memory, deep=deep).pipe(concat_map(write)))
     return shield(copy.turn.around(saving))
 
 
@@ -165,27 +92,23 @@ def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
     return conversation.copy_at(binding.session, binding.key, _COMPARED)
 
 
-def _entry(place: str) -> str:
-    return f"{CHILD}{place}" if place else MEMORY
-
-
-def _written(conversation: Conversation, name: str, memory: Memory, *, deep: bool) -> Flow[tuple[_State, Items]]:
+def _collect(conversation: Conversation, name: str, memory: Memory, *, deep: bool) -> Flow[tuple[SavedState, Items]]:
     """The conversation's state and histories, with those of its sub-agents."""
     children = conversation.children.all if deep and conversation.children is not None else ()
 
-    def with_own(history: Sequence[Msg]) -> Flow[tuple[_State, Items]]:
-        items = {"": conversation.written(history)}
+    def with_history(history: Sequence[Msg]) -> Flow[tuple[SavedState, Items]]:
+        items = {"": conversation.items_of(history)}
         state = _state_of(conversation, name)
-        each = (_child_written(child, state, items) for child in children)
+        each = (_collect_child(child, state, items) for child in children)
         return concat(*each).pipe(then(lambda: just((state, items))))
 
-    return memory.get().pipe(concat_map(with_own))
+    return memory.get().pipe(concat_map(with_history))
 
 
-def _child_written(child: SubConversation, state: _State, items: Items) -> Flow[None]:
+def _collect_child(child: SubConversation, state: SavedState, items: Items) -> Flow[None]:
     """Add the child to its parent's state and items."""
 
-    def add(found: tuple[_State, Items]) -> Flow[None]:
+    def add(found: tuple[SavedState, Items]) -> Flow[None]:
         own, beneath = found
         state.setdefault("children", []).append(
             {
@@ -208,122 +131,26 @@ def _child_written(child: SubConversation, state: _State, items: Items) -> Flow[
         return add((child.frozen.state, {place: each.items for place, each in child.frozen.lists.items()}))
     conversation, memory = child.conversation, child.memory
     if conversation is None or memory is None:
-        # taken by a call that has not come to begin it
+        # taken by a call that has not begun it
         return empty()
-    return _written(conversation, conversation.name, memory, deep=True).pipe(concat_map(add))
+    return _collect(conversation, conversation.name, memory, deep=True).pipe(concat_map(add))
 
 
-def load(
-    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
-) -> Flow[bool]:
-    """Put what the session holds in the place of the conversation; with nothing there, leave it as it is.
-
-    Everything is read and checked before anything is changed.
-
-    Signals: whether there was anything; `SavedStateError` or a `SessionError`.
-    Cancels: the reading; the change, once begun, runs to its end.
-    """
-
-    def restore(saved: Saved) -> Flow[bool]:
-        if not _found(saved, persistence):
-            copy.read(saved, ())
-            return just(False)
-        key = binding.key
-        state = _read_state(key, name, saved.values.get(STATE), files) if persistence.pending else None
-        places = _places(state) if state is not None and persistence.memory else []
-        missing = [place for place in places if _entry(place) not in saved.lists]
-        if missing and places != read:
-            # who they are is known only now; all is read again, so that all of it is of one save
-            read[:] = places
-            return both()
-        if missing:
-            raise SavedStateError(key, f"entry {_entry(missing[0])!r} is missing, which entry {STATE!r} tells of.")
-        lists = {place: _read_messages(key, _entry(place), saved.lists[_entry(place)], files) for place in places}
-        restored = _restored_state(conversation, state, key, lists)
-
-        def put() -> None:
-            restored()
-            copy.read(saved, parts)
-
-        if not (persistence.memory and MEMORY in saved.lists):
-            put()
-            return just(True)
-        own = _read_messages(key, MEMORY, saved.lists[MEMORY], files)
-        replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
-        return shield(replaced.pipe(concat_map(lambda done: put()))).pipe(then(lambda: just(True)))
-
-    def both() -> Flow[bool]:
-        names = [MEMORY, STATE, *(_entry(place) for place in read)]
-        return binding.session.load_all(binding.key, names).pipe(concat_map(restore))
-
-    def begin() -> Flow[bool]:
-        read.clear()
-        return both()
-
-    copy = _copy_of(conversation, binding)
-    parts = [*([MEMORY] if persistence.memory else []), *([STATE] if persistence.pending else [])]
-    read: list[str] = []
-    # what is saved may have been written by others: it names files, and opens none
-    files = reading(binding.file_root, lock=True)
-    return copy.turn.around(defer(begin))
-
-
-def _found(saved: Saved, persistence: StatePersistence) -> bool:
-    return (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
-
-
-def _places(state: _State) -> list[str]:
-    """Where the histories of sub-agents are, in all levels."""
-    found: list[str] = []
-    for child in state.get("children", ()):
-        slot = f"{child['slot']}"
-        found += [slot, *(f"{slot}/{place}" for place in _places(child["state"]))]
-    return found
-
-
-def thawed(child: SubConversation, agent: Agent, make: Callable[[], Memory]) -> Flow[Memory]:
-    """The memory of a sub-agent's conversation: it goes on with what was read of it.
-
-    Signals: the memory; `SavedStateError` if that is another agent's.
-    Cancels: nothing that has begun.
-    """
-    if child.memory is not None:
-        return just(child.memory)
-    memory = make()
-    frozen = child.frozen
-    conversation = agent.conversation(memory)
-    if frozen is None:
-        child.memory, child.conversation = memory, conversation
-        return just(memory)
-    _check_agent(frozen.key, agent.name, frozen.state)
-    own = frozen.lists[""]
-    beneath = {place: each for place, each in frozen.lists.items() if place}
-    put = _restored_state(conversation, frozen.state, frozen.key, beneath)
-
-    def done() -> Flow[Memory]:
-        put()
-        conversation.read(own.messages, own.items)
-        child.memory, child.conversation, child.frozen = memory, conversation, None
-        return just(memory)
-
-    return shield(memory.add(own.messages).pipe(then(done)))
-
-
-def _state_of(conversation: Conversation, name: str) -> _State:
-    rules: list[_Rule] = [
+def _state_of(conversation: Conversation, name: str) -> SavedState:
+    rules: list[SavedRule] = [
         {
             "tool": rule.tool,
             "input": None if rule.input is None else dict(rule.input),
             "approved": rule.approved,
             "reason": rule.reason,
         }
-        for rule in conversation.rules
+        for rule in conversation.approvals.rules
     ]
     return {
         "version": VERSION,
         "agent": name,
         "pending": None if (unsettled := conversation.unsettled) is None else sorted(unsettled),
-        "answers": list(conversation.answers.values()),
+        "answers": list(conversation.approvals.answers.values()),
         "rules": rules,
         "cut_off": None if conversation.cut_off is None else list(conversation.cut_off),
         "groups": None if conversation.active_groups is None else list(conversation.active_groups),
@@ -332,40 +159,116 @@ def _state_of(conversation: Conversation, name: str) -> _State:
     }
 
 
-def _read_state(key: str, name: str, value: object, files: dict[str, object]) -> _State | None:
-    if value is None:
-        return None
-    version = cast("Mapping[str, object]", value).get("version") if isinstance(value, Mapping) else None
-    if isinstance(version, int) and version > VERSION:
-        raise SavedStateError(
-            key, f"the state has version {version}, and this release reads up to {VERSION}. Update agentscope-rx."
-        )
-    try:
-        state = _STATE.validate_python(value, context=files)
-    except ValidationError as error:
-        raise SavedStateError(key, f"entry {STATE!r} is not the state of a conversation: {error}") from error
-    _check_agent(key, name, state)
-    return state
+# --- load ---------------------------------------------------------------------------------------------------------
 
 
-def _check_agent(key: str, name: str, state: _State) -> None:
-    if state["agent"] != name:
-        # its calls and results bear the other's name: nothing pending would be found again
-        raise SavedStateError(key, f"it was saved by an agent named {state['agent']!r}, and this one is {name!r}.")
+def load(
+    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+) -> Flow[bool]:
+    """Replace the conversation by the one that the session holds; without one, leave it as it is.
+
+    Everything is read and checked before anything is changed.
+
+    Signals: True if the session holds one, else False; `SavedStateError` or a `SessionError`.
+    Cancels: the reading; the change, once begun, runs to its end.
+    """
+
+    loading = _Loading(conversation, name, memory, persistence, binding)
+    return loading.copy.turn.around(defer(loading.begin))
 
 
-def _restored_state(
-    conversation: Conversation, state: _State | None, key: str, lists: Mapping[str, _Messages]
+class _Loading:
+    """One subscription to `load` at a time: the caller holds the copy's turn."""
+
+    __slots__ = ("_binding", "_conversation", "_files", "_memory", "_name", "_persistence", "_places", "copy")
+
+    def __init__(
+        self, conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+    ) -> None:
+        self._conversation = conversation
+        self._name = name
+        self._memory = memory
+        self._persistence = persistence
+        self._binding = binding
+        self.copy = _copy_of(conversation, binding)
+        # others may have written the session: files that its messages name are not opened
+        self._files = reading(binding.file_root, lock=True)
+        self._places: list[str] = []
+
+    def begin(self) -> Flow[bool]:
+        self._places = []
+        return self._read()
+
+    def _read(self) -> Flow[bool]:
+        names = [MEMORY, STATE, *(entry_name(place) for place in self._places)]
+        return self._binding.session.load_all(self._binding.key, names).pipe(concat_map(self._restore))
+
+    def _restore(self, saved: Saved) -> Flow[bool]:
+        persistence, key = self._persistence, self._binding.key
+        if not _holds(saved, persistence):
+            self.copy.read(saved, ())
+            return just(False)
+        value = saved.values.get(STATE)
+        state = read_state(key, self._name, value, self._files) if persistence.pending else None
+        places = places_in(state) if state is not None and persistence.memory else []
+        missing = [place for place in places if entry_name(place) not in saved.lists]
+        if missing and places != self._places:
+            # the places of sub-agents are known only now: read all again, so that all of it is of one save
+            self._places = places
+            return self._read()
+        if missing:
+            raise SavedStateError(key, f"entry {entry_name(missing[0])!r} is missing, which entry {STATE!r} names.")
+        lists = {place: self._messages(saved, entry_name(place)) for place in places}
+        return self._replace(saved, _restoring(self._conversation, state, key, lists))
+
+    def _messages(self, saved: Saved, name: str) -> LoadedMessages:
+        return read_messages(self._binding.key, name, saved.lists[name], self._files)
+
+    def _replace(self, saved: Saved, put_state: Callable[[], None]) -> Flow[bool]:
+        persistence, memory = self._persistence, self._memory
+
+        def put() -> None:
+            put_state()
+            taken = [*([MEMORY] if persistence.memory else []), *([STATE] if persistence.pending else [])]
+            self.copy.read(saved, taken)
+
+        if not (persistence.memory and MEMORY in saved.lists):
+            put()
+            return just(True)
+        own = self._messages(saved, MEMORY)
+        replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
+        return shield(replaced.pipe(concat_map(lambda done: put()))).pipe(then(lambda: just(True)))
+
+
+def bind(
+    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+) -> Flow[bool]:
+    """`load`, then save the conversation at the end of each of its runs; signals and cancels as `load`."""
+
+    def bound(found: bool) -> bool:
+        conversation.binding = binding
+        return found
+
+    return load(conversation, name, memory, persistence, binding).pipe(concat_map(bound))
+
+
+def _holds(saved: Saved, persistence: StatePersistence) -> bool:
+    return (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
+
+
+def _restoring(
+    conversation: Conversation, state: SavedState | None, key: str, lists: Mapping[str, LoadedMessages]
 ) -> Callable[[], None]:
-    output = None if state is None else _read_output(key, state)
-    children = [] if state is None else [_frozen(key, saved, lists) for saved in state.get("children", ()) if lists]
+    """What puts the state in place; it is read and checked now."""
+    output = None if state is None else read_pending_output(key, state)
+    children = [] if state is None else [_child(key, saved, lists) for saved in state.get("children", ()) if lists]
 
     def put() -> None:
         conversation.children = SubConversations(children) if children else None
         pending = None if state is None else state["pending"]
         conversation.pending = None if pending is None else frozenset(pending)
-        conversation.answers = {} if state is None else {answer.call_id: answer for answer in state["answers"]}
-        conversation.restore_rules(() if state is None else [ApprovalRule(**rule) for rule in state["rules"]])
+        answers = () if state is None else state["answers"]
+        conversation.approvals = Approvals(answers, () if state is None else _rules(state))
         cut_off = None if state is None else state["cut_off"]
         conversation.cut_off = None if cut_off is None else tuple(cut_off)
         groups = None if state is None else state.get("groups")
@@ -376,14 +279,11 @@ def _restored_state(
     return put
 
 
-def _read_output(key: str, state: _State) -> PendingOutput | None:
-    try:
-        return read_output(state.get("output"))
-    except ConfigurationError as error:
-        raise SavedStateError(key, f"the output that is asked for cannot be: {error}") from error
+def _rules(state: SavedState) -> list[ApprovalRule]:
+    return [ApprovalRule(**rule) for rule in state["rules"]]
 
 
-def _frozen(key: str, saved: _Child, lists: Mapping[str, _Messages]) -> SubConversation:
+def _child(key: str, saved: SavedChild, lists: Mapping[str, LoadedMessages]) -> SubConversation:
     child = SubConversation(saved["id"], saved["tool"], saved["slot"])
     child.call_id = saved["call"]
     child.begun = saved["begun"]
@@ -391,20 +291,38 @@ def _frozen(key: str, saved: _Child, lists: Mapping[str, _Messages]) -> SubConve
     child.answers = {answer.call_id: answer for answer in saved["answers"]}
     child.results = {result.id: result for result in saved["results"]}
     slot = f"{child.slot}"
-    own = {place.removeprefix(slot).removeprefix("/"): each for place, each in lists.items() if _in(place, slot)}
-    child.frozen = Frozen(key, saved["state"], own)
+    own = {place.removeprefix(slot).removeprefix("/"): each for place, each in lists.items() if _is_in(place, slot)}
+    child.frozen = FrozenConversation(key, saved["state"], own)
     return child
 
 
-def _in(place: str, slot: str) -> bool:
+def _is_in(place: str, slot: str) -> bool:
     return place == slot or place.startswith(f"{slot}/")
 
 
-def _read_messages(key: str, name: str, items: Sequence[object], files: dict[str, object]) -> _Messages:
-    messages: list[Msg] = []
-    for index, item in enumerate(items):
-        try:
-            messages.append(read_message(cast("Mapping[str, object]", item), files))
-        except ValueError as error:
-            raise SavedStateError(key, f"item {index} of entry {name!r}: {error}") from error
-    return _Messages(tuple(messages), [Unchanging(item) for item in items])
+def thaw_child(child: SubConversation, agent: AgentCore, make: Callable[[], Memory]) -> Flow[Memory]:
+    """The memory of a sub-agent's conversation: made at its first use, with the messages that were loaded for it.
+
+    Signals: the memory; `SavedStateError` if the saved state is another agent's.
+    Cancels: nothing: the writing, once begun, runs to its end.
+    """
+    if child.memory is not None:
+        return just(child.memory)
+    memory = make()
+    frozen = child.frozen
+    conversation = agent.conversation(memory)
+    if frozen is None:
+        child.memory, child.conversation = memory, conversation
+        return just(memory)
+    check_agent(frozen.key, agent.name, frozen.state)
+    own = frozen.lists[""]
+    beneath = {place: each for place, each in frozen.lists.items() if place}
+    put_state = _restoring(conversation, frozen.state, frozen.key, beneath)
+
+    def done() -> Flow[Memory]:
+        put_state()
+        conversation.keep_items(own.messages, own.items)
+        child.memory, child.conversation, child.frozen = memory, conversation, None
+        return just(memory)
+
+    return shield(memory.add(own.messages).pipe(then(done)))

@@ -1,14 +1,14 @@
-"""What makes memory whole when a run has ended: its calls get results there, and traces of an output leave it.
+"""`repair`: makes memory whole when a run has ended: its open calls get results, and traces of an output are removed.
 
-What memory refuses then is reported, and does not replace why the run ended; the next call sees to what is left over
-(see `Conversation.lost_in`).
+An error of memory is reported then, and does not replace the reason why the run ended. The next call closes the calls
+that are left open (see `Conversation.lost_in`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import Event, MemoryEvent
 from agentscope_rx.messages import Msg, ToolResultKind
@@ -16,54 +16,58 @@ from agentscope_rx.reactive import Flow, catch, concat, concat_map, defer, empty
 from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dropped
 from agentscope_rx.reactive.operators._using import CLEAN_UP_SECONDS
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.agent import Agent
 
+def repair(agent: AgentCore, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
+    """Close the run's open calls with results of this kind, and remove the traces of its output.
 
-def repaired(agent: Agent, run: Run, kind: ToolResultKind = ToolResultKind.INTERRUPTED) -> Flow[Event]:
-    """The events of closing the run's open calls and of what is taken out of memory; never an error."""
+    Signals: the events of the changes; no error.
+    Cancels: the parts that have not begun.
+    """
     where = f"repairing the memory of agent {run.name}"
 
     def unread(error: Exception) -> Flow[Event]:
-        # what cannot be compared is closed all the same
+        # calls are closed although memory cannot be compared
         report_dropped(error, where)
         return empty()
 
-    recounted = defer(lambda: _recounted(run)).pipe(catch(unread))
-    return reported(concat(recounted, run.close_open(kind), defer(lambda: agent.tidied(run))), where)
+    compared = defer(lambda: _compare(run)).pipe(catch(unread))
+    return report_errors(concat(compared, run.close_open(kind), defer(lambda: agent.tidied(run))), where)
 
 
-def _recounted(run: Run) -> Flow[Event]:
-    """Leaves out of the open calls what memory says otherwise of: a write that failed may be there all the same, and a
-    call that is gone needs no result. Emits what nothing has told of yet."""
+def _compare(run: Run) -> Flow[Event]:
+    """Correct the open calls by the content of memory: a write that failed may have arrived, and a call may be gone.
+
+    Emits the results that were found and that no event has reported.
+    """
 
     def compare(history: Sequence[Msg]) -> Flow[Event]:
-        sought, found = set(run.open), list[Msg]()
+        open = run.calls.open
+        missing, found = set(open), list[Msg]()
         for message in reversed(history):
-            if not sought:
+            if not missing:
                 break
-            if any(result.id in run.open for result in message.tool_results):
+            if any(result.id in open for result in message.tool_results):
                 found.append(message)
-            sought.difference_update(call.id for call in message.tool_calls)
-        for id in sought:
-            del run.open[id]
+            missing.difference_update(call.id for call in message.tool_calls)
+        for id in missing:
+            del open[id]
         if not found:
             return empty()
         added = tuple(reversed(found))
-        run.note(added)
+        run.record(added)
         return just(MemoryEvent(source=run.source, added=added))
 
-    return run.history().pipe(concat_map(compare)) if run.open and not run.pending else empty()
+    return run.history().pipe(concat_map(compare)) if run.calls.open and not run.calls.pending else empty()
 
 
-def reported(flow: Flow[Event], where: str, instead: Event | None = None) -> Flow[Event]:
-    """What must not keep a run from its end, neither by failing nor by taking for ever; `instead` is said then."""
+def report_errors(flow: Flow[Event], where: str, fallback: Event | None = None) -> Flow[Event]:
+    """The events, ended after a bounded time; an error is reported, and `fallback` emitted in its place."""
 
     def late(which: str, limit: float) -> Exception:
         return CleanUpTimeoutError(f"{where} took more than {limit:g} s")
 
     def failed(error: Exception) -> Flow[Event]:
         report_dropped(error, where)
-        return empty() if instead is None else just(instead)
+        return empty() if fallback is None else just(fallback)
 
     return flow.pipe(timeout(total=CLEAN_UP_SECONDS, error=late), catch(failed))

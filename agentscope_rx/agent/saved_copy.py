@@ -1,18 +1,19 @@
-"""`SavedCopy`: what a conversation knows of its copy in a session; it replaces only what it has read or written.
+"""`SavedCopy`: the copy of a conversation in a session. A save replaces only entries that this conversation knows.
 
-    load        -> the version, and the entries that were taken over
-    save        -> at that version, one save after the other
-    a conflict  -> the entries are read again:   those that this conversation knows      saved at the new version
-                                                 those of a save whose end is not known  saved at the new version
-                                                 others                                  SessionConflictError
+    load        -> notes the version, and the entries that were taken over
+    save        -> expects that version; saves follow one another
+    a conflict  -> the entries are read again:   as this conversation knows them             saved at the new version
+                                                 as a save with unknown outcome wrote them   saved at the new version
+                                                 anything else                               SessionConflictError
 
-The version is that of the whole session, and a session may hold entries of others, too: they are no conflict.
+The version is that of the whole session. A session may hold entries of others, too: these make no conflict.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from agentscope_rx.errors import SessionConflictError, SessionValueError
@@ -21,17 +22,29 @@ from agentscope_rx.session import ANY_VERSION, Expected, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
 
 _TRIES: Final = 5
-"""How often a save is begun when others keep changing entries of theirs."""
+"""The number of attempts of a save while others keep changing their entries."""
 _UNSURE: Final = 4
-"""How many saves whose end is not known are remembered."""
+"""The number of saves with unknown outcome that are remembered."""
 _ADVICE: Final = (
-    "This conversation is whole in memory. Put what is stored in its place with load(), or replace what is stored with "
+    "Memory has all of this conversation. Replace it by the stored one with load(), or replace the stored one with "
     "save(..., overwrite=True)."
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The place where a conversation is saved at the end of each of its runs.
+
+    `file_root` is the folder whose files its messages may read; files elsewhere come back locked.
+    """
+
+    session: Session
+    key: str
+    file_root: str | None = None
+
+
 class SavedCopy:
-    """The copy of one conversation under one key; `entries` are the names of what is compared after a conflict."""
+    """The copy of one conversation under one key; `entries` are compared after a conflict."""
 
     __slots__ = ("_entries", "_known", "_left", "_unsure", "_version", "key", "session", "turn")
 
@@ -39,21 +52,21 @@ class SavedCopy:
         self.session = session
         self.key = key
         self.turn = Semaphore(1)
-        """Held by a save or a load: each begins where the one before it has ended, whichever run it belongs to."""
+        """Held by a save or a load: each begins when the one before it has ended, whichever run it belongs to."""
         self._entries = entries
         self._version: str | None = None
         self._known = Saved()
         self._left: frozenset[str] = frozenset()
-        """Entries that are there and were not read: a save that is to replace one has to find out."""
-        # those that failed without saying that nothing was written
+        """Entries that exist and were not taken over: a save that would replace one compares first."""
+        # saves that failed without the certainty that nothing was written
         self._unsure: deque[Saved] = deque(maxlen=_UNSURE)
 
     def is_at(self, session: Session, key: str) -> bool:
-        """Whether this is the copy under the key of that session."""
+        """True if this is the copy under the key of that session."""
         return self.key == key and self.session == session
 
     def read(self, saved: Saved, taken: Collection[str]) -> None:
-        """The conversation goes on from the entries in `taken`, as they were read; others it leaves aside."""
+        """The conversation continues from the entries in `taken`, as they were read, and ignores the others."""
         self._left = frozenset(name for name in self._entries if name not in taken and _has(saved, name))
         self._version = saved.version
         self._known = _only(saved, taken)
@@ -62,15 +75,15 @@ class SavedCopy:
     def write(
         self, values: Mapping[str, object], lists: Mapping[str, Sequence[object]], *, overwrite: bool
     ) -> Flow[None]:
-        """Save these entries, with the turn in hand.
+        """Save these entries. The caller holds the turn.
 
-        Signals: one None when they are kept; `SessionConflictError` if the session holds what this conversation
-        neither has read nor written, unless that is to be overwritten; another `SessionError`.
+        Signals: one None when they are kept; `SessionConflictError` if the session holds entries that this
+        conversation has neither read nor written, unless `overwrite` is true; another `SessionError`.
         Cancels: as `Session.save_all`.
         """
         given = Saved(dict(values), {name: list(items) for name, items in lists.items()})
 
-        def kept(version: str | None) -> None:
+        def record(version: str | None) -> None:
             self._version = version
             self._left = self._left.difference(given.values, given.lists)
             self._known = Saved({**self._known.values, **given.values}, {**self._known.lists, **given.lists})
@@ -80,16 +93,16 @@ class SavedCopy:
             def failed(error: Exception) -> Flow[None]:
                 if isinstance(error, SessionConflictError) and left and not overwrite:
                     return self.session.load_all(self.key, list(self._entries)).pipe(
-                        concat_map(lambda saved: again(saved, left))
+                        concat_map(lambda saved: retry(saved, left))
                     )
                 if not isinstance(error, (SessionConflictError, SessionValueError)):
                     self._unsure.append(given)
                 return throw(error)
 
             saving = defer(lambda: self.session.save_all(self.key, values, lists, expected=expected))
-            return saving.pipe(concat_map(kept), catch(failed))
+            return saving.pipe(concat_map(record), catch(failed))
 
-        def again(saved: Saved, left: int) -> Flow[None]:
+        def retry(saved: Saved, left: int) -> Flow[None]:
             names = [name for name in self._entries if _has(given, name)]
             for each in (self._known, *self._unsure):
                 if self._same(saved, each, names):

@@ -2,9 +2,9 @@
 
     RUNNING --begin()--> SHUTTING_DOWN --all have ended--> TERMINATED
                          | no new runs: AgentShuttingDownError
-                         | at `timeout`: runs are interrupted (source SYSTEM); what has not begun stays pending,
+                         | at `timeout`: runs are interrupted (source SYSTEM); calls not begun stay pending,
                          |   the conversation is saved where it is bound, the call fails with AgentShuttingDownError
-                         | at `timeout` + `grace`: it no longer waits for what does not end
+                         | at `timeout` + `grace`: it no longer waits for runs that have not ended
 
     shutdown = GracefulShutdown(timeout=20)
     agent = ReActAgent(..., shutdown=shutdown)
@@ -22,21 +22,19 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, Protocol, cast
 from weakref import WeakSet
 
-from agentscope_rx.agent.run import Cut, InterruptSource, Run
+from agentscope_rx.agent.interruption import Cut, InterruptSource
+from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.reactive import Flow, Scope, concat, defer, from_callable, just, shield, then, timeout
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.agent import Agent
-
 
 class ShutdownState(StrEnum):
-    """How far it is."""
+    """The progress of a shutdown."""
 
     RUNNING = "running"
     SHUTTING_DOWN = "shutting_down"
@@ -45,19 +43,32 @@ class ShutdownState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShutdownReport:
-    """What became of the runs that were in progress, by id. `stuck` had not ended `grace` seconds after the cut."""
+    """The ids of the runs that were in progress. `stuck` had not ended `grace` seconds after they were cut off."""
 
     finished: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
 
 
-class GracefulShutdown:
-    """The shutdown of the agents that it is given to; each process, or test, may have as many as it likes.
+class Stoppable(Protocol):
+    """An agent, as a shutdown sees it."""
 
-    `timeout`: how many seconds runs in progress have to finish; None is for ever. `grace`: how many more, after they
-    have been cut off. `partial`: whether what a model has said of an answer that is cut off is remembered ("keep") or
-    not ("discard").
+    @property
+    def entered(self) -> tuple[RunState, ...]:
+        """The runs that can be interrupted."""
+        ...
+
+    def idle(self) -> Flow[None]:
+        """One None when no run is in progress or being cleaned up."""
+        ...
+
+
+class GracefulShutdown:
+    """The shutdown of the agents that it is given to. A process, or a test, may have several.
+
+    `timeout` is the seconds that runs in progress have to finish; None is no bound. `grace` is the further seconds that
+    they have after they were cut off. `partial` is the treatment of an answer that is cut off: "keep" remembers its
+    part, "discard" does not.
     """
 
     def __init__(
@@ -82,13 +93,13 @@ class GracefulShutdown:
         self.partial = partial
         self.report: ShutdownReport | None = None
         self._lock = new_lock()
-        self._agents: WeakSet[Agent] = WeakSet()
+        self._agents: WeakSet[Stoppable] = WeakSet()
         self._begun = False
         self._waiting: list[_Waiting] = []
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """The runs that are to end are the parent's. One that has begun is over here: it goes on to refuse new runs."""
+        """The runs belong to the parent. A shutdown that has begun is over in the child, and refuses new runs there."""
         self._waiting = []
         if self._begun and self.report is None:
             self.report = ShutdownReport((), (), ())
@@ -96,28 +107,28 @@ class GracefulShutdown:
     def __repr__(self) -> str:
         return f"<GracefulShutdown {self.state.value}, timeout {self.timeout}, {len(self._agents)} agents>"
 
-    def add(self, agent: Agent) -> None:
-        """Shut this agent down, too; `ReActAgent(shutdown=...)` does it."""
+    def add(self, agent: Stoppable) -> None:
+        """Include this agent; `ReActAgent(shutdown=...)` does it."""
         with self._lock:
             self._agents.add(agent)
 
     @property
     def state(self) -> ShutdownState:
-        """How far it is."""
+        """The progress of the shutdown."""
         if self.report is not None:
             return ShutdownState.TERMINATED
         return ShutdownState.SHUTTING_DOWN if self._begun else ShutdownState.RUNNING
 
     @property
     def refuses(self) -> bool:
-        """Whether agents take no new calls."""
+        """True if agents refuse new calls."""
         return self._begun
 
     def begin(self) -> Flow[ShutdownReport]:
-        """Shut down. The first subscription begins it, any other only waits for the end.
+        """Shut down. The first subscription begins it; further ones only wait for the end.
 
         Signals: the report when all runs have ended, or `timeout` and `grace` are over.
-        Cancels: the waiting; the shutdown goes on.
+        Cancels: the waiting; the shutdown continues.
         """
 
         def first_or_not() -> Flow[ShutdownReport]:
@@ -128,7 +139,7 @@ class GracefulShutdown:
         return defer(first_or_not)
 
     def terminated(self) -> Flow[ShutdownReport]:
-        """The report, when the shutdown that somebody begins is over.
+        """The report, once the shutdown is over; this does not begin it.
 
         Signals: one report.
         Cancels: the waiting.
@@ -137,22 +148,22 @@ class GracefulShutdown:
         def connect(sink: Sink[ShutdownReport], scope: Scope) -> None:
             waiting = _Waiting(self, sink, scope)
             sink.on_subscribe(waiting)
-            if waiting.left:
+            if waiting.disposed:
                 return
             with self._lock:
                 report = self.report
                 if report is None:
                     self._waiting.append(waiting)
             if report is not None:
-                waiting.tell(report)
+                waiting.emit(report)
 
         return Flow(connect)
 
     def on_signals(self, *signals: signal.Signals) -> Callable[[], None]:
-        """Begin at SIGTERM and SIGINT (or those given); the second one does what it did before. Gives a way to undo it.
+        """Begin at SIGTERM and SIGINT, or those given; a second one has its former effect. Returns an undo.
 
-        On the thread of a running loop through `loop.add_signal_handler`, else through `signal.signal`, which only
-        the main thread may do.
+        On the thread of a running loop it uses `loop.add_signal_handler`, else `signal.signal`, which only the main
+        thread may call.
         """
         chosen = signals or (signal.SIGTERM, signal.SIGINT)
         undo: list[Callable[[], object]] = []
@@ -176,18 +187,18 @@ class GracefulShutdown:
                 undo.append(lambda each=each, loop=loop: loop.remove_signal_handler(each))
             else:
                 signal.signal(each, lambda number, frame: start())
-            # (None: it was not set from Python)
+            # None: the handler was not set from Python
             undo.append(lambda each=each, before=before: signal.signal(each, before or signal.SIG_DFL))
         undo.reverse()
         return restore
 
     def forget(self, waiting: _Waiting) -> None:
-        """Somebody no longer waits for the end."""
+        """Stop waiting for the end."""
         with self._lock:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
 
-    # --- how it goes ----------------------------------------------------------------------------------------------
+    # --- the course of it -----------------------------------------------------------------------------------------
 
     async def _drive(self) -> ShutdownReport:
         runs = {run.id: run for run in self._runs()}
@@ -195,21 +206,21 @@ class GracefulShutdown:
             if not await self._ended_within(self.timeout):
                 runs |= {run.id: run for run in self._runs()}
                 for run in self._runs():
-                    run.request_interrupt(None, InterruptSource.SYSTEM, Cut.SHUTDOWN)
+                    run.interruption.request(None, InterruptSource.SYSTEM, Cut.SHUTDOWN)
                 await self._ended_within(self.grace)
         finally:
-            # (a cancelled shutdown is one, too: nobody is to wait for it for ever)
-            report = self._reported(runs)
+            # also if this task is cancelled: no subscriber waits for ever
+            report = self._make_report(runs)
         return report
 
-    def _runs(self) -> list[Run]:
+    def _runs(self) -> list[RunState]:
         """The runs in progress, and those that wait to enter."""
         with self._lock:
             agents = tuple(self._agents)
         return [run for agent in agents for run in agent.entered]
 
     async def _ended_within(self, seconds: float | None) -> bool:
-        """Whether all runs have ended; waits so long for it."""
+        """True once all runs have ended; False if they have not within these seconds."""
 
         def idle() -> Flow[None]:
             with self._lock:
@@ -217,46 +228,46 @@ class GracefulShutdown:
             return concat(*(agent.idle() for agent in agents)).pipe(then(lambda: just(None)))
 
         try:
-            # whoever waited to enter may have done so meanwhile
+            # runs that waited to enter may have entered meanwhile
             while self._runs():
                 await (idle() if seconds is None else idle().pipe(timeout(total=seconds)))
         except DeadlineError:
             return not self._runs()
         return True
 
-    def _reported(self, runs: dict[str, Run]) -> ShutdownReport:
+    def _make_report(self, runs: dict[str, RunState]) -> ShutdownReport:
         stuck = [run.id for run in self._runs()]
-        cut_off = [run.id for run in runs.values() if run.shut_down and run.id not in stuck]
+        cut_off = [run.id for run in runs.values() if run.interruption.is_shutdown and run.id not in stuck]
         finished = [run.id for run in runs.values() if run.id not in stuck and run.id not in cut_off]
         report = ShutdownReport(tuple(finished), tuple(cut_off), tuple(stuck))
         with self._lock:
             self.report = report
             waiting, self._waiting = self._waiting, []
         for each in waiting:
-            each.hop(report)
+            each.wake(report)
         return report
 
 
 class _Waiting:
-    """Somebody who waits for the end."""
+    """A subscriber that waits for the end."""
 
-    __slots__ = ("_scope", "_shutdown", "_sink", "left")
+    __slots__ = ("_scope", "_shutdown", "_sink", "disposed")
 
     def __init__(self, shutdown: GracefulShutdown, sink: Sink[ShutdownReport], scope: Scope) -> None:
         self._shutdown = shutdown
         self._sink = sink
         self._scope = scope
-        self.left = False
+        self.disposed = False
 
-    def hop(self, report: ShutdownReport) -> None:
-        self._scope.call_from_thread(self.tell, report)
+    def wake(self, report: ShutdownReport) -> None:
+        self._scope.call_from_thread(self.emit, report)
 
-    def tell(self, report: ShutdownReport) -> None:
-        if not self.left:
+    def emit(self, report: ShutdownReport) -> None:
+        if not self.disposed:
             self._sink.on_next(report)
-        if not self.left:
+        if not self.disposed:
             self._sink.on_completed()
 
     def dispose(self) -> None:
-        self.left = True
+        self.disposed = True
         self._shutdown.forget(self)

@@ -1,4 +1,4 @@
-"""The edge of a run, where its events leave it: stamped, chosen, and folded to the reply."""
+"""Where the events of a run leave it: numbered and selected for `stream`, reduced to the reply for `call`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.tools import ToolNested
 
 _NESTED: type[object] = ToolNested
-"""What comes among a run's events as it is: the event of a run inside of it."""
+"""An event of a sub-agent's run, among the events of the run."""
 
 
-def stamped(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
-    """The events with source, sequence number and time, as the options choose them."""
-    return Flow(lambda sink, scope: attach(events, _Stamp(sink, run, options), scope))
+def numbered(events: Flow[Event], run: Run, options: StreamOptions | None) -> Flow[Event]:
+    """The events that the options select, with source, sequence number and time."""
+    return Flow(lambda sink, scope: attach(events, _Numbering(sink, run, options), scope))
 
 
-class _Stamp:
+class _Numbering:
     __slots__ = ("_clock", "_options", "_run", "_sink", "on_completed", "on_error", "on_subscribe")
 
     def __init__(self, sink: Sink[Event], run: Run, options: StreamOptions | None) -> None:
@@ -41,10 +41,10 @@ class _Stamp:
         if type(event) is _NESTED:
             self._nested(run, cast("ToolNested", event).event)
             return
-        untold = run.untold
-        # (one at a time, in this order: what is written is told before anything else is written)
-        if untold and type(untold[-1]) is type(event):
-            untold.pop()
+        unemitted = run.unemitted
+        # one at a time, in this order: the event of a write is emitted before the next write
+        if unemitted and type(unemitted[-1]) is type(event):
+            unemitted.pop()
         if self._options is not None:
             shown = self._options.shown(event)
             if shown is None:
@@ -55,9 +55,9 @@ class _Stamp:
         run.last_event = self._clock()
         self._sink.on_next(event)
 
-    def _nested(self, run: Run, told: object) -> None:
-        """An event of a sub-agent: numbered in this stream, and still the sub-agent's."""
-        event = cast("Event", told)
+    def _nested(self, run: Run, nested: object) -> None:
+        """An event of a sub-agent: numbered in this stream, with the sub-agent as its source."""
+        event = cast("Event", nested)
         if self._options is not None:
             shown = self._options.shown_nested(event, event.depth - len(run.source.path) // 2)
             if shown is None:
@@ -70,14 +70,17 @@ class _Stamp:
 
 
 def reply_in(event: Event) -> Iterator[Msg]:
-    """The reply, if this is the event that brings it."""
+    """The reply, if this is the event that holds it."""
     if isinstance(event, PostCallEvent) and event.depth == 0:
         yield event.message
 
 
 def last_message(events: Flow[Event], run: Run) -> Flow[Msg]:
-    """The message of the run's last event, signalled when the run has let go of its agent. Nobody sees the events:
-    they are counted, not stamped."""
+    """The message of the run's last event, once the running flag is free. Events are counted, not numbered.
+
+    Signals: the reply; the error of the run.
+    Cancels: the run.
+    """
 
     def connect(sink: Sink[Msg], scope: Scope) -> None:
         last = _LastMessage(sink, run)
@@ -101,9 +104,9 @@ class _LastMessage(OperatorSink):
 
     def on_next(self, event: Event) -> None:
         run = self._run
-        untold = run.untold
-        if untold and type(untold[-1]) is type(event):
-            untold.pop()
+        unemitted = run.unemitted
+        if unemitted and type(unemitted[-1]) is type(event):
+            unemitted.pop()
         run.seq += 1
         run.last_event = self._clock()
         if type(event) is PostCallEvent:

@@ -3,11 +3,11 @@
 | `sys_prompt`                                   | is                                                     |
 |------------------------------------------------|--------------------------------------------------------|
 | a str, None                                    | the same for each run                                  |
-| a function of the `Run`, plain or async        | asked once for each run, before its PreCall hooks      |
-| a function that gives an Observable            | the last of what that emits; none is no prompt         |
+| a function of the `Run`, plain or async        | called once for each run, before its PreCall hooks     |
+| a function that returns an Observable          | the last value that it emits; no value is no prompt    |
 
-What the function needs of the call is in `run.context` (None if the call was given none), `run.memory` and
-`run.history()`. What it raises fails the run.
+The function finds the call's data in `run.context` (None if the call was given none), `run.memory` and
+`run.history()`. An error of it fails the run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from agentscope_rx.reactive import Flow, concat_map, flow, from_awaitable, just
 
 PromptText = str | None
 SystemPrompt = str | Callable[[Run], PromptText | Awaitable[PromptText] | Observable[str]]
-"""What `sys_prompt` takes."""
+"""The type of `sys_prompt`."""
 
 
 def check_system_prompt(prompt: object) -> None:
-    """Refuse what is neither a text nor a function of one argument, where it is given."""
+    """`ConfigurationError` for anything but a text or a function of one argument."""
     if prompt is None or isinstance(prompt, str):
         return
     if not callable(prompt):
@@ -41,24 +41,24 @@ def check_system_prompt(prompt: object) -> None:
     except TypeError as error:
         raise ConfigurationError(f"sys_prompt is called with the run, `def prompt(run)`: {error}.") from error
     except ValueError:
-        # it does not say what it takes
+        # a callable without a signature
         return
 
 
 def system_message(prompt: SystemPrompt | None, run: Run) -> Flow[Msg | None]:
-    """The message that the prompt comes to in this run; None if there is nothing in it.
+    """The system message of this run; None if the prompt is blank.
 
-    Signals: one message, or None; what the function raised, or a `ConfigurationError` for what is no text.
-    Cancels: what the function is waiting for.
+    Signals: one message, or None; the error of the function, or a `ConfigurationError` if it gives no text.
+    Cancels: the awaitable or the Observable of the function.
     """
     if prompt is None or isinstance(prompt, str):
         return just(_message(prompt))
-    # a context variable that it sets is set for itself alone
+    # a context variable that it sets stays within it
     answer = copy_context().run(prompt, run)
     if isinstance(answer, abc.ObservableBase):
         return flow(cast("Observable[object]", answer)).pipe(ops.last_or_default(None), concat_map(_message))
     if inspect.isawaitable(answer):
-        # (which may give an Observable in its turn)
+        # the result of the awaitable may be an Observable
         return from_awaitable(answer).pipe(concat_map(lambda later: system_message(lambda _: cast("str", later), run)))
     return just(_message(answer))
 

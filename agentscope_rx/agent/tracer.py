@@ -1,7 +1,7 @@
-"""The port to tracing: operators around a call, its stages, its model calls and its tool calls. By default nothing.
+"""The port to tracing: operators around a call, its stages, its model calls and its tool calls. By default none.
 
-A tracer gets each part as the cold Flow that it is and gives it back, wrapped or not: it sees subscription, every
-signal and disposal, without a side channel and without a global.
+A tracer gets each part as a cold Flow and returns it, wrapped or not. So it sees subscription, every signal and
+disposal, without a side channel and without a global.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from agentscope_rx.reactive import Flow
 T = TypeVar("T")
 
 
+# A tracer returns the Flow that it gets, or one that behaves the same: it emits the same items, and subscribes to the
+# given Flow once for each subscription.
+
+
 class Tracer:
-    """Passes everything through; override what you want to see."""
+    """Returns every Flow unchanged; override the methods of the parts to trace."""
 
     def trace_call(self, flow: Flow[T], *, agent: str, run_id: str) -> Flow[T]:
         """Around a whole run."""

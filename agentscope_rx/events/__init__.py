@@ -1,4 +1,4 @@
-"""What a run says: its events, in order, and what they fold to."""
+"""The events of a run, and what they fold to."""
 
 from agentscope_rx.events._coalesce import coalesce_chunks
 from agentscope_rx.events._fold import Folded, fold

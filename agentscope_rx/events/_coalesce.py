@@ -1,15 +1,15 @@
-"""`coalesce_chunks`: two chunk events of one block -> one, for a consumer that is behind.
+"""`coalesce_chunks`: merges two chunk events of one block into one, for a slow consumer.
 
     seq 4 "It "   seq 5 "is "   seq 6 "sunny."      becomes      seq 6 "It is sunny."
 
     agent.stream("Weather?").buffered(coalesce=coalesce_chunks)
 
-What is merged: the text, or the thinking, of one block of one message of one run, next to each other. Nothing else:
-pieces of tool calls, tools' progress and every other event wait for their turn as they are.
+It merges adjacent text, or thinking, of one block of one message of one run. It merges nothing else: deltas of tool
+calls, the progress of tools and all other events stay as they are.
 
-The merged event is the later one with the joined piece. So `seq` stays ascending but has gaps: each event says all up
-to its number that was not said before, which is what a client resumes from. `accumulated` and `timestamp` are the later
-one's; `fold` gives the same, as it goes by Post events.
+The merged event is the later one with the joined delta. So `seq` ascends but has gaps: a client resumes from the number
+of the last event that it has. `accumulated` and `timestamp` are those of the later event. `fold` gives the same result,
+because it uses Post events.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from agentscope_rx.events.kinds import ChunkEvent
 from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock
 
 MAX_CHARS = 8192
-"""How long a merged piece may grow before the next one waits in a place of its own."""
+"""The largest length of a merged delta; a further one becomes an event of its own."""
 
 
 def coalesce_chunks(earlier: Event, later: Event, *, max_chars: int = MAX_CHARS) -> Event | None:
-    """One event that says what both say, or None if they are not pieces of one text: for `Flow.buffered(coalesce=...)`.
+    """One event in place of both, or None if they do not belong to one text: for `Flow.buffered(coalesce=...)`.
 
-    Nor are they merged to more than `max_chars`: so a buffer of n events holds at most n times that (or single pieces
-    that came longer), and merging costs the same however far the consumer is behind.
+    A merged delta is at most `max_chars` long. So a buffer of n events holds at most n times that, apart from single
+    deltas that came longer, and the cost of merging does not grow with the delay of the consumer.
     """
     if not (isinstance(earlier, ChunkEvent) and isinstance(later, ChunkEvent) and _of_one_block(earlier, later)):
         return None
     if later.snapshot is not None:
-        # accumulated content: the later one says what the earlier one did
+        # accumulated content: the later event includes the earlier one
         same = type(later.snapshot) is type(earlier.snapshot) and isinstance(later.snapshot, (TextBlock, ThinkingBlock))
         return replace(later, usage=later.usage or earlier.usage) if same else None
     delta = _joined(earlier.delta, later.delta, max_chars)
@@ -43,7 +43,7 @@ def coalesce_chunks(earlier: Event, later: Event, *, max_chars: int = MAX_CHARS)
 def _of_one_block(earlier: ChunkEvent, later: ChunkEvent) -> bool:
     return (
         type(earlier) is type(later)
-        # the blocks of a message are told apart by where they grow; events that were read from JSON have no such place
+        # `view` distinguishes the blocks of a message; events that were read from JSON have none
         and earlier.view is later.view
         and earlier.message_id == later.message_id
         and earlier.source == later.source

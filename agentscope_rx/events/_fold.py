@@ -1,9 +1,9 @@
-"""`fold`: what the events of a run amount to. Post events are authoritative, chunks are a preview.
+"""`fold`: the outcome of a run from its events. Post events are authoritative, chunks are a preview.
 
-Of a stream with sub-agents' events the outermost run counts; the events of a sub-agent's run alone give its outcome.
+In a stream with events of sub-agents the outermost run counts. The events of a sub-agent's run alone give its outcome.
 
-The law: for a recorded run, `fold(events).message` is what `call()` gives, and `fold(events).history` is what the run
-added to memory.
+The law: for a recorded run, `fold(events).message` is the result of `call()`, and `fold(events).history` holds the
+messages that the run has added to memory.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ from agentscope_rx.events.kinds import (
 )
 from agentscope_rx.messages.msg import GenerateReason, Msg
 
-_ONLY_SAID = (GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED)
-"""Replies that are not remembered: they repeat open calls, with placeholders for their results."""
+_NOT_REMEMBERED = (GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED)
+"""Replies that memory does not hold: they repeat open calls, with placeholders for their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The outcome of a run: the reply (None if it failed or has not ended) and what it added to the history."""
+    """The outcome of a run: its reply, None if it failed or has not ended, and the messages that it added to memory."""
 
     message: Msg | None
     history: tuple[Msg, ...]
 
 
 def fold(events: Iterable[Event]) -> Folded:
-    """The outcome that the events of one run amount to."""
+    """The outcome of the run with these events."""
     history: list[Msg] = []
-    passed_by: set[str] = set()
-    closed_before = 0
+    closed_before_input: set[str] = set()
+    closed = 0
     reply: Msg | None = None
     for event in _outermost(events):
         if isinstance(event, PreCallEvent):
             history.extend(event.input)
-            # what is lost, and what is passed by, is closed before the input
-            passed_by = {call.id for call in (*event.lost, *(event.pending if event.passes_by else ()))}
+            # lost calls, and calls that the input passes by, are closed before the input
+            closed_before_input = {call.id for call in (*event.lost, *(event.pending if event.passes_by else ()))}
         elif isinstance(event, PostReasoningEvent):
             history.append(event.message)
             history.extend(event.goto_messages or ())
         elif isinstance(event, PostActingEvent):
-            if event.tool_use.id in passed_by:
-                history.insert(closed_before, event.message)
-                closed_before += 1
+            if event.tool_use.id in closed_before_input:
+                history.insert(closed, event.message)
+                closed += 1
             else:
                 history.append(event.message)
         elif isinstance(event, PostSummaryEvent):
@@ -76,7 +76,7 @@ def _outermost(events: Iterable[Event]) -> Iterable[Event]:
 
 
 def _put(history: list[Msg], message: Msg) -> None:
-    if message.generate_reason in _ONLY_SAID:
+    if message.generate_reason in _NOT_REMEMBERED:
         return
     for index in range(len(history) - 1, -1, -1):
         if history[index].id == message.id:

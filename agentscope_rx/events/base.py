@@ -1,13 +1,13 @@
-"""What every event has: where it comes from, its place in the run, when; and its JSON.
+"""`Event`: what all events have - source, sequence number, time - and their JSON.
 
-Events are frozen values. A run stamps source, sequence number and time on each event last, after all hooks, so the
-numbers are those of what subscribers see: gapless, ascending, from 0.
+Events are frozen values. A run sets source, sequence number and time of each event last, after all hooks. So the
+numbers of the events that subscribers see ascend from 0 without gaps.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from os import PathLike
@@ -18,16 +18,27 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationErr
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages.frozen import check_encodable, encodable, shown
+from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
 
-_Context = Annotated[RuntimeContext | None, PlainValidator(lambda value: None), PlainSerializer(lambda value: None)]
+EXCLUDED_TUPLE = (PlainValidator(lambda value: ()), PlainSerializer(lambda value: None))
+"""Marks a field that is not part of the JSON; it is read back as an empty tuple."""
+EXCLUDED = (PlainValidator(lambda value: None), PlainSerializer(lambda value: None))
+"""Marks a field that is not part of the JSON; it is read back as None."""
+
+History = Annotated[Sequence[Msg], *EXCLUDED_TUPLE]
+Options = Annotated[GenerateOptions | None, *EXCLUDED]
+Schema = Annotated[ToolSchema | None, *EXCLUDED]
+Error = Annotated[Exception | None, *EXCLUDED]
+_Context = Annotated[RuntimeContext | None, *EXCLUDED]
 
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """The run that speaks: its id, the agent's name, and its path (ids of runs and calls, outermost first).
+    """The run that emits an event: its id, the agent's name, and its path (ids of runs and calls, outermost first).
 
-    `context` is the live bag of the call. It is no part of what an event says: neither of its JSON nor of its equality.
+    `context` is the live context of the call. It is part neither of the event's JSON nor of its equality.
     """
 
     run_id: str = ""
@@ -43,7 +54,7 @@ class EventSource:
         return self
 
     def __deepcopy__(self, memo: object) -> Self:
-        # frozen, and the objects in the context are the caller's own
+        # frozen, and the objects in the context belong to the caller
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -55,7 +66,7 @@ NOWHERE = EventSource()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that a run says. `timestamp` is seconds since the epoch."""
+    """An event of a run. `timestamp` is in seconds since the epoch."""
 
     type: ClassVar[str] = "event"
 
@@ -80,27 +91,28 @@ class Event:
 
     @property
     def depth(self) -> int:
-        """How many runs this one is inside of: 0 for a run that somebody has called, 1 for its sub-agents' runs, ..."""
+        """The number of runs around this one: 0 for a run that a caller has begun, 1 for one of its sub-agents, ..."""
         return len(self.source.path) // 2
 
     @property
     def context(self) -> RuntimeContext:
-        """What the caller gave this call to work with; a new, empty one for an event that was read back."""
+        """The context of the call; a new, empty one for an event that was read from JSON."""
         context = self.source.context
         return RuntimeContext() if context is None else context
 
     def to_dict(self) -> dict[str, object]:
-        """JSON-ready: what the event says. The conversation around it (`history`, `messages`) is not repeated.
+        """The event as plain JSON, without the conversation around it (`history`, `messages`).
 
-        `InvalidInputError` if it says what JSON has no form for.
+        `InvalidInputError` if it holds values that JSON has no form for.
         """
         try:
-            said = _adapter(type(self)).dump_python(self, mode="json", exclude_none=True, exclude=_unsaid(type(self)))
+            kind = type(self)
+            dumped = _adapter(kind).dump_python(self, mode="json", exclude_none=True, exclude=_excluded(kind))
         except (ValueError, RecursionError) as error:
-            # (pydantic's own errors are ValueErrors; its limit of levels is a plain one)
+            # pydantic's own errors are ValueErrors
             raise InvalidInputError(f"This {self.type} event cannot be written as JSON: {error}") from error
-        plain = cast("dict[str, object]", said)
-        # blocks and messages hold no half characters; a name that was put into the event itself may
+        plain = cast("dict[str, object]", dumped)
+        # blocks and messages hold no lone surrogates; a text field of the event itself may
         for name, value in plain.items():
             if type(value) is str and not value.isascii():
                 plain[name] = encodable(value)
@@ -118,8 +130,8 @@ class Event:
 
 
 @cache
-def _unsaid(kind: type[Event]) -> set[str]:
-    """Fields that are the surroundings of an event, not what it says: those that are no part of its equality."""
+def _excluded(kind: type[Event]) -> set[str]:
+    """The fields that are not part of the JSON: those that are not compared."""
     return {"source", *(each.name for each in fields(kind) if not each.compare)}
 
 
@@ -135,31 +147,31 @@ E = TypeVar("E", bound=Event)
 
 
 def register(kind: type[E]) -> type[E]:
-    """Make a kind readable by `event_from_json`, under its `type`."""
+    """Register a class for `event_from_json`, under its `type`."""
     _KINDS[kind.type] = kind
     return kind
 
 
 def kinds_of_events() -> tuple[type[Event], ...]:
-    """All that are registered."""
+    """All registered classes."""
     return tuple(_KINDS.values())
 
 
 def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Event:
-    """The event that `to_dict` wrote; `InvalidInputError` if it is none.
+    """The event that `to_dict` wrote; `InvalidInputError` if it is not one.
 
-    `FileSource`s in its messages come back locked, because the event may have come over a wire, but for those beneath
-    `file_root`.
+    `FileSource`s in its messages come back locked, because the event may come from another machine; those beneath
+    `file_root` do not.
     """
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidInputError(f"{shown(name)} is not a kind of event; known are {', '.join(sorted(_KINDS))}.")
-    said = dict(data)
-    del said["type"]
-    said["source"] = {k: said.pop(k) for k in ("run_id", "agent", "path") if k in said}
+    values = dict(data)
+    del values["type"]
+    values["source"] = {k: values.pop(k) for k in ("run_id", "agent", "path") if k in values}
     try:
-        return _adapter(kind).validate_python(said, context=reading(file_root, lock=True))
+        return _adapter(kind).validate_python(values, context=reading(file_root, lock=True))
     except (ValidationError, RecursionError) as error:
         raise InvalidInputError(f"This is not a {name} event: {error}") from error
 
@@ -181,10 +193,9 @@ _put_timestamp = Event.__dict__["timestamp"].__set__
 
 
 def stamp(event: Event, source: EventSource, seq: int, timestamp: float) -> Event:
-    """The event with its place in the run: the very object if it has none yet, else a copy.
+    """The event with its place in the run: the same object if it has none yet, else a copy.
 
-    An event belongs to its run until it is stamped, and nobody else has seen it but its hooks; a copy for each of
-    10,000 chunks would cost more than the rest of the way.
+    Until then only the hooks of its run have seen it. A copy of each of 10,000 chunks would cost more than all else.
     """
     if event.seq >= 0:
         return replace(event, source=source, seq=seq, timestamp=timestamp)

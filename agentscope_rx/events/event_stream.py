@@ -1,8 +1,8 @@
-"""`EventStream`: the events of a run as a `Flow`, with the two things that are asked of it most.
+"""`EventStream`: the events of a run as a `Flow`, with its two most common selections.
 
 agent.stream("hi")                                  Flow[Event], in the order of the run
 agent.stream("hi").of_type(ReasoningChunkEvent)     Flow[ReasoningChunkEvent]
-agent.stream("hi").text()                           Flow[str]: the words, as they are written
+agent.stream("hi").text()                           Flow[str]: the text, as it is written
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ E = TypeVar("E", bound=Event)
 
 
 class EventStream(Flow[Event]):
-    """The events of one run for each subscription. What `pipe` gives is an ordinary `Flow`."""
+    """The events of one run for each subscription. `pipe` returns an ordinary `Flow`."""
 
     def of_type(self, *kinds: type[E]) -> Flow[E]:
-        """Only the events of these classes (subclasses included), typed as such; those of sub-agents, too.
+        """The events of these classes and their subclasses, typed; those of sub-agents included.
 
         Signals: the events; completion or the error of the run.
         Cancels: the run.
         """
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
-                # this error is the one to read: none beside it that the stream was never begun
+                # no warning beside this error that the stream was never subscribed to
                 self.take_over()
                 raise ConfigurationError(f"of_type takes classes of events, not {kind!r:.60}.")
 
@@ -41,27 +41,26 @@ class EventStream(Flow[Event]):
         return self.pipe(flat_map_iterable(chosen))
 
     def text(self) -> Flow[str]:
-        """The text of the answer in pieces, as they are written: of this run, without thinking and without sub-agents.
+        """The text of the answer as it is written: that of this run, without thinking and without sub-agents.
 
-        What the model says before it calls tools is part of it. A newline comes between two messages, so that the
-        pieces of a run that says one are its reply's `text`. A reply that no chunk has shown (an interruption's, a
-        value) comes as one piece. Chunks are a preview: what a hook makes of the whole message afterwards, and that an
-        attempt was discarded, is not known here.
+        It includes the text before tool calls. A newline separates two messages, so that the text of a run with one
+        message is its reply's `text`. A reply without chunks (after an interruption, or a value) comes as a whole.
+        Chunks are a preview: changes by a hook on the whole message, and discarded attempts, do not change the text.
 
-        Signals: pieces of text, none of them empty; completion or the error of the run.
+        Signals: parts of the text, none of them empty; completion or the error of the run.
         Cancels: the run.
         """
-        return defer(lambda: self.pipe(flat_map_iterable(_Words().of)))
+        return defer(lambda: self.pipe(flat_map_iterable(_TextParts().of)))
 
 
-class _Words:
-    """What has been said of each message, to find what is new."""
+class _TextParts:
+    """The text that was emitted of each message, to find the new part."""
 
     __slots__ = ("_block", "_messages", "_shown")
 
     def __init__(self) -> None:
         self._messages: list[str] = []
-        # of streams with accumulated content: whose text, and how much of it has been said
+        # in streams with accumulated content: the block, and the length of its text that was emitted
         self._block: object = None
         self._shown = 0
 
@@ -71,11 +70,11 @@ class _Words:
         if isinstance(event, (ReasoningChunkEvent, SummaryChunkEvent)):
             text = event.text if event.snapshot is None else self._new(event)
             if text:
-                yield self._apart(event.message_id) + text
+                yield self._separator(event.message_id) + text
         elif isinstance(event, PostCallEvent):
             message = event.message
             if message.text and message.id not in self._messages:
-                yield self._apart(message.id) + message.text
+                yield self._separator(message.id) + message.text
 
     def _new(self, event: ReasoningChunkEvent | SummaryChunkEvent) -> str:
         if not isinstance(event.snapshot, TextBlock):
@@ -87,8 +86,8 @@ class _Words:
         self._shown = len(event.snapshot.text)
         return text
 
-    def _apart(self, message_id: str) -> str:
-        """What comes between the message before and this one."""
+    def _separator(self, message_id: str) -> str:
+        """The newline between the message before and this one."""
         if self._messages and self._messages[-1] == message_id:
             return ""
         self._messages.append(message_id)

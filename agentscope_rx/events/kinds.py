@@ -1,13 +1,13 @@
-"""All kinds of events of a run, in the order in which they come.
+"""All kinds of events of a run, in their order.
 
     PreCall  ( PreReasoning  ReasoningChunk*  PostReasoning  ( PreActing* ActingChunk*  PostActing* )? )*
              ( PreSummary  SummaryChunk*  PostSummary )?  Memory?  PostCall
-    ... ErrorEvent                                             last, instead of PostCall, of a run that failed
+    ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
-Pre and Post events may be changed by hooks; chunks may be dropped, delayed, merged or rewritten as shown; ErrorEvent,
-RetryEvent and MemoryEvent only report: hooks observe them. An OutputChunk follows each ReasoningChunk that brings a
-piece of a structured output, as hooks have left it. Fields marked read-only are what the run goes by, whatever a hook
-puts there. PreObserve and PostObserve are in no run: they are about `agent.observe()`.
+Hooks may change Pre and Post events. They may drop, delay, merge or rewrite chunks as they are shown. They only observe
+ErrorEvent, RetryEvent and MemoryEvent. An OutputChunk follows each ReasoningChunk with a delta of a structured output,
+as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve belong to
+`agent.observe()`, not to a run.
 """
 
 from __future__ import annotations
@@ -17,9 +17,19 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Literal, Protocol, Self
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.events.base import NOWHERE, Event, EventSource, register
+from agentscope_rx.events.base import (
+    EXCLUDED,
+    EXCLUDED_TUPLE,
+    NOWHERE,
+    Error,
+    Event,
+    EventSource,
+    History,
+    Options,
+    Schema,
+    register,
+)
 from agentscope_rx.events.partial_json import partial_value
-from agentscope_rx.events.unsaid import NOTHING, UNSAID, Error, History, Options, Schema
 from agentscope_rx.messages.approval import ApprovalAnswer
 from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable, encodable
@@ -29,31 +39,31 @@ from agentscope_rx.models.wire.speaker_names import hint_message
 
 
 class Accumulation(Protocol):
-    """What has come of one block; a view of it as it was after `count` pieces costs nothing until it is asked for."""
+    """The deltas of one block; `upto(count)` builds the block as it was after so many, when it is called."""
 
     def upto(self, count: int) -> ContentBlock: ...
 
 
-_View = Annotated[Accumulation | None, *NOTHING]
+_View = Annotated[Accumulation | None, *EXCLUDED]
 
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreCallEvent(Event):
-    """A call begins. Hooks may change `input` (what will be remembered) and `system_message` (for this call only)."""
+    """A call begins. Hooks may change `input`, which is remembered next, and `system_message`, for this call only."""
 
     type: ClassVar[str] = "pre_call"
 
     input: tuple[Msg, ...] = ()
     answers: tuple[ApprovalAnswer, ...] = ()
-    """What the caller said to calls that wait for approval; hooks may change them, too."""
+    """The caller's answers to calls that wait for approval; hooks may change them, too."""
     system_message: Msg | None = None
     pending: tuple[ToolUseBlock, ...] = ()
-    """Read-only: the calls that an earlier run has left open."""
+    """Read-only: the calls that an earlier run has left pending."""
     passes_by: bool = False
-    """Read-only, and known only when hooks have seen the event: the input neither answers nor runs what is pending."""
+    """Read-only, and set after the hooks: true if the input neither answers nor runs the pending calls."""
     lost: tuple[ToolUseBlock, ...] = ()
-    """Read-only, and known only then: calls that are open because memory kept no result for them. They get one now."""
+    """Read-only, and set after the hooks: open calls whose results memory has lost. They get error results now."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 
@@ -61,10 +71,10 @@ class PreCallEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreReasoningEvent(Event):
-    """The model is about to be asked with `system_message`, then `messages`, then `hints`: all for this round only.
+    """A model call begins, with `system_message`, then `messages`, then `hints`: all for this round only.
 
-    `messages` are the whole history unless a hook puts others there. `options` are those of the agent; a hook's are
-    used instead.
+    `messages` are the whole history unless a hook replaces them. `options` are those of the agent unless a hook
+    replaces them.
     """
 
     type: ClassVar[str] = "pre_reasoning"
@@ -84,7 +94,7 @@ class PreReasoningEvent(Event):
         return replace(self, hints=(*self.hints, message))
 
     def append_system_content(self, text: str) -> Self:
-        """A copy whose system message says this too, in this round only."""
+        """A copy with this text added to the system message, in this round only."""
         return replace(self, system_message=appended(self.system_message, text))
 
 
@@ -97,27 +107,27 @@ def appended(system_message: Msg | None, text: str) -> Msg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkEvent(Event):
-    """A piece of a message that is being written. `delta` is the new piece, `accumulated` its block so far.
+    """A part of a message that is being written. `delta` is the new part, `accumulated` its block so far.
 
-    A tool call's piece is a `ToolUseBlock` whose `raw` is the next part of its arguments' text. Pieces of one message
-    share its `message_id`. Only a preview: the message is what the stage's Post event says.
+    The delta of a tool call is a `ToolUseBlock` whose `raw` is the next part of its arguments' text. The chunks of one
+    message share its `message_id`. They are a preview: the message is the one in the stage's Post event.
     """
 
     iteration: int = 0
     message_id: str = ""
     delta: ContentBlock | None = None
     snapshot: ContentBlock | None = None
-    """The block so far, if the stream was asked for accumulated content; it then stands in place of `delta` in JSON."""
+    """The block so far, in a stream with accumulated content: it takes the place of `delta`."""
     usage: ChatUsage | None = None
-    """What the answer has cost so far, if it came with this piece. Usage that came alone is a chunk without a delta."""
+    """The usage of the answer so far, if it came with this delta. Usage that came alone is a chunk without a delta."""
     view: _View = field(default=None, compare=False, repr=False)
-    count: Annotated[int, *UNSAID] = field(default=0, compare=False, repr=False)
+    count: Annotated[int, *EXCLUDED_TUPLE] = field(default=0, compare=False, repr=False)
 
     @property
     def accumulated(self) -> ContentBlock | None:
-        """The whole block so far, put together when asked for.
+        """The whole block so far, built when it is read.
 
-        In a chunk hook it is what the model has said; in the stream what has been shown, chunk hooks included.
+        In a chunk hook it is the model's text; in the stream the text as chunk hooks have left it.
         """
         if self.snapshot is not None or self.view is None:
             return self.snapshot or self.delta
@@ -125,19 +135,19 @@ class ChunkEvent(Event):
 
     @property
     def text(self) -> str:
-        """The new text; '' if the piece is thinking or a tool call."""
+        """The new text; '' if the delta is thinking or a tool call."""
         return self.delta.text if isinstance(self.delta, TextBlock) else ""
 
     @property
     def thinking(self) -> str:
-        """The new thinking; '' if the piece is something else."""
+        """The new thinking; '' if the delta is something else."""
         return self.delta.thinking if isinstance(self.delta, ThinkingBlock) else ""
 
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasoningChunkEvent(ChunkEvent):
-    """A piece of what the model says."""
+    """A part of the model's answer."""
 
     type: ClassVar[str] = "reasoning_chunk"
 
@@ -145,19 +155,18 @@ class ReasoningChunkEvent(ChunkEvent):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputChunkEvent(ChunkEvent):
-    """A piece of the structured output that was asked for; it follows the chunk that brought it."""
+    """A part of the structured output; it follows the ReasoningChunk with the same delta."""
 
     type: ClassVar[str] = "output_chunk"
 
     within: str | None = None
-    """The field of the object that the model writes which holds the value; None if the object is the value."""
+    """The field of the model's object that holds the value; None if the object is the value."""
 
     @property
     def value(self) -> object:
-        """The value so far, as plain JSON, parsed when asked for; None while there is nothing to be read.
+        """The value so far, as plain JSON, parsed when it is read; None while nothing of it can be read.
 
-        What is begun is shown: strings as far as they have come, objects with the fields that have come. A preview:
-        nothing of it has been checked.
+        It holds unfinished parts: strings and objects as far as they have come. It is a preview, and not checked.
         """
         return partial_value(self.accumulated, self.within) if self.view or self.snapshot else None
 
@@ -165,10 +174,10 @@ class OutputChunkEvent(ChunkEvent):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReasoningEvent(Event):
-    """The model has answered. Hooks may change `message` before it is remembered, stop the run, or send it back.
+    """The model has answered. Hooks may change `message` before it is remembered, stop the run, or ask the model again.
 
-    `interrupted`: the answer was cut off; its open calls get results of kind `interrupted` next. `model_name` is who
-    answered, `queued` how many seconds the request waited for its turn (see `RateLimitedModel`).
+    `interrupted`: the answer was cut off; its open calls get results of kind `interrupted` next. `model_name` is the
+    model that answered, `queued` the seconds that the request waited (see `RateLimitedModel`).
     """
 
     type: ClassVar[str] = "post_reasoning"
@@ -183,18 +192,18 @@ class PostReasoningEvent(Event):
     model_name: str = ""
     queued: float = 0.0
     messages: History = field(default=(), compare=False, repr=False)
-    """Read-only: what the model was asked with, system message and hints included."""
+    """Read-only: the messages of the model call, with the system message and the hints."""
     options: Options = field(default=None, compare=False, repr=False)
-    """Read-only: the options it was asked with."""
+    """Read-only: the options of the model call."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory, without this message."""
 
     def stop(self) -> Self:
-        """A copy that ends the run after this message; its calls stay pending, to be resumed by `call()`."""
+        """A copy that ends the run after this message. Its calls stay pending: `call()` runs them."""
         return replace(self, stop_requested=True)
 
     def goto_reasoning(self, messages: Msg | str | Sequence[Msg] = ()) -> Self:
-        """A copy that asks the model again, after these messages (remembered), instead of acting or finishing.
+        """A copy that asks the model again instead of acting or finishing. These messages are remembered before.
 
         If the message has tool calls, the messages must hold a result for each.
         """
@@ -215,23 +224,22 @@ def _messages(messages: Msg | str | Sequence[Msg]) -> tuple[Msg, ...]:
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreActingEvent(Event):
-    """A tool is about to run. Hooks may change the arguments (`tool_use.with_input`), not the call's id."""
+    """A tool call begins. Hooks may change the arguments (`tool_use.with_input`), not the call's id."""
 
     type: ClassVar[str] = "pre_acting"
 
     iteration: int = 0
     tool_use: ToolUseBlock = field(default_factory=lambda: ToolUseBlock("", ""))
     schema: Schema = field(default=None, compare=False, repr=False)
-    """Read-only: the tool as the model sees it; None if there is none of this name."""
+    """Read-only: the tool's schema for the model; None if there is no tool of this name."""
     history: History = field(default=(), compare=False, repr=False)
-    """Read-only, and known only when hooks see the event: the memory at this moment, the model's message included."""
+    """Read-only, and set only if hooks see this event: the memory at this moment, with the model's message."""
 
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActingChunkEvent(Event):
-    """What a running tool says meanwhile. The last one (`is_last`) comes with its result, and holds what of that has
-    not been shown: all of it, or nothing if it was the chunk before (see `tools.calls.shown_values`)."""
+    """Progress of a running tool. The last chunk of a call (`is_last`) holds its result, as soon as there is one."""
 
     type: ClassVar[str] = "acting_chunk"
 
@@ -240,7 +248,7 @@ class ActingChunkEvent(Event):
     chunk: ToolResultBlock = field(default_factory=lambda: ToolResultBlock("", ""))
     is_last: bool = False
     queued: float | None = None
-    """With the result: the seconds that the call waited before it began, or until the end if it never did."""
+    """With the result: the seconds that the call waited before it began, or until its end if it never began."""
     elapsed: float | None = None
     """With the result: the seconds that it ran; None if it never began."""
 
@@ -253,7 +261,7 @@ class ActingChunkEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostActingEvent(Event):
-    """A call has its result: in call order. What hooks put into `message` is what memory, model and stream see."""
+    """A call has its result. The events are in call order. Memory, model and stream get `message` as hooks leave it."""
 
     type: ClassVar[str] = "post_acting"
 
@@ -262,16 +270,16 @@ class PostActingEvent(Event):
     message: Msg = field(default_factory=lambda: Msg.tool(()))
     stop_requested: bool = False
     queued: float | None = None
-    """Read-only: the seconds that the call waited before it began, or until the end if it never did.
+    """Read-only: the seconds that the call waited before it began, or until its end if it never began.
 
-    For its place in the round, its tool's permit or rate, calls that run alone. None if it was not to run at all.
+    It may wait for a slot of the round, for its tool's limits, or for calls that run alone. None if it was not run.
     """
     elapsed: float | None = None
     """Read-only: the seconds that it ran, all attempts together; None if it never began."""
     schema: Schema = field(default=None, compare=False, repr=False)
-    """Read-only: the tool as the model sees it; None if there is none of this name."""
+    """Read-only: the tool's schema for the model; None if there is no tool of this name."""
     history: History = field(default=(), compare=False, repr=False)
-    """Read-only, and known only when hooks see the event: the memory, without this message."""
+    """Read-only, and set only if hooks see this event: the memory, without this message."""
 
     @property
     def result(self) -> ToolResultBlock:
@@ -283,14 +291,14 @@ class PostActingEvent(Event):
         return replace(self, message=self.message.replace(content=result))
 
     def stop(self) -> Self:
-        """A copy that ends the run once all calls of the round have their results; siblings are not cancelled."""
+        """A copy that ends the run once all calls of the round have their results; it cancels none."""
         return replace(self, stop_requested=True)
 
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreSummaryEvent(PreReasoningEvent):
-    """The iterations are used up: the model is about to be asked, without tools, for a last word."""
+    """The rounds are used up, or a limit is reached: the model is asked for a summary, without tools."""
 
     type: ClassVar[str] = "pre_summary"
 
@@ -300,7 +308,7 @@ class PreSummaryEvent(PreReasoningEvent):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryChunkEvent(ChunkEvent):
-    """A piece of the summary."""
+    """A part of the summary."""
 
     type: ClassVar[str] = "summary_chunk"
 
@@ -308,7 +316,7 @@ class SummaryChunkEvent(ChunkEvent):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostSummaryEvent(Event):
-    """The summary is there. Hooks may change `message` before it is remembered."""
+    """The model has given the summary. Hooks may change `message` before it is remembered."""
 
     type: ClassVar[str] = "post_summary"
 
@@ -321,9 +329,9 @@ class PostSummaryEvent(Event):
     model_name: str = ""
     queued: float = 0.0
     messages: History = field(default=(), compare=False, repr=False)
-    """Read-only: what the model was asked with, system message and hints included."""
+    """Read-only: the messages of the model call, with the system message and the hints."""
     options: Options = field(default=None, compare=False, repr=False)
-    """Read-only: the options it was asked with."""
+    """Read-only: the options of the model call."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory, without this message."""
 
@@ -331,10 +339,10 @@ class PostSummaryEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent(Event):
-    """The run has changed what is remembered already: messages replaced (by their ids) and removed (ids).
+    """The run has changed messages in memory: `replaced` ones, by their ids, and the ids of `removed` ones.
 
-    `added` is what a run that failed has remembered, if no event has told of it before. What memory has refused of the
-    input, which `PreCallEvent` had told of, is `removed`.
+    `added` are messages that memory holds and that no other event reports. If a run fails before memory has the input
+    of its `PreCallEvent`, that input is `removed`.
     """
 
     type: ClassVar[str] = "memory"
@@ -351,9 +359,9 @@ class MemoryEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostCallEvent(Event):
-    """The last event of every run that does not fail; `message` is what `call()` gives.
+    """The last event of a run that does not fail; `message` is the result of `call()`.
 
-    A message that a hook changes replaces its original in memory, by id. `usage` is that of the whole run.
+    A message that a hook has changed replaces its original in memory, by id. `usage` is that of the whole run.
     """
 
     type: ClassVar[str] = "post_call"
@@ -361,17 +369,17 @@ class PostCallEvent(Event):
     message: Msg = field(default_factory=lambda: Msg.assistant(()))
     usage: ChatUsage | None = None
     input: History = field(default=(), compare=False, repr=False)
-    """Read-only: what the call was given, as hooks left it: the `input` of its PreCallEvent."""
+    """Read-only: the input of the call, as hooks have left it: that of its PreCallEvent."""
     history: History = field(default=(), compare=False, repr=False)
-    """Read-only, and known only when hooks see the event: the memory, with all that the run has added."""
+    """Read-only, and set only if hooks see this event: the memory, with all messages of the run."""
 
 
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreObserveEvent(Event):
-    """The agent is about to remember what others said (`agent.observe`). Hooks may change `input`, also to nothing.
+    """The agent is about to remember messages of others (`agent.observe`). Hooks may change `input`, even to nothing.
 
-    It is in no run's stream: it has no `run_id`, and only hooks that name it see it.
+    It belongs to no run: it has no `run_id`, and only hooks that name it see it.
     """
 
     type: ClassVar[str] = "pre_observe"
@@ -382,7 +390,7 @@ class PreObserveEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostObserveEvent(Event):
-    """The agent has remembered `input`, messages of others. Observed only; in no run's stream, as PreObserveEvent."""
+    """The agent has remembered `input`, messages of others. Observed only; it belongs to no run."""
 
     type: ClassVar[str] = "post_observe"
 
@@ -392,9 +400,9 @@ class PostObserveEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryEvent(Event):
-    """An attempt failed and another follows after `delay` seconds. `discarded`: what it had shown is void.
+    """An attempt failed, and another follows after `delay` seconds. `discarded`: its chunks are void.
 
-    `model_name` is who is asked then, if it is another model.
+    `model_name` is the model of the next attempt, if it is another one.
     """
 
     type: ClassVar[str] = "retry"
@@ -428,12 +436,12 @@ class ErrorEvent(Event):
 
     @classmethod
     def of(cls, error: Exception, *, source: EventSource = NOWHERE) -> ErrorEvent:
-        """The event of this error."""
+        """The event for this error."""
         return cls(source=source, error_type=type(error).__name__, error_text=str(error), error=error)
 
 
 def _make_encodable(event: Event, *names: str) -> None:
-    """Replace half characters: the text of an error may be a server's."""
+    """Replace lone surrogates: the text of an error may come from a server."""
     for name in names:
         text: str = getattr(event, name)
         if not text.isascii():

@@ -1,4 +1,4 @@
-"""`StreamOptions`: which kinds of events a stream shows, how deep, and chunks as increments or accumulated."""
+"""`StreamOptions`: the events that a stream shows: their classes, sub-agents, and deltas or accumulated content."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from agentscope_rx.events.kinds import ChunkEvent
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What to show of a run.
+    """The events of a run to show.
 
-    `kinds`: only events of these classes (subclasses included), and no others: name PostCallEvent for the reply. None
-    is all. `incremental=False`: chunks carry their whole block so far, in `snapshot`, instead of the new piece in
-    `delta`. `nested`: whether events of sub-agents are shown, too; a number bounds how deep.
+    `kinds`: only events of these classes and their subclasses; include PostCallEvent for the reply. None is all.
+    `incremental=False`: chunks hold their whole block so far in `snapshot`, instead of the new part in `delta`.
+    `nested`: True shows events of sub-agents, too; a number is the greatest depth of these.
     """
 
     kinds: Sequence[type[Event]] | type[Event] | None = None
@@ -27,11 +27,11 @@ class StreamOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.nested, int) or self.nested < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
-                f"StreamOptions.nested must be True, False or how deep to show sub-agents, not {self.nested!r}."
+                f"StreamOptions.nested must be True, False or the greatest depth of sub-agents, not {self.nested!r}."
             )
         if self.kinds is None:
             return
-        # one class alone is what is meant by itself
+        # a single class
         kinds = (self.kinds,) if isinstance(self.kinds, type) else tuple(self.kinds)
         object.__setattr__(self, "kinds", kinds)
         for kind in kinds:
@@ -47,7 +47,7 @@ class StreamOptions:
         return event
 
     def shown_nested(self, event: Event, depth: int) -> Event | None:
-        """The same for an event of a sub-agent, `depth` runs further inside than the one that is looked at."""
+        """The same for an event of a sub-agent, `depth` runs below the run of the stream."""
         if self.nested is not True and depth > self.nested:
             return None
         return self.shown(event)

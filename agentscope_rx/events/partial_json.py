@@ -1,4 +1,4 @@
-"""What can be read of a JSON value that is still being written."""
+"""`partial_value`: reads a JSON value that is still being written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FENCE = re.compile(r"\s*+```[ \t]*+\w*+[ \t]*+\n")
 
 
 def partial_value(block: ContentBlock | None, field: str | None = None) -> object:
-    """The value in a call's arguments, or in an answer's text, as far as they have come; None if there is none yet.
+    """The value in a call's arguments, or in an answer's text, as far as it has come; None if there is none yet.
 
-    `field` is where in the object it is, if it is not the object itself.
+    `field` is the field of the object that holds the value; None if the object is the value.
     """
     if isinstance(block, ToolUseBlock):
         value = dict(block.input) if block.raw is None else _read(block.raw)
@@ -37,5 +37,5 @@ def _read(text: str) -> object:
     try:
         return from_json(text, allow_partial="trailing-strings")
     except ValueError:
-        # broken in the middle, or closed by a fence: the end will tell
+        # invalid, or followed by the end of a fence; only the whole text is checked
         return None

@@ -1,12 +1,12 @@
-"""Hooks: what observes and changes the events of a run on their way.
+"""`Hook`: observes and changes the events of a run.
 
 Four forms, one mechanism:
 
-    class Audit(Hook):                      # one object for all kinds of events, or those in `kinds`
+    class Audit(Hook):                      # one object for all kinds of events, or for those in `kinds`
         priority = 900
         def on_event(self, event): ...
 
-    class Careful(Hook):                    # the same, with a method for each kind
+    class Careful(Hook):                    # one object with a method for each kind
         def on_pre_acting(self, event): ...
 
     @hook(PreReasoningEvent, priority=10)   # one function for one kind
@@ -14,11 +14,11 @@ Four forms, one mechanism:
 
     hook_operator(ReasoningChunkEvent, ops.sample(0.1))     # an operator over the stream of one chunk kind
 
-A hook answers with the event, a changed copy, or None for "unchanged"; or, if it needs time, with an awaitable or an
-Observable of it. A chunk hook may also answer `DROP`, or an Observable of any number of chunks.
+A hook returns the event, a changed copy, or None for "unchanged"; or, if it needs time, an awaitable or an Observable
+of these. A chunk hook may also return `DROP`, or an Observable of any number of chunks.
 
-An observer (`@hook(Kind, observe=True)`, `Hook.observe_only`) changes nothing: its answer is not looked at, and what it
-raises is reported while the run goes on.
+An observer (`@hook(Kind, observe=True)`, `Hook.observe_only`) changes nothing: its result is ignored, and its errors
+are reported while the run continues.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ class Drop(Enum):
 
 
 DROP: Final = Drop.DROP
-"""A chunk hook's answer: do not show this chunk."""
+"""The result of a chunk hook that does not show the chunk."""
 
 Answer = Event | Drop | None | Awaitable[Event | Drop | None] | abc.ObservableBase[Event]
-"""What a hook may answer."""
+"""What a hook may return."""
 
 DEFAULT_PRIORITY = 100
 
 
 class Hook:
-    """Sees the events of a run, in ascending `priority` (ties: order of registration), and may change them.
+    """Gets the events of a run, and may change them. Hooks are called by ascending `priority`, then by registration.
 
-    `kinds` limits it to events of these classes; None is all of a run. Only a hook that names them sees an
-    OutputChunkEvent, which repeats a ReasoningChunkEvent that others have seen already, and PreObserveEvent and
-    PostObserveEvent, which are not of a run. `observe_only`: it cannot change or stop anything, and what it raises is
-    reported while the run goes on; the run still waits for what it answers with.
+    `kinds` limits it to events of these classes; None is all events of a run. Three kinds come only to hooks that name
+    them: OutputChunkEvent, which repeats a ReasoningChunkEvent, and PreObserveEvent and PostObserveEvent, which belong
+    to no run. An `observe_only` hook cannot change or stop anything, and its errors are reported while the run
+    continues; the run still waits for an awaitable or Observable that it returns.
     """
 
     priority: int = DEFAULT_PRIORITY
@@ -72,26 +72,26 @@ class Hook:
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
-        # a class with methods for some kinds looks at no others, unless it says so itself
+        # a class with methods for some kinds gets no others, unless it sets `kinds`
         if "kinds" not in vars(cls) and cls.on_event is Hook.on_event and (named := _kinds_with_methods(cls)):
             cls.kinds = named
 
     def on_event(self, event: Event) -> Answer:
-        """Answer with the event, a changed copy, None (unchanged), or an awaitable or Observable of it.
+        """Return the event, a changed copy, None (unchanged), or an awaitable or Observable of these.
 
-        In its place a class may have a method for each kind, named by the event's type: `on_pre_acting(self, event)`,
-        `on_reasoning_chunk`, `on_error`. An `on_event` of its own calls them by `super().on_event(event)`.
+        Instead a class may have a method for each kind, named by the event's type: `on_pre_acting(self, event)`,
+        `on_reasoning_chunk`, `on_error`. A class with both calls them by `super().on_event(event)`.
         """
         method = cast("Callable[[Event], Answer] | None", getattr(self, _METHOD + event.type, None))
         return None if method is None else method(event)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Tools that this hook brings to the agent it is given to."""
+        """Tools that an agent gets together with this hook."""
         return ()
 
     @property
     def name(self) -> str:
-        """How errors name this hook."""
+        """The name of the hook in errors."""
         return type(self).__name__
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ _METHOD = "on_"
 
 
 def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
-    """The kinds that the class has methods for; a name that is nearly one of these is a `ConfigurationError`."""
+    """The kinds that the class has methods for; a `ConfigurationError` for a misspelt name."""
     names = {_METHOD + kind.type: kind for kind in kinds_of_events()}
     for name in vars(cls):
         if name.startswith(_METHOD) and name not in names and name != "on_event":
@@ -133,14 +133,14 @@ class FunctionHook(Hook, Generic[E]):
         return self.function(event)
 
     def __get__(self, instance: object, owner: type | None = None) -> FunctionHook[E]:
-        """Of a method: the hook bound to its object, so that `hooks=[guard.check]` works."""
+        """Bind a method to its object, so that `hooks=[guard.check]` works."""
         if instance is None:
             return self
         bound = cast("Callable[[E], Answer]", MethodType(self.function, instance))
         return FunctionHook(bound, self.kind, self.priority, self.observe_only)
 
     def is_same(self, other: Hook) -> bool:
-        """Whether the other one is this hook: a method gives a new object each time that it is asked for."""
+        """True if the other one is this hook. Each access to a method gives a new object."""
         if self is other:
             return True
         return isinstance(other, FunctionHook) and (self.function, self.kinds, self.priority, self.observe_only) == (
@@ -171,8 +171,8 @@ class OperatorHook(Hook):
         return f"<hook {self.name}, priority {self.priority}>"
 
 
-class HookMaker(Protocol[E]):
-    """What `hook(kind)` gives: it takes a function of the event, or a method."""
+class HookDecorator(Protocol[E]):
+    """The decorator that `hook(kind)` returns, for a function of the event or a method."""
 
     @overload
     def __call__(self, function: Callable[[E], Answer], /) -> FunctionHook[E]: ...
@@ -180,8 +180,8 @@ class HookMaker(Protocol[E]):
     def __call__(self, function: Callable[[Never, E], Answer], /) -> FunctionHook[E]: ...
 
 
-class ObserverMaker(Protocol[E]):
-    """What `hook(kind, observe=True)` gives: what the function returns is not looked at."""
+class ObserverDecorator(Protocol[E]):
+    """The decorator that `hook(kind, observe=True)` returns: the function's result is ignored."""
 
     @overload
     def __call__(self, function: Callable[[E], object], /) -> FunctionHook[E]: ...
@@ -190,30 +190,32 @@ class ObserverMaker(Protocol[E]):
 
 
 @overload
-def hook(kind: type[E], *, priority: int = ..., observe: Literal[False] = ...) -> HookMaker[E]: ...
+def hook(kind: type[E], *, priority: int = ..., observe: Literal[False] = ...) -> HookDecorator[E]: ...
 @overload
-def hook(kind: type[E], *, priority: int = ..., observe: bool) -> ObserverMaker[E]: ...
-def hook(kind: type[E], *, priority: int = DEFAULT_PRIORITY, observe: bool = False) -> HookMaker[E] | ObserverMaker[E]:
-    """Make a function, or a method, the hook of one kind of event (subclasses included).
+def hook(kind: type[E], *, priority: int = ..., observe: bool) -> ObserverDecorator[E]: ...
+def hook(
+    kind: type[E], *, priority: int = DEFAULT_PRIORITY, observe: bool = False
+) -> HookDecorator[E] | ObserverDecorator[E]:
+    """Make a function or a method the hook of one kind of event and its subclasses.
 
-    `observe`: it is an observer, which changes nothing and cannot fail the run.
+    `observe=True` makes it an observer, which changes nothing and cannot fail the run.
     """
     if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
 
-    def made(function: Callable[[E], Answer] | Callable[[Never, E], Answer]) -> FunctionHook[E]:
+    def decorate(function: Callable[[E], Answer] | Callable[[Never, E], Answer]) -> FunctionHook[E]:
         # a method is bound by FunctionHook.__get__
         return FunctionHook(cast("Callable[[E], Answer]", function), kind, priority, observe)
 
-    return made
+    return decorate
 
 
 def hook_operator(
     kind: type[E], operator: Callable[[Observable[E]], Observable[E]], *, priority: int = DEFAULT_PRIORITY
 ) -> OperatorHook:
-    """Put an operator (stock or your own) over the chunks of one kind, as they are shown.
+    """Apply an operator, stock or your own, to the chunks of one kind as they are shown.
 
-    It sees the chunks of one stage at a time and is completed, hence flushed, before the stage's Post event.
+    It gets the chunks of one stage at a time, and completes, and so is flushed, before the stage's Post event.
     """
     given = cast("object", kind)
     if not (isinstance(given, type) and issubclass(given, (ChunkEvent, ActingChunkEvent))):

@@ -1,12 +1,12 @@
-"""Hooks of a class: what every agent of this class, and of its subclasses, is built with.
+"""`ClassHooks`: the hooks of a class, which every agent of it and of its subclasses gets when it is built.
 
     class Audited(ReActAgent):
         class_hooks = (Audit(),)                  # with the class
-    Audited.add_class_hook(timing)                # later; `remove_class_hook` takes it back
+    Audited.add_class_hook(timing)                # later; `remove_class_hook` removes it
 
-Each class has hooks of its own; nothing is shared with a base or a sibling. An agent takes the hooks of its class and
-of the bases, base first, when it is built: what is added to the class or removed from it later is for agents that are
-built later. (One agent's own hooks change with `agent.hooks.add` and `remove`.)
+Each class has its own hooks, and shares none with a base or a sibling. An agent takes the hooks of its class and of the
+bases, base first, when it is built. A later change of the class concerns agents that are built later. (The hooks of one
+agent change with `agent.hooks.add` and `remove`.)
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LOCK = new_lock()
 
 
 class ClassHooks:
-    """A class whose subclasses have hooks of their own, in `class_hooks` and as methods (see `hooks.methods`)."""
+    """A base class whose subclasses have hooks, in `class_hooks` and as methods (see `hooks.methods`)."""
 
     class_hooks: ClassVar[Iterable[Hook]] = ()
-    """Hooks of this very class, in order of registration; those of the bases stay with the bases."""
+    """The hooks of this class without those of its bases, in order of registration."""
 
     @classmethod
     def add_class_hook(cls, hook: Hook) -> None:
-        """Give the hook to this class: to agents of it, and of its subclasses, that are built from now on."""
+        """Add a hook for agents of this class and its subclasses that are built from now on."""
         if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"{cls.__name__}.add_class_hook takes a Hook object, not {hook!r:.60}.")
         with _LOCK:
@@ -39,7 +39,7 @@ class ClassHooks:
 
     @classmethod
     def remove_class_hook(cls, hook: Hook) -> None:
-        """Take the hook back from this class, for agents that are built from now on; an error if it has none such."""
+        """Remove the hook for agents that are built from now on; an error if this class does not have it."""
         with _LOCK:
             own = _own(cls)
             rest = tuple(each for each in own if each is not hook)
@@ -50,14 +50,14 @@ class ClassHooks:
             cls.class_hooks = rest
 
     def _all_hooks(self, given: Iterable[Hook]) -> Hooks:
-        """From the general to the particular: the classes' hooks, base first; methods; what was given."""
-        # (sorted twice: stable, and the first time checks what was given)
+        """The hooks of the classes, base first, then methods, then the given ones."""
+        # sorting twice is stable; the first time checks the given hooks
         own = Hooks(given).all
         return Hooks((*class_hooks(type(self)), *method_hooks(self), *own), agent=getattr(self, "name", ""))
 
 
 def class_hooks(cls: type) -> tuple[Hook, ...]:
-    """The hooks of the class and of its bases, base first; each once."""
+    """The hooks of the class and of its bases, base first, each once."""
     with _LOCK:
         found = [hook for each in reversed(cls.__mro__) for hook in _own(each)]
     return tuple({id(hook): hook for hook in found}.values())

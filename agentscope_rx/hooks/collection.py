@@ -1,10 +1,10 @@
-"""`Hooks`: an agent's hooks, in order: compiled when the agent is built, and again when one is added or removed.
+"""`Hooks`: an agent's hooks in order, compiled when the agent is built and when one is added or removed.
 
-    agent.hooks.add(audit)          # after the others of its priority; with the tools that it brings
+    agent.hooks.add(audit)          # after the others of its priority; with its tools
     agent.hooks.remove(audit)
 
-A run goes by the hooks that the agent had when it began, to its end: a change is in force from the next run on. Both
-may be called from any thread, and from within a hook.
+A run uses the hooks that the agent had when the run began: a change is in force from the next run on. Both methods may
+be called from any thread, and from within a hook.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from agentscope_rx.reactive.kernel.forking import new_lock
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
 
-Bringing = Callable[[Sequence[Hook], Sequence[Hook]], object]
-"""Is told which hooks are about to be added and which removed; what it raises keeps them from it."""
+OnChange = Callable[[Sequence[Hook], Sequence[Hook]], object]
+"""Called with the hooks to be added and to be removed before they are; an error prevents the change."""
 
 
 class Hooks:
-    """An agent's hooks: `all` of them in the order in which they are asked, and their changes."""
+    """The hooks of one agent."""
 
-    def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "", bringing: Bringing | None = None) -> None:
+    def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "", on_change: OnChange | None = None) -> None:
         self._agent = agent
         self._lock = new_lock()
-        self.bringing = bringing
+        self.on_change = on_change
         self.compiled = CompiledHooks(hooks, agent=agent)
-        """As they are now. It never changes: what a run goes by."""
+        """The hooks at this moment, immutable: a run keeps them."""
 
     def __repr__(self) -> str:
         return f"<Hooks {list(self.all)!r}>"
@@ -50,32 +50,30 @@ class Hooks:
 
     @property
     def all(self) -> tuple[Hook, ...]:
-        """In the order in which they are asked."""
+        """All hooks, in the order in which they are called."""
         return self.compiled.all
 
     @property
     def seen(self) -> frozenset[type[Event]]:
-        """The kinds that some hook looks at."""
+        """The kinds that at least one hook gets."""
         return self.compiled.seen
 
     def add(self, *hooks: Hook) -> None:
-        """Add hooks, each behind those of its priority that are there; in force from the next run on.
+        """Add hooks, each after the others of its priority, and register their tools; in force from the next run on.
 
-        The tools that they bring are registered. Refused, with nothing changed, is what the agent could not have been
-        built with: a `ConfigurationError`.
+        `ConfigurationError`, with nothing changed, for hooks that the agent could not be built with.
         """
         with self._lock:
-            # (sorting is stable)
+            # sorting is stable
             compiled = CompiledHooks((*self.all, *hooks), agent=self._agent)
-            if self.bringing is not None:
-                self.bringing(hooks, ())
+            if self.on_change is not None:
+                self.on_change(hooks, ())
             self.compiled = compiled
 
     def remove(self, hook: Hook) -> None:
-        """Take a hook out, with the tools that it has brought; runs in progress still ask it. If it is there more than
-        once, the last one goes.
+        """Remove a hook and its tools; runs in progress still use it. Of several equal ones the last is removed.
 
-        A hook that is not there is a `ConfigurationError`.
+        `ConfigurationError` if the agent does not have it.
         """
         with self._lock:
             left = list(self.all)
@@ -84,21 +82,21 @@ class Hooks:
                 raise ConfigurationError(
                     f"Agent {self._agent!r} has no hook {hook!r:.60}. It has {[each.name for each in left]}."
                 )
-            gone = left.pop(found[-1])
+            removed = left.pop(found[-1])
             compiled = CompiledHooks(left, agent=self._agent)
-            if self.bringing is not None:
-                self.bringing((), (gone,))
+            if self.on_change is not None:
+                self.on_change((), (removed,))
             self.compiled = compiled
 
-    # --- as they are now ------------------------------------------------------------------------------------------
+    # --- the compiled hooks ------------------------------------------------------------------------------------------
 
     def fire(self, event: E) -> Flow[E]:
         """As `CompiledHooks.fire`."""
         return self.compiled.fire(event)
 
-    def fired(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
-        """As `CompiledHooks.fired`."""
-        return self.compiled.fired(event, then)
+    def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
+        """As `CompiledHooks.fire_then`."""
+        return self.compiled.fire_then(event, then)
 
     def observe(self, event: E) -> Flow[E]:
         """As `CompiledHooks.observe`."""

@@ -1,18 +1,19 @@
-"""Sorted hooks -> for each kind of event one operator, compiled once and never changed: see `hooks.collection`.
+"""`CompiledHooks`: sorted hooks as one operator for each kind of event; immutable, see `hooks.collection`.
 
-    no hook             nothing: the event itself
-    plain functions     one loop of calls
-    a coroutine or an Observable as an answer: the rest of the fold continues behind it
+    no hook                       the event itself
+    plain functions               one loop of calls
+    an awaitable or Observable    the remaining hooks are called after it
 
-Laws: exactly one event out for each Pre or Post event in, checked by `hooks.validate`; chunks stay of their class. An
-observer cannot change or stop anything: its answer is not looked at, and what it raises goes to the dropped-error hook.
-Observers are all hooks on ErrorEvent, RetryEvent, MemoryEvent and PostObserveEvent, and `observe_only` ones on any.
+Laws: exactly one event comes out for each Pre or Post event, checked by `hooks.validate`. Chunks keep their class. An
+observer cannot change or stop anything: its result is ignored, and its errors go to the dropped-error hook. Observers
+are all hooks on ErrorEvent, RetryEvent, MemoryEvent and PostObserveEvent, and `observe_only` hooks on any event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 from functools import reduce
 from inspect import isawaitable
 from typing import TypeVar, cast
@@ -31,14 +32,16 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.events.base import kinds_of_events
 from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook
-from agentscope_rx.hooks.error_notes import blamed, blaming
-from agentscope_rx.hooks.shown_blocks import shown
-from agentscope_rx.hooks.validate import check_piece, checked
+from agentscope_rx.hooks.error_notes import add_note, noting
+from agentscope_rx.hooks.validate import check_chunk, checked
+from agentscope_rx.messages import ContentBlock
+from agentscope_rx.models.growing_blocks import Growing, growing
 from agentscope_rx.reactive import (
     Flow,
     Tail,
     catch,
     concat_map,
+    defer,
     empty,
     flow,
     from_awaitable,
@@ -55,14 +58,13 @@ T = TypeVar("T")
 Operator = Callable[[Observable[Event]], Observable[Event]]
 
 CHUNKS_AHEAD = 16
-"""How many chunks may wait for a slow chunk hook before the model is read no further."""
-_ASKED_FOR = (OutputChunkEvent, PreObserveEvent, PostObserveEvent)
-"""Seen by those hooks alone that name them: the first repeats a chunk that the hooks of all chunks, or of all events,
-have seen; the others are not of a run."""
+"""The number of chunks that may wait for a slow chunk hook before the model is read no further."""
+_ON_REQUEST = (OutputChunkEvent, PreObserveEvent, PostObserveEvent)
+"""Given only to hooks that name them: the first repeats a chunk that other hooks get, the others belong to no run."""
 
 
 class CompiledHooks:
-    """Hooks, sorted and compiled: those of one agent for one run."""
+    """The hooks of one agent for one run, sorted and compiled."""
 
     def __init__(self, hooks: Iterable[Hook] = (), *, agent: str = "") -> None:
         if not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -84,46 +86,46 @@ class CompiledHooks:
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}
         self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
-        """The kinds that some hook looks at: what only hooks want to know need not be found out for the others."""
+        """The kinds that at least one hook gets: data that only hooks use is not collected for the others."""
 
     def _for(self, kind: type[Event]) -> tuple[Hook, ...]:
         steps = self._steps.get(kind)
         if steps is None:
-            steps = tuple(hook for hook in self.all if _looks_at(hook, kind))
+            steps = tuple(hook for hook in self.all if _gets(hook, kind))
             self._steps[kind] = steps
         return steps
 
     def fire(self, event: E) -> Flow[E]:
-        """The event after all its hooks.
+        """Call the hooks of the event.
 
-        Signals: one event, then completion; a `HookError`, or what a hook raised.
+        Signals: the event as the hooks have left it; a `HookError`, or the error of a hook.
         Cancels: the hook in progress; the ones after it are not called.
         """
         steps = self._for(type(event))
         return recurse(lambda: _fold(event, steps, 0)) if steps else just(event)
 
-    def fired(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
-        """What `then` gives for the event after all its hooks: that very flow if none looks at it.
+    def fire_then(self, event: E, then: Callable[[E], Flow[T]]) -> Flow[T]:
+        """`fire`, then `then(event)`: returned at once if no hook gets the event, which saves the operators.
 
-        Signals: those of that flow; a `HookError`, or what a hook raised.
+        Signals: those of `then(event)`; a `HookError`, or the error of a hook.
         Cancels: the hook in progress, or that flow.
         """
         return self.fire(event).pipe(concat_map(then)) if type(event) in self.seen else then(event)
 
     def observe(self, event: E) -> Flow[E]:
-        """Show an event to all hooks, one after the other; a failing observer is reported and passed over.
+        """Call all hooks of the event as observers, one after the other. An error is reported, and the next one called.
 
-        Signals: the event itself, once all have seen it.
+        Signals: the event itself, after all of them.
         Cancels: the observer in progress; the ones after it are not called.
         """
         steps = [hook for hook in self._for(type(event)) if not isinstance(hook, OperatorHook)]
         if not steps:
             return just(event)
-        seen = just(*steps).pipe(concat_map(lambda hook: _seen_by(hook, event) or empty()))
+        seen = just(*steps).pipe(concat_map(lambda hook: _observe(hook, event) or empty()))
         return seen.pipe(then(lambda: just(event)))
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
-        """The events, each of this kind observed on its way; those behind it wait. The very flow if no hook looks.
+        """The events; each one of this kind is observed before it passes. The same flow if no hook gets the kind.
 
         Signals: the source's.
         Cancels: the source and the observer in progress.
@@ -133,28 +135,28 @@ class CompiledHooks:
         return events.pipe(concat_map(lambda event: self.observe(event) if type(event) is kind else event))
 
     def chunks(self, kind: type[Event]) -> Operator | None:
-        """The operator over the chunks of one kind; None if there is nothing to do."""
+        """The operator on the chunks of one kind; None if no hook gets them."""
         if kind not in self._operators:
             self._operators[kind] = _compile_chunks(kind, self._for(kind), self._agent)
         return self._operators[kind]
 
 
-def _looks_at(hook: Hook, kind: type[Event]) -> bool:
-    if kind in _ASKED_FOR:
+def _gets(hook: Hook, kind: type[Event]) -> bool:
+    if kind in _ON_REQUEST:
         return hook.kinds is not None and kind in hook.kinds
     return hook.kinds is None or issubclass(kind, hook.kinds)
 
 
-def _ask(hook: Hook, event: Event) -> Answer:
-    """What the hook answers. A context variable that it sets is set for itself alone."""
+def _call(hook: Hook, event: Event) -> Answer:
+    """The result of the hook. A context variable that it sets stays within it."""
     return copy_context().run(hook.on_event, event)
 
 
-def _seen_by(hook: Hook, event: Event) -> Flow[Event] | None:
-    """The rest of an observation that takes time; None if there is none. Part of a subscription: the hook is asked now.
+def _observe(hook: Hook, event: Event) -> Flow[Event] | None:
+    """Call the observer now; the rest of an observation that takes time, or None. Part of a subscription.
 
-    Signals: completion, also where the observer fails, which is reported.
-    Cancels: what the observer is waiting for.
+    Signals: completion, also if the observer fails, which is reported.
+    Cancels: the awaitable or Observable of the observer.
     """
 
     def failed(error: Exception) -> Flow[Event]:
@@ -162,7 +164,7 @@ def _seen_by(hook: Hook, event: Event) -> Flow[Event] | None:
         return empty()
 
     try:
-        answer: object = _ask(hook, event)
+        answer: object = _call(hook, event)
     except Exception as error:
         failed(error)
         return None
@@ -171,24 +173,24 @@ def _seen_by(hook: Hook, event: Event) -> Flow[Event] | None:
     return _lift(cast("Answer", answer)).pipe(then(empty), catch(failed))
 
 
-def _then(seen: Flow[Event], event: Event) -> Flow[Event]:
-    return seen.pipe(then(lambda: just(event)))
+def _then(observed: Flow[Event], event: Event) -> Flow[Event]:
+    return observed.pipe(then(lambda: just(event)))
 
 
 def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
-    """Call the hooks from `index` on; behind one that answers later the rest is a tail, so that no chain grows."""
+    """Call the hooks from `index` on. After one that takes time the rest is a tail, so that no chain grows."""
     while index < len(steps):
         hook = steps[index]
         if hook.observe_only:
             index += 1
-            seen = _seen_by(hook, event)
-            if seen is None:
+            observed = _observe(hook, event)
+            if observed is None:
                 continue
-            return _behind(hook, event, _then(seen, event), steps, index)
+            return _continue(hook, event, _then(observed, event), steps, index)
         try:
-            answer = _ask(hook, event)
+            answer = _call(hook, event)
         except Exception as error:
-            blamed(error, hook, type(event), event.agent)
+            add_note(error, hook, type(event), event.agent)
             raise
         index += 1
         if answer is None:
@@ -196,29 +198,29 @@ def _fold(event: E, steps: Sequence[Hook], index: int) -> Flow[E]:
         if isinstance(answer, Event):
             event = checked(hook, event, answer)
             continue
-        answers = _lift(answer).pipe(blaming(hook, type(event), event.agent))
-        return _behind(hook, event, answers, steps, index)
+        answers = _lift(answer).pipe(noting(hook, type(event), event.agent))
+        return _continue(hook, event, answers, steps, index)
     return just(event)
 
 
-def _behind(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], index: int) -> Flow[E]:
-    """The rest of the fold, behind an answer that comes later."""
+def _continue(hook: Hook, event: E, answers: Flow[Event], steps: Sequence[Hook], index: int) -> Flow[E]:
+    """The remaining hooks, after the result of one that takes time."""
 
     def go_on(later: Event) -> E | Tail[E]:
         after = checked(hook, event, None if later is _UNCHANGED else later)
         return tail(lambda: _fold(after, steps, index)) if index < len(steps) else after
 
-    # inside of `recurse`, which takes the tails out
+    # `recurse`, around this, subscribes to the tail
     return cast("Flow[E]", _one(hook, event, answers).pipe(concat_map(go_on)))
 
 
 def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
-    """Exactly one event out of an asynchronous answer; none at all, or two, is an error that names the hook."""
+    """The one event of an asynchronous result; `HookError` for none or several."""
 
     def only(found: list[Event]) -> Event:
         if len(found) != 1:
             raise HookError(
-                f"answered with {len(found)} events where exactly one is needed", hook=hook.name, event=event.type
+                f"returned {len(found)} events where exactly one is needed", hook=hook.name, event=event.type
             )
         return found[0]
 
@@ -226,14 +228,14 @@ def _one(hook: Hook, event: Event, answers: Flow[Event]) -> Flow[Event]:
 
 
 class _Unchanged(Event):
-    """A later answer of None."""
+    """The result None of an awaitable or Observable."""
 
 
 _UNCHANGED = _Unchanged()
 
 
 def _lift(answer: Answer) -> Flow[Event]:
-    """Any answer as a Flow of events; dropped and unchanged are told apart."""
+    """Any result as a Flow of events: empty for `DROP`, `_UNCHANGED` for None."""
     if answer is None:
         return just(_UNCHANGED)
     if answer is DROP:
@@ -254,7 +256,7 @@ def _compile_chunks(kind: type[Event], steps: Sequence[Hook], agent: str) -> Ope
         raise ConfigurationError(f"{kind.__name__} is not a chunk event.")
     operators = [_chunk_operator(kind, step, agent) for step in steps]
     if issubclass(kind, ChunkEvent) and kind is not OutputChunkEvent:
-        operators.append(shown)
+        operators.append(_rebuild_views)
 
     def compiled(chunks: Observable[Event]) -> Observable[Event]:
         return reduce(lambda source, operator: operator(source), operators, chunks)
@@ -263,7 +265,7 @@ def _compile_chunks(kind: type[Event], steps: Sequence[Hook], agent: str) -> Ope
 
 
 def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
-    """One hook as an operator over the chunks, which must stay of their class."""
+    """One hook as an operator on the chunks, which must keep their class."""
 
     def check(event: Event) -> Event:
         if type(event) is not kind:
@@ -281,38 +283,71 @@ def _chunk_operator(kind: type[Event], hook: Hook, agent: str) -> Operator:
 
     def step(event: Event) -> Event | Observable[Event]:
         try:
-            answer = _ask(hook, event)
+            answer = _call(hook, event)
         except Exception as error:
-            blamed(error, hook, kind, agent)
+            add_note(error, hook, kind, agent)
             raise
         if answer is None:
             return event
         if isinstance(answer, Event):
-            return check_piece(hook, event, check(answer))
-        answers = _lift(answer).pipe(blaming(hook, kind, agent))
+            return check_chunk(hook, event, check(answer))
+        answers = _lift(answer).pipe(noting(hook, kind, agent))
         return answers.pipe(
-            concat_map(lambda later: event if later is _UNCHANGED else check_piece(hook, event, check(later)))
+            concat_map(lambda later: event if later is _UNCHANGED else check_chunk(hook, event, check(later)))
         )
 
     return concat_map(step, prefetch=CHUNKS_AHEAD)
 
 
 def _watched_chunk(hook: Hook, event: Event) -> Event | Observable[Event]:
-    seen = _seen_by(hook, event)
-    return event if seen is None else _then(seen, event)
+    observed = _observe(hook, event)
+    return event if observed is None else _then(observed, event)
 
 
 def _operated(
     operator: Operator, hook: Hook, kind: type[Event], agent: str, check: Callable[[Event], Event]
 ) -> Operator:
-    """A hook's own operator; what passes through it of an earlier hook's error is not its fault."""
+    """The hook's own operator. An error of an earlier hook that passes through it keeps its note."""
 
     def over(chunks: Observable[Event]) -> Observable[Event]:
         try:
             out = operator(chunks)
         except Exception as error:
-            blamed(error, hook, kind, agent)
+            add_note(error, hook, kind, agent)
             raise
-        return flow(out).pipe(blaming(hook, kind, agent, unless_known=True), concat_map(check))
+        return flow(out).pipe(noting(hook, kind, agent, unless_noted=True), concat_map(check))
 
     return over
+
+
+def _rebuild_views(chunks: Observable[Event]) -> Observable[Event]:
+    """The same chunks, whose `.accumulated` is the sum of the chunks as they were shown.
+
+        the model         my key is | 1234 | .
+        a hook rewrites   my key is | **** | .
+        .accumulated      in the hook 'my key is 1234', in the stream 'my key is ****'
+
+    So a hook can inspect the whole block so far, because a secret may come in parts, and nothing that it has removed
+    appears again.
+    """
+    return defer(lambda: concat_map(_ShownBlocks().add)(chunks))
+
+
+class _ShownBlocks:
+    """The blocks of one message as they were shown."""
+
+    __slots__ = ("_blocks",)
+
+    def __init__(self) -> None:
+        # by the model's block; a chunk that a hook has made continues the block of its message and type
+        self._blocks: dict[object, Growing[ContentBlock]] = {}
+
+    def add(self, event: Event) -> Event:
+        if not isinstance(event, ChunkEvent) or event.delta is None:
+            return event
+        delta = event.delta
+        key = (event.view or event.message_id, type(delta))
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = growing(delta)
+        return replace(event, view=block, count=block.add(delta))

@@ -1,4 +1,4 @@
-"""What a hook raises keeps its type, and gets a note that names the hook, the event and the agent.
+"""An error of a hook keeps its type, and gets a note that names the hook, the event and the agent.
 
 ZeroDivisionError: division by zero
 Raised by hook audit on post_reasoning of agent Friday.
@@ -16,34 +16,34 @@ from agentscope_rx.hooks.base import Hook
 from agentscope_rx.reactive import Flow, catch, throw
 
 
-class _Blame(str):
-    """A note of ours on an error."""
+class _Note(str):
+    """A note that this module has added to an error."""
 
     __slots__ = ()
 
 
-def blamed(error: Exception, hook: Hook, kind: type[Event], agent: str, *, unless_known: bool = False) -> Exception:
-    """The error, with the note. `unless_known`: it may be that of a hook before this one, which has its note."""
+def add_note(error: Exception, hook: Hook, kind: type[Event], agent: str, *, unless_noted: bool = False) -> Exception:
+    """The error with the note. `unless_noted`: an error that has the note of an earlier hook keeps it."""
     about = f" on {kind.type} of agent {agent or '(none)'}."
-    # one exception object may be raised many times: it tells of the last one only
+    # one exception object may be raised many times: only the last note stays
     notes: list[object] = getattr(error, "__notes__", [])
-    ours = [note for note in notes if isinstance(note, _Blame) and note.endswith(about)]
-    if ours and unless_known:
+    ours = [note for note in notes if isinstance(note, _Note) and note.endswith(about)]
+    if ours and unless_noted:
         return error
     for note in ours:
         notes.remove(note)
-    # an exception that takes no attributes goes without
+    # an exception without attributes gets no note
     with suppress(Exception):
-        error.add_note(_Blame(f"Raised by hook {hook.name}{about}"))
+        error.add_note(_Note(f"Raised by hook {hook.name}{about}"))
     return error
 
 
-def blaming(
-    hook: Hook, kind: type[Event], agent: str, *, unless_known: bool = False
+def noting(
+    hook: Hook, kind: type[Event], agent: str, *, unless_noted: bool = False
 ) -> Callable[[Observable[Event]], Flow[Event]]:
-    """What a hook's Flow fails with gets the note.
+    """Adds the note to the error of a hook's Flow.
 
     Signals: the source's.
     Cancels: the source.
     """
-    return catch(lambda error: throw(blamed(error, hook, kind, agent, unless_known=unless_known)))
+    return catch(lambda error: throw(add_note(error, hook, kind, agent, unless_noted=unless_noted)))

@@ -1,9 +1,9 @@
-"""Methods of an agent's class that are hooks by their name.
+"""Methods of an agent's class that are hooks by their names.
 
     class MyAgent(ReActAgent):
         def post_acting(self, event: PostActingEvent): ...           # as a function with @hook(PostActingEvent)
 
-| method                                                      | sees                                                 |
+| method                                                      | gets                                                 |
 |-------------------------------------------------------------|------------------------------------------------------|
 | `pre_call`, `post_call`; `pre_reply`, `post_reply`          | PreCallEvent, PostCallEvent (two names each)         |
 | `pre_reasoning`, `post_reasoning`                           | PreReasoningEvent, PostReasoningEvent                |
@@ -16,8 +16,8 @@
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 
-A method of a base class is a hook of the subclass, unless that overrides it (and may call `super()`). The names are
-looked at once, when the agent is built; one that is nearly right is a `ConfigurationError` and not passed over.
+A method of a base class is a hook of the subclass, unless the subclass overrides it (and may call `super()`). The names
+are checked when the agent is built: a misspelt one is a `ConfigurationError`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from agentscope_rx.events import (
 from agentscope_rx.hooks.base import DEFAULT_PRIORITY, Answer, FunctionHook, Hook
 
 LAST = 1_000_000
-"""The priority of `post_print`: what it sees is what is shown."""
+"""The priority of `post_print`: it gets the chunks as they are shown."""
 
 
 class _Named(NamedTuple):
@@ -65,7 +65,7 @@ _CHUNKS = (ReasoningChunkEvent, ActingChunkEvent, SummaryChunkEvent)
 _NAMES: dict[str, _Named] = {
     "pre_call": _Named((PreCallEvent,)),
     "pre_reply": _Named((PreCallEvent,)),
-    # a PreSummaryEvent is a PreReasoningEvent, but it has a method of its own
+    # a PreSummaryEvent is a PreReasoningEvent, but has its own method
     "pre_reasoning": _Named((PreReasoningEvent,), exactly=True),
     "reasoning_chunk": _Named((ReasoningChunkEvent,)),
     "post_reasoning": _Named((PostReasoningEvent,)),
@@ -87,7 +87,7 @@ _NAMES: dict[str, _Named] = {
     "post_print": _Named(_CHUNKS, priority=LAST),
 }
 
-_ELSEWHERE = {
+_NO_HOOKS = {
     "reply": "it would never be called: override reasoning or acting, or hook in with pre_reply and post_reply",
     "_reasoning": "it would never be called: override reasoning(run)",
     "_acting": "it would never be called: override acting(run, calls)",
@@ -96,7 +96,7 @@ _ELSEWHERE = {
 
 
 class MethodHook(Hook):
-    """One method of an agent, under the name of a hook."""
+    """One method of an agent with the name of a hook."""
 
     def __init__(self, method: Callable[[Event], Answer], name: str, named: _Named) -> None:
         self.method = method
@@ -118,7 +118,7 @@ class MethodHook(Hook):
 def method_hooks(owner: object) -> tuple[Hook, ...]:
     """The hooks among the methods of the owner's class, in the order of the table; then those made by `@hook`.
 
-    `ConfigurationError` names a method that cannot be called with an event, or whose name is nearly that of a hook.
+    `ConfigurationError` for a method that cannot be called with an event, or with the misspelt name of a hook.
     """
     found = _attributes(type(owner))
     hooks: list[Hook] = [
@@ -127,14 +127,14 @@ def method_hooks(owner: object) -> tuple[Hook, ...]:
     for name, (cls, value) in found.items():
         if isinstance(value, FunctionHook):
             bound = cast("FunctionHook[Event]", value).__get__(owner)
-            hooks.append(_Declared(bound, f"{cls.__name__}.{name}"))
+            hooks.append(_DecoratedMethod(bound, f"{cls.__name__}.{name}"))
         elif name not in _NAMES:
             _check_name(cls, name, value)
     return tuple(hooks)
 
 
-class _Declared(FunctionHook[Event]):
-    """A method made a hook by `@hook`, under its class's name."""
+class _DecoratedMethod(FunctionHook[Event]):
+    """A method that `@hook` has made a hook, with its class in its name."""
 
     def __init__(self, bound: FunctionHook[Event], name: str) -> None:
         super().__init__(bound.function, bound.kind, bound.priority, bound.observe_only)
@@ -146,7 +146,7 @@ class _Declared(FunctionHook[Event]):
 
 
 def _attributes(owner: type) -> dict[str, tuple[type, object]]:
-    """What the class and its bases say, each name once, with the class that says it; bases first."""
+    """The attributes of the class and its bases, each with the class that defines it; bases first."""
     found: dict[str, tuple[type, object]] = {}
     for cls in reversed(owner.__mro__):
         for name, value in vars(cls).items():
@@ -166,8 +166,8 @@ def _method_hook(owner: object, name: str, found: tuple[type, object]) -> Method
     taken = _parameters(method)
     if taken is not None and not _takes_one(taken):
         raise ConfigurationError(
-            f"{label} is called with the event alone: `def {name}(self, event)`. The event holds what it is about, and "
-            "a changed copy of it (or None) is the answer."
+            f"{label} is called with the event alone: `def {name}(self, event)`. It returns a changed "
+            "copy of the event, or None."
         )
     return MethodHook(cast("Callable[[Event], Answer]", method), label, _NAMES[name])
 
@@ -187,7 +187,7 @@ def _takes_one(signature: inspect.Signature) -> bool:
     return True
 
 
-# --- names that are nearly right -----------------------------------------------------------------------------------
+# --- misspelt names -----------------------------------------------------------------------------------
 
 _PREFIXED = re.compile(r"(pre|post)_(\w+)")
 _STEMS = {
@@ -197,9 +197,9 @@ _STEMS = {
 
 
 def _check_name(cls: type, name: str, value: object) -> None:
-    if name in _ELSEWHERE and callable(value):
-        raise ConfigurationError(f"{cls.__name__}.{name} is no hook here: {_ELSEWHERE[name]}.")
-    meant = _meant(name)
+    if name in _NO_HOOKS and callable(value):
+        raise ConfigurationError(f"{cls.__name__}.{name} is no hook here: {_NO_HOOKS[name]}.")
+    meant = _closest(name)
     if meant is not None and _looks_like_a_hook(value):
         raise ConfigurationError(
             f"{cls.__name__}.{name} is no hook. Did you mean {meant}? (If it is none, give it another name, such as "
@@ -208,29 +208,29 @@ def _check_name(cls: type, name: str, value: object) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _meant(name: str) -> str | None:
-    """The hook whose name this is but for a slip of the fingers; None if it may well be something else."""
+def _closest(name: str) -> str | None:
+    """The hook whose name was misspelt; None if the name may mean something else."""
     match = _PREFIXED.fullmatch(name)
     if match is None:
         return None
     prefix, stem = f"{match[1]}_", match[2]
     if stem in _NAMES:
-        # pre_reasoning_chunk: a chunk is shown once, there is no before and after
+        # pre_reasoning_chunk: a chunk has one hook, not one before and one after
         return stem
     for known in _STEMS[prefix]:
-        if (len(known) > 6 and _slips(stem, known) <= 2) or (len(known) <= 6 and _is_slip_in_short(stem, known)):
+        if (len(known) > 6 and _edits(stem, known) <= 2) or (len(known) <= 6 and _is_misspelt_short(stem, known)):
             return prefix + known
     return None
 
 
-def _is_slip_in_short(stem: str, known: str) -> bool:
-    """One letter too many, too few, or swapped: not a wrong one, for that makes other words (print, paint)."""
+def _is_misspelt_short(stem: str, known: str) -> bool:
+    """One letter too many, too few, or swapped. A different letter makes another word (print, paint)."""
     other_letters = len(stem) == len(known) and sorted(stem) != sorted(known)
-    return stem[0] == known[0] and not other_letters and _slips(stem, known) <= 1
+    return stem[0] == known[0] and not other_letters and _edits(stem, known) <= 1
 
 
-def _slips(one: str, other: str) -> int:
-    """How many letters are left out, put in, wrong or swapped with their neighbour (optimal string alignment)."""
+def _edits(one: str, other: str) -> int:
+    """The number of letters missing, added, different or swapped with a neighbour (optimal string alignment)."""
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
@@ -245,7 +245,7 @@ def _slips(one: str, other: str) -> int:
 
 
 def _looks_like_a_hook(value: object) -> bool:
-    """A method that could be called with an event alone, and does not say that it takes something else."""
+    """True for a method that can be called with an event only, and has no annotation of another type."""
     if isinstance(value, staticmethod):
         return False
     function = inspect.unwrap(value.__func__ if isinstance(value, classmethod) else value)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType, reportArgumentType]
@@ -257,18 +257,18 @@ def _looks_like_a_hook(value: object) -> bool:
     if len(required) != 1 or any(each.kind is each.KEYWORD_ONLY and each.default is each.empty for each in parameters):
         return False
     annotation = required[0].annotation
-    return annotation is inspect.Parameter.empty or _says_event(function, required[0].name, annotation)
+    return annotation is inspect.Parameter.empty or _is_event(function, required[0].name, annotation)
 
 
 def _positional(parameters: list[inspect.Parameter]) -> Iterator[inspect.Parameter]:
     return (each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD))
 
 
-def _says_event(function: Callable[..., object], parameter: str, annotation: object) -> bool:
+def _is_event(function: Callable[..., object], parameter: str, annotation: object) -> bool:
     try:
-        said: object = get_type_hints(function).get(parameter, annotation)
-    except Exception:  # names that cannot be looked up, such as those of a local class: the text says it as well
-        said = annotation
-    if isinstance(said, type):
-        return issubclass(said, Event)
-    return "Event" in str(said)
+        hint: object = get_type_hints(function).get(parameter, annotation)
+    except Exception:  # names that cannot be resolved, such as those of a local class
+        hint = annotation
+    if isinstance(hint, type):
+        return issubclass(hint, Event)
+    return "Event" in str(hint)

@@ -1,17 +1,17 @@
-"""What a hook may answer for one event: the same kind of event, about the same call, whole; else a `HookError`.
+"""Validates the result of a hook: the same kind of event, about the same call, and complete; else a `HookError`.
 
 | of                   | must hold                                                                              |
 |----------------------|----------------------------------------------------------------------------------------|
-| every event          | the class stays; messages are `Msg`s, options `GenerateOptions`                        |
-| every event          | no message that the hook adds is a SYSTEM one: there is one, in `system_message`       |
-| what is remembered   | a message's role stays; calls come from the model alone, results from tools alone      |
-| PreActing, PostActing| the call's id stays; one result, of that id, which is no placeholder                   |
-| PostReasoning        | ids of calls differ; who calls tools stays; goto brings one result for each call, and  |
-|                      | besides that words only                                                                |
-| OutputChunk          | the piece stays: it is what the hooks on ReasoningChunk have left                      |
-| PostReasoning, PostActing | a stop asked for by an earlier hook stays asked for (not an error: it is put back)|
+| every event          | it keeps its class; messages are `Msg`s, options `GenerateOptions`                     |
+| every event          | no added message is a SYSTEM message: the only one is in `system_message`              |
+| remembered messages  | they keep their role; only the model makes calls, only tools make results              |
+| PreActing, PostActing| the call keeps its id; one result of that id, which is no placeholder                  |
+| PostReasoning        | ids of calls differ; a message with calls keeps name and role; goto has one result for |
+|                      | each call, and no calls                                                                |
+| OutputChunk          | it keeps its delta, which hooks on ReasoningChunk have seen                            |
+| PostReasoning, PostActing | a stop requested by an earlier hook stays requested (restored, not an error)      |
 
-Only what a hook has changed is looked at: an answer that is the event itself costs a comparison.
+Only changed fields are checked: a result that is the event itself costs a comparison.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _REMEMBERED = (PostReasoningEvent, PostActingEvent, PostSummaryEvent, PostCallEv
 
 
 def checked(hook: Hook, before: E, after: object) -> E:
-    """The event as the hook left it; None is unchanged. `HookError` names the hook and the event."""
+    """The event as the hook has left it; None is unchanged. The `HookError` names the hook and the event."""
     if after is None or after is before:
         return before
     if type(after) is not type(before):
         raise HookError(
-            f"must answer with a {type(before).__name__} (or None for unchanged), not {_told(after)}",
+            f"must return a {type(before).__name__} (or None for unchanged), not {_described(after)}",
             hook=hook.name,
             event=before.type,
         )
-    answer = _shaped(hook, before, cast("E", after))
+    answer = _check_fields(hook, before, cast("E", after))
     if isinstance(before, (PreActingEvent, PostActingEvent)):
         _check_call(hook, before, cast("PreActingEvent | PostActingEvent", answer))
     elif isinstance(before, PostReasoningEvent):
@@ -64,11 +64,11 @@ def checked(hook: Hook, before: E, after: object) -> E:
     return answer
 
 
-def check_piece(hook: Hook, before: Event, after: Event) -> Event:
-    """The chunk; an OutputChunk repeats a piece, and may only be shown, later or not at all."""
+def check_chunk(hook: Hook, before: Event, after: Event) -> Event:
+    """The chunk. A hook may delay or drop an OutputChunk, but not change its delta, which others have seen."""
     if isinstance(before, OutputChunkEvent) and cast("OutputChunkEvent", after).delta != before.delta:
         raise HookError(
-            "must keep `delta`: this event repeats what hooks have left of a ReasoningChunkEvent. Change it there, "
+            "must keep `delta`: this event repeats the delta of a ReasoningChunkEvent. Change it there, "
             "with @hook(ReasoningChunkEvent)",
             hook=hook.name,
             event=before.type,
@@ -89,7 +89,7 @@ def _is_system(value: object) -> bool:
     return isinstance(value, Msg) and value.role is MsgRole.SYSTEM
 
 
-_SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
+_FIELD_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "message": (lambda value: isinstance(value, Msg), "a Msg"),
     "system_message": (lambda value: value is None or _is_system(value), "a SYSTEM Msg (`Msg.system(text)`) or None"),
     "answers": (_is_answers, "a tuple of Approve and Reject"),
@@ -101,25 +101,25 @@ _SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
     "goto_messages": (lambda value: value is None or _is_messages(value), "a tuple of Msg or None"),
 }
 _TUPLES = ("input", "answers", "hints", "goto_messages")
-_SAID = ("message", "input", "hints", "messages", "goto_messages")
+_MESSAGES = ("message", "input", "hints", "messages", "goto_messages")
 
 
 @cache
-def _shaped_fields(kind: type[Event]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name in _SHAPES)
+def _checked_fields(kind: type[Event]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.name in _FIELD_TYPES)
 
 
-def _shaped(hook: Hook, before: Event, after: E) -> E:
-    """Fields of the right types; a list where a tuple belongs is made one."""
+def _check_fields(hook: Hook, before: Event, after: E) -> E:
+    """The event with fields of the right types; lists become tuples where tuples belong."""
     lists: dict[str, object] = {}
-    for name in _shaped_fields(type(after)):
+    for name in _checked_fields(type(after)):
         value: object = getattr(after, name)
         if value is getattr(before, name):
             continue
-        fits, wanted = _SHAPES[name]
+        fits, wanted = _FIELD_TYPES[name]
         if not fits(value):
-            raise HookError(f"`{name}` must be {wanted}, not {_told(value)}", hook=hook.name, event=before.type)
-        if name in _SAID:
+            raise HookError(f"`{name}` must be {wanted}, not {_described(value)}", hook=hook.name, event=before.type)
+        if name in _MESSAGES:
             _check_roles(hook, before, name, value)
         if name in _TUPLES and isinstance(value, list):
             lists[name] = tuple(cast("list[object]", value))
@@ -127,7 +127,7 @@ def _shaped(hook: Hook, before: Event, after: E) -> E:
 
 
 def _check_roles(hook: Hook, before: Event, name: str, value: object) -> None:
-    """Refuse SYSTEM messages, but for those that were there before (a memory may hold some)."""
+    """Refuse added SYSTEM messages; a memory may hold some already."""
     added = [message for message in _listed(value) if message.role is MsgRole.SYSTEM]
     if not added:
         return
@@ -135,9 +135,9 @@ def _check_roles(hook: Hook, before: Event, name: str, value: object) -> None:
     known = {message.id for message in there if message.role is MsgRole.SYSTEM}
     if any(message.id not in known for message in added):
         raise HookError(
-            f"`{name}` must not hold a SYSTEM message: the model is told one, first. Change `system_message` of "
+            f"`{name}` must not hold a SYSTEM message: the model gets one, first. Change `system_message` of "
             "PreCallEvent (for the call) or of PreReasoningEvent and PreSummaryEvent (for the round; "
-            "`append_system_content`), or say it as Msg.user(...)",
+            "`append_system_content`), or use Msg.user(...)",
             hook=hook.name,
             event=before.type,
         )
@@ -148,7 +148,7 @@ def _listed(value: object) -> Sequence[Msg]:
 
 
 def _check_message(hook: Hook, before: _Remembered, after: _Remembered) -> None:
-    """What memory will hold: the same role, no call or result out of nothing, no result taken away."""
+    """The message to remember keeps its role; the hook adds no call or result, and removes no result."""
     old, new = before.message, after.message
     if new is old:
         return
@@ -156,15 +156,15 @@ def _check_message(hook: Hook, before: _Remembered, after: _Remembered) -> None:
     if new.role is not old.role:
         problem = f"the message must keep its role {old.role.value!r}; use event.message.replace(content=...)"
     elif not isinstance(before, PostReasoningEvent) and (calls := _besides(new.tool_calls, old.tool_calls)):
-        problem = f"nobody would answer the calls {calls}; calls are added in PostReasoning"
+        problem = f"no result would follow for the calls {calls}; add calls in PostReasoning"
     elif not isinstance(before, PostActingEvent):
         kept = [result for result in old.tool_results if result.kind is None or not result.kind.waits]
         if added := _besides(new.tool_results, old.tool_results):
-            problem = f"results come from calls; nobody made the calls {added}"
+            problem = f"there are no calls for the results {added}"
         elif gone := _besides(kept, new.tool_results):
             problem = f"the calls {gone} would be left without a result"
     elif new.tool_results and (kind := new.tool_results[0].kind) is not None and kind.waits:
-        problem = f"a result of kind {kind.value!r} says that the call waits, and it has run"
+        problem = f"a result of kind {kind.value!r} marks the call as waiting, but it has run"
     if problem:
         raise HookError(problem, hook=hook.name, event=before.type)
 
@@ -172,7 +172,7 @@ def _check_message(hook: Hook, before: _Remembered, after: _Remembered) -> None:
 def _besides(
     blocks: Iterable[ToolUseBlock | ToolResultBlock], known: Iterable[ToolUseBlock | ToolResultBlock]
 ) -> list[str]:
-    """The ids of blocks that are not among the known ones."""
+    """The ids of blocks that are not known."""
     ids = {block.id for block in known}
     return [block.id for block in blocks if block.id not in ids]
 
@@ -200,7 +200,7 @@ def _check_answer(hook: Hook, before: PostReasoningEvent, after: PostReasoningEv
     if len(set(ids)) < len(ids):
         problem = f"the calls of one message must have different ids, found {ids}"
     elif ids and (message.role, message.name) != (before.message.role, before.message.name):
-        # the calls are found again by who made them
+        # an agent finds its pending calls by name and role
         problem = "a message with tool calls must keep its name and role; use event.message.replace(content=...)"
     elif after.goto_messages is not None:
         problem = _goto_problem(ids, after.goto_messages)
@@ -209,7 +209,7 @@ def _check_answer(hook: Hook, before: PostReasoningEvent, after: PostReasoningEv
 
 
 def _goto_problem(ids: Sequence[str], messages: Sequence[Msg]) -> str | None:
-    """What is wrong with the messages of a goto, which are remembered behind an answer with calls of these ids."""
+    """The problem with the messages of a goto after an answer with calls of these ids; None if there is none."""
     answered = [result.id for message in messages for result in message.tool_results]
     if open_ids := [id for id in ids if id not in answered]:
         return f"goto_reasoning: no tool result for the open calls {open_ids}"
@@ -217,9 +217,9 @@ def _goto_problem(ids: Sequence[str], messages: Sequence[Msg]) -> str | None:
         twice_or_unknown = sorted({id for id in answered if id not in ids or answered.count(id) > 1})
         return f"goto_reasoning: one result for each open call, and no others; too many for {twice_or_unknown}"
     if calls := [call.id for message in messages for call in message.tool_calls]:
-        return f"goto_reasoning: nobody would answer the calls {calls}"
+        return f"goto_reasoning: no result would follow for the calls {calls}"
     return None
 
 
-def _told(value: object) -> str:
+def _described(value: object) -> str:
     return f"{type(value).__name__}: {value!r:.60}"

@@ -21,7 +21,7 @@ from agentscope_rx import (
     URLSource,
     hook,
 )
-from agentscope_rx.agent.observe import as_heard, input_heard
+from agentscope_rx.agent.observe import as_observed, observe_input
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import PostActingEvent, PostReasoningEvent, PreActingEvent
 from agentscope_rx.messages import open_calls
@@ -40,7 +40,7 @@ def friday(*turns, tools=(weather, slow), **options) -> ReActAgent:
     return ReActAgent("Friday", ScriptedModel(*turns), tools=list(tools), **options)
 
 
-# --- as_heard ----------------------------------------------------------------------------------------------------
+# --- as_observed ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("W44")
@@ -62,30 +62,30 @@ def friday(*turns, tools=(weather, slow), **options) -> ReActAgent:
 def test_words_and_media_are_heard_thoughts_and_tools_are_not(role, content, heard):
     """AgentScope Python strips thinking from what it broadcasts (v1.0.18); here calls and results, too (W44)."""
     said = Msg("Bob", content, role, metadata={"mood": "dry"})
-    got = as_heard(said)
+    got = as_observed(said)
     assert (got.content, got.role, got.name, got.id) == (heard, MsgRole.USER, "Bob", said.id)
     assert got.metadata == said.metadata and got.timestamp == said.timestamp
 
 
 def test_what_a_person_says_is_heard_as_it_is():
     said = Msg.user([WORDS, PICTURE], "Ann")
-    assert as_heard(said) is said
+    assert as_observed(said) is said
 
 
 BLOCKS = st.lists(st.sampled_from([WORDS, PICTURE, THOUGHT, CALL, RESULT]), max_size=5)
 
 
 @given(BLOCKS, st.sampled_from([MsgRole.ASSISTANT, MsgRole.USER, MsgRole.TOOL]))
-def test_what_was_heard_is_heard_the_same_again(content, role):
-    once = as_heard(Msg("Bob", content, role))
-    assert as_heard(once) is once
+def test_what_was_observed_is_heard_the_same_again(content, role):
+    once = as_observed(Msg("Bob", content, role))
+    assert as_observed(once) is once
 
 
 @pytest.mark.spec("W44")
 @given(st.lists(st.tuples(st.sampled_from(["Bob", "Friday", "tool"]), BLOCKS), max_size=6))
-def test_no_history_of_what_was_heard_has_a_call_or_breaks_a_provider(said):
-    """Whatever peers say, also one of the same name, no call of theirs is pending for the listener."""
-    heard = [as_heard(Msg(name, content, MsgRole.ASSISTANT)) for name, content in said]
+def test_no_history_of_what_was_observed_has_a_call_or_breaks_a_provider(said):
+    """W44: whatever peers say, also one of the same name, no call of theirs is pending for the listener."""
+    heard = [as_observed(Msg(name, content, MsgRole.ASSISTANT)) for name, content in said]
     assert open_calls(heard, "Friday") == ()
     for wire in format_messages(heard):
         assert wire["role"] == "user"
@@ -94,9 +94,9 @@ def test_no_history_of_what_was_heard_has_a_call_or_breaks_a_provider(said):
 def test_of_the_input_only_what_other_agents_said_is_changed():
     own, theirs = Msg.assistant([WORDS, CALL], "Friday"), Msg.assistant([WORDS, CALL], "Bob")
     result, person = Msg.tool(RESULT), Msg.user([WORDS])
-    messages = input_heard((own, theirs, result, person), "Friday")
+    messages = observe_input((own, theirs, result, person), "Friday")
     assert messages[0] is own and messages[2] is result and messages[3] is person
-    assert messages[1] == as_heard(theirs)
+    assert messages[1] == as_observed(theirs)
 
 
 # --- observe -----------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_a_peers_reply_is_input_as_it_is_heard():
     agent = friday("Good.")
     reply = Msg.assistant([THOUGHT, WORDS], "Bob")
     run_virtual(agent.call(reply))
-    assert remembered(agent)[0] == as_heard(reply)
+    assert remembered(agent)[0] == as_observed(reply)
     assert agent.model.requests[0].messages[-1].role is MsgRole.USER
 
 
@@ -203,7 +203,7 @@ def test_what_is_observed_while_a_tool_runs_leaves_calls_and_results_in_pairs(ob
     history = remembered(agent)
     ids = [result.id for message in history for result in message.tool_results]
     assert ids == ["mine"]
-    assert history[2] == as_heard(observed)
+    assert history[2] == as_observed(observed)
     last = agent.model.requests[-1].messages
     wire = format_messages(last)
     at = next(index for index, each in enumerate(wire) if "tool_calls" in each)

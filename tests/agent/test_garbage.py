@@ -163,7 +163,7 @@ def test_the_scope_and_the_subscription_of_a_run_go_with_it(way: Callable[[ReAct
         kinds = (PreCallEvent,)
 
         def on_event(self, event: PreCallEvent) -> None:
-            run = friday.conversation().gate.run
+            run = friday.conversation().flag.run
             assert run is not None
             scopes.append(ref(run.scope))
 

@@ -605,7 +605,7 @@ def test_handle_interrupt_says_what_the_run_ends_with(handle: Any):
     open_calls: list[int] = []
 
     def noting(self: ReActAgent, run: Run) -> Any:
-        open_calls.append(len(run.open))
+        open_calls.append(len(run.calls.open))
         return handle(self, run)
 
     async def main() -> None:

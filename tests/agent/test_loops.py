@@ -69,7 +69,7 @@ def test_a_run_lost_with_its_loop_neither_blocks_the_next_nor_tears_memory(check
     assert not friday.running and not friday.interrupt()
     friday.idle().run()
     assert friday.call("again").run().text == "next"
-    assert len(friday.conversation().gates) == 1
+    assert len(friday.conversation().flags) == 1
     assert_whole(friday)
     assert [m.role.value for m in remembered(friday)] == ["user", "assistant", "tool", "user", "assistant"]
     assert remembered(friday)[2].tool_results[0].kind == "interrupted"
@@ -177,7 +177,7 @@ def test_who_no_longer_waits_for_idle_is_forgotten():
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(1):
                     await friday.idle()
-        assert friday.conversation().gate._idle == []
+        assert friday.conversation().flag._idle == []
         await running
 
     run_virtual(main())

@@ -113,7 +113,7 @@ def test_a_run_hears_that_its_loop_shuts_down(waits: str, loop_factory):
     assert type(heard[-1]) is SourceCancelledError
     assert "error" not in heard and "post_call" not in heard
     # repaired and free at once, not only by the next call
-    assert not friday.conversation().gate._lost and friday.conversation().gate._run is None
+    assert not friday.conversation().flag._lost and friday.conversation().flag._run is None
     assert_whole(friday)
     assert [r.kind for m in remembered(friday) for r in m.tool_results] in ([], ["interrupted"])
     assert friday.call("again").run().text == "next"

@@ -29,7 +29,7 @@ from agentscope_rx import (
     hook,
     tool,
 )
-from agentscope_rx.agent.run import Cut
+from agentscope_rx.agent.interruption import Cut
 from agentscope_rx.console.transcript import Transcript
 from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError, RunDeadlineError
 from agentscope_rx.events import (
@@ -670,7 +670,7 @@ async def test_a_shutdown_leaves_no_response_pending():
     running = friday.call("go", output=Weather).as_task()
     await asyncio.sleep(1)
     for run in friday.runs:
-        run.request_interrupt(None, InterruptSource.SYSTEM, Cut.SHUTDOWN)
+        run.interruption.request(None, InterruptSource.SYSTEM, Cut.SHUTDOWN)
     with pytest.raises(AgentShuttingDownError):
         await running
     await friday.idle()

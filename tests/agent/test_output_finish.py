@@ -97,7 +97,7 @@ def test_rounds_that_are_used_up_end_in_a_summary():
 def test_what_cannot_be():
     with pytest.raises(ConfigurationError, match="finish must be"):
         agent(ScriptedModel(), finish="never")
-    with pytest.raises(ConfigurationError, match="hands the output over by a tool"):
+    with pytest.raises(ConfigurationError, match="gives the output by a tool"):
         finishing().call("?", output=StructuredOutput(Weather, mode="prompted"))
 
     @tool

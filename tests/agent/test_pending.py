@@ -180,7 +180,7 @@ def test_every_input_to_every_kind_of_pending_call(name: str, cause: str, mode: 
                 await friday.stream(row.input()).pipe(ops.do_action(seen.append))
             assert types(seen) == ["error"]
             assert_one_truth(seen, before, it.memory)
-            assert it.memory == before and conversation.pending == {"a", "b"} and conversation.answers == {}
+            assert it.memory == before and conversation.pending == {"a", "b"} and conversation.approvals.answers == {}
             assert len(model.requests) == 1 and it.ran == []
             seen = await events_of(friday, Msg.tool([given("b"), given("a")]))
             assert seen[-1].message.text == "done"
@@ -803,7 +803,7 @@ def test_a_call_that_is_disposed_before_its_input_is_taken_loses_nothing():
             await friday.idle()
             conversation = friday.conversation()
             assert list(remembered(friday)) == before and conversation.pending == {"a", "b"}
-            assert conversation.answers == {} and conversation.rules == ()
+            assert conversation.approvals.answers == {} and conversation.rules == ()
         assert (await friday.call([Approve("a"), Approve("b")])).text == "done"
 
     run_virtual(main())

@@ -214,7 +214,7 @@ def test_an_agent_need_not_be_a_react_agent():
 
     class Parrot(Agent):
         def route(self, run):
-            reply = run.final(Msg.assistant(f"{run.given[-1].text}!", self.name), GenerateReason.MODEL_STOP)
+            reply = run.final(Msg.assistant(f"{run.input.given[-1].text}!", self.name), GenerateReason.MODEL_STOP)
             return run.remember((reply,)).pipe(then(lambda: just(Done(reply))))
 
     seen: list[str] = []

@@ -13,7 +13,7 @@ from reactivex import operators as ops
 
 from agentscope_rx import InMemoryMemory
 from agentscope_rx.agent import StatePersistence
-from agentscope_rx.agent.run import InterruptSource
+from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.errors import ConfigurationError, SessionConflictError, SessionError
 from agentscope_rx.events import ErrorEvent
 from agentscope_rx.reactive import then, throw

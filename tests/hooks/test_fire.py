@@ -160,7 +160,7 @@ def test_an_empty_or_doubled_answer_is_an_error(answer, found):
         def on_event(self, event: Event):
             return answer()
 
-    with pytest.raises(HookError, match=f"Odd on pre_reasoning: answered with {found} events"):
+    with pytest.raises(HookError, match=f"Odd on pre_reasoning: returned {found} events"):
         fired(PRE, Odd())
 
 

@@ -204,7 +204,7 @@ def test_a_wrong_answer_names_class_and_method():
         def odd(self, event: PostCallEvent):
             return "text"
 
-    with pytest.raises(HookError, match=r"Hook Sloppy.post_acting on post_acting: must answer with a PostActingEvent"):
+    with pytest.raises(HookError, match=r"Hook Sloppy.post_acting on post_acting: must return a PostActingEvent"):
         run_virtual(made(Sloppy, call("weather", city="Rome"), "Done.").call("hi"))
     with pytest.raises(HookError, match=r"Hook Sloppy.odd on post_call"):
         run_virtual(made(Sloppy, "Done.").call("hi"))

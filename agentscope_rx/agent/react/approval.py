@@ -1,27 +1,26 @@
-"""Which calls of a batch run now, which are rejected, and which wait for the caller: for approval or for a result.
+"""Sorts the calls of a batch: those that run now, those that are rejected, and those that wait for the caller.
 
-| call                                                   | so it                                        |
+| call                                                   | treatment                                    |
 |--------------------------------------------------------|----------------------------------------------|
 | answered by `Approve`, or by a remembered one          | runs, with the edited arguments if any       |
 | answered by `Reject`, or by a remembered one           | gets a result of kind `rejected`             |
 | needs approval (its tool's mark, the toolkit's policy) | waits                                        |
 | not answered, while the caller has answered others     | waits                                        |
-| behind one that waits, in a toolkit with calls in turn | waits                                        |
-| asks a sub-agent that has begun                        | runs, from where that has come to, unless    |
-|                                                        | the caller has answered others only          |
+| after one that waits, in a sequential toolkit          | waits                                        |
+| of a sub-agent that has begun                          | continues, unless the caller has answered    |
+|                                                        | others only                                  |
 | anything else                                          | runs                                         |
 
-The reply of a run whose calls wait pairs each with a placeholder result, of kind `approval_required` or `suspended`;
-it is not remembered: the calls are in memory already, and open.
+The reply of a run with waiting calls pairs each with a placeholder result of kind `approval_required` or `suspended`.
+The reply is not remembered: the calls are in memory already, and open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from agentscope_rx.agent.react.structured_output import asking_of
+from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
 from agentscope_rx.events import Event, MemoryEvent
@@ -37,9 +36,6 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.reactive import Flow, concat_map, empty
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.react.react_agent import ReActAgent
-
 NEEDS_APPROVAL = "This call waits for approval."
 HELD = "This call has not begun: it waits for those before it, or for an answer."
 REJECTED = "The call was rejected and has not run."
@@ -47,9 +43,9 @@ REJECTED = "The call was rejected and has not run."
 
 @dataclass(slots=True)
 class BatchEntry:
-    """One call of a batch: `result` if it is known without running it, `waits` (a placeholder) if it must not run.
+    """One call of a batch: with a `result` if that is known without running it, with a placeholder if it `waits`.
 
-    `began` is when it did, by the loop's clock; `queued` and `elapsed` how many seconds it waited before, and ran.
+    `began` is a time of the loop's clock; `queued` and `elapsed` are the seconds that it waited before, and ran.
     """
 
     call: ToolUseBlock
@@ -61,7 +57,7 @@ class BatchEntry:
     elapsed: float | None = None
 
     def wait(self, kind: ToolResultKind, text: str) -> None:
-        """Do not run it."""
+        """Do not run the call now."""
         self.waits = ToolResultBlock(self.call.id, self.call.name, (TextBlock(text),), kind)
 
 
@@ -69,44 +65,45 @@ class BatchEntry:
 class CallBatch:
     """The calls of one round, in call order; `edited` are those whose arguments the caller has changed.
 
-    `asked` is when they were asked for, all at once, by the loop's clock.
+    `started` is the time of the loop's clock at which the batch began. `stopped` is the result at which a hook has
+    stopped the run.
     """
 
     entries: list[BatchEntry]
-    in_turn: bool
+    sequential: bool
     edited: dict[str, ToolUseBlock] = field(default_factory=dict[str, ToolUseBlock])
     stopped: Msg | None = None
-    asked: float = 0.0
+    started: float = 0.0
 
     @property
     def runs(self) -> list[BatchEntry]:
-        """Those that run."""
+        """The entries that run."""
         return [entry for entry in self.entries if entry.waits is None and entry.result is None]
 
     @property
     def settles(self) -> list[BatchEntry]:
-        """Those that get a result in this round, unless they are suspended."""
+        """The entries that get a result in this round, unless they are suspended."""
         return [entry for entry in self.entries if entry.waits is None]
 
     @property
     def waiting(self) -> list[BatchEntry]:
-        """Those that stay pending."""
+        """The entries that stay pending."""
         return [entry for entry in self.entries if entry.waits is not None]
 
     def held(self, entry: BatchEntry) -> bool:
-        """Whether the call must not begin, because calls run in turn and one before it waits."""
-        if not self.in_turn:
+        """True if the call must not begin: the calls run one after the other, and one before it waits."""
+        if not self.sequential:
             return False
         before = self.entries[: self.entries.index(entry)]
         return any(each.waits is not None for each in before)
 
 
-def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> CallBatch:
-    """The calls, sorted by the table above."""
-    batch = CallBatch([BatchEntry(call) for call in calls], in_turn=not run.toolkit.parallel)
+def sort_calls(run: Run, calls: Sequence[ToolUseBlock]) -> CallBatch:
+    """Sort the calls by the table above."""
+    batch = CallBatch([BatchEntry(call) for call in calls], sequential=not run.toolkit.parallel)
     conversation = run.conversation
-    # (in this call: what was said before to one whose turn had not come holds nobody up)
-    some_answered = bool(run.answered) and any(call.id in run.answered for call in calls)
+    # by the input of this run; an earlier answer, to a call that could not run yet, holds no other call back
+    some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)
     children = conversation.children
     for entry in batch.entries:
         call = entry.call
@@ -114,12 +111,12 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Call
             entry.wait(ToolResultKind.SUSPENDED, HELD)
             continue
         if children is not None and (child := children.of_call(call.id)) is not None:
-            # begun, and approved if need be: its sub-agent goes on
+            # it has begun, with its approval if needed: its sub-agent continues
             entry.approved = True
             if some_answered and not child.answered:
                 entry.wait(ToolResultKind.SUSPENDED, HELD)
             continue
-        answer = conversation.decided(call)
+        answer = conversation.approvals.decision(call)
         if isinstance(answer, Reject):
             entry.result = ToolResultBlock.error(call, ToolResultKind.REJECTED, answer.reason or REJECTED)
         elif isinstance(answer, Approve):
@@ -134,13 +131,13 @@ def batch_of(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> Call
 
 
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
-    """Nobody is asked whether the model may answer."""
-    asking = asking_of(run)
-    return not (asking is not None and asking.owns(call.name)) and run.toolkit.needs_approval(call, run.context)
+    output = output_of(run)
+    # the response tool needs none
+    return not (output is not None and output.owns(call.name)) and run.toolkit.needs_approval(call, run.context)
 
 
-def hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) -> bool:
-    """Take the call as the hooks left it; False if they made something of it that nobody has approved."""
+def take_hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) -> bool:
+    """Take the call as the hooks have left it. False if it must not run now, as a changed call without approval."""
     changed = call.input != entry.call.input or call.name != entry.call.name
     entry.call = call
     if batch.held(entry):
@@ -150,8 +147,12 @@ def hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) ->
     return entry.waits is None
 
 
-def edited_in_memory(run: Run, batch: CallBatch) -> Flow[Event]:
-    """The calls with the caller's arguments in the place of the model's, so that the history says what has run."""
+def remember_edits(run: Run, batch: CallBatch) -> Flow[Event]:
+    """Put the caller's arguments in the place of the model's in memory, so that the history holds the calls that ran.
+
+    Signals: one `MemoryEvent`, if there are any.
+    Cancels: nothing: the write, once begun, runs to its end.
+    """
 
     def replace(history: Sequence[Msg]) -> Flow[Event]:
         for index in range(len(history) - 1, -1, -1):
@@ -162,22 +163,19 @@ def edited_in_memory(run: Run, batch: CallBatch) -> Flow[Event]:
                     for block in message.content
                 )
                 changed = message.replace(content=content)
-                return _replaced(run, changed)
+                event = MemoryEvent(source=run.source, replaced=(changed,))
+                return run.write(event, run.memory.replace(changed))
         return empty()
 
     return run.history().pipe(concat_map(replace))
 
 
-def _replaced(run: Run, message: Msg) -> Flow[Event]:
-    return run.wrote(MemoryEvent(source=run.source, replaced=(message,)), run.memory.replace(message))
-
-
 def waiting_reply(run: Run, waiting: Sequence[BatchEntry]) -> Msg:
-    """The reply of a run whose calls wait: each with its placeholder."""
-    asking = asking_of(run)
-    if asking is not None:
-        # a response does not wait for a later run
-        waiting = [entry for entry in waiting if entry.call.id not in asking.calls]
+    """The reply of a run with waiting calls: each with its placeholder."""
+    output = output_of(run)
+    if output is not None:
+        # a call of the response tool does not wait for a later run
+        waiting = [entry for entry in waiting if entry.call.id not in output.calls]
     pairs: list[ToolUseBlock | ToolResultBlock] = []
     for entry in waiting:
         pairs += _shown(run, entry)
@@ -188,7 +186,7 @@ def waiting_reply(run: Run, waiting: Sequence[BatchEntry]) -> Msg:
 
 
 def _shown(run: Run, entry: BatchEntry) -> list[ToolUseBlock | ToolResultBlock]:
-    """The call with its placeholder; if it waits for calls of a sub-agent, these as well."""
+    """The call with its placeholder, and the calls of a sub-agent that it waits for."""
     assert entry.waits is not None
     children = run.conversation.children
     child = None if children is None else children.of_call(entry.call.id)

@@ -1,12 +1,12 @@
-"""What happens next: pure functions over plain state, one enum as the answer. No I/O, nothing reactive.
+"""The next step of a run: pure functions over plain state with an enum as the result. No I/O, nothing reactive.
 
-| asked                | in this order                                                                     |
+| function             | in this order                                                                     |
 |----------------------|-----------------------------------------------------------------------------------|
-| `at_begin`           | calls to run -> ACT; results are the reply -> RETURN; REASON                       |
-| `before_reasoning`   | interrupted -> INTERRUPT; usage limit -> LIMIT; rounds used up, unless sent back   |
-|                      | by a hook -> SUMMARIZE; REASON                                                     |
+| `at_begin`           | calls to run -> ACT; results are the reply -> RETURN; REASON                      |
+| `before_reasoning`   | interrupted -> INTERRUPT; usage limit -> LIMIT; rounds used up, unless sent back  |
+|                      | by a hook -> SUMMARIZE; REASON                                                    |
 | `after_reasoning`    | interrupted -> INTERRUPT; stop -> STOP; goto -> GOTO; calls -> ACT;                |
-|                      | thinking alone -> REASON; FINISH                                                   |
+|                      | thinking only -> REASON; FINISH                                                   |
 | `before_acting`      | interrupted -> INTERRUPT; usage limit -> LIMIT; ACT                                |
 | `after_acting`       | interrupted -> INTERRUPT; stop -> STOP; calls wait -> SUSPEND;                     |
 |                      | results are the reply -> RETURN; REASON                                            |
@@ -33,7 +33,7 @@ class Decision(StrEnum):
 
 
 def at_begin(*, calls: int, direct: bool = False) -> Decision:
-    """Where a call begins: with what is pending, if that is to be run; `direct` says that its results are the reply."""
+    """The first step of a call: the pending calls, if there are any to run. `direct`: their results are the reply."""
     if calls:
         return Decision.ACT
     return Decision.RETURN if direct else Decision.REASON
@@ -42,7 +42,7 @@ def at_begin(*, calls: int, direct: bool = False) -> Decision:
 def before_reasoning(
     *, interrupted: bool, limited: bool, iteration: int, max_iters: int, gotos: int, sent_back: bool
 ) -> Decision:
-    """Whether the model is asked. A hook's goto may pass `max_iters`, but no more often than that itself."""
+    """The step before a model call. A hook's goto may exceed `max_iters`, at most `max_iters` times."""
     if interrupted:
         return Decision.INTERRUPT
     if limited:
@@ -53,7 +53,7 @@ def before_reasoning(
 
 
 def after_reasoning(*, interrupted: bool, stop: bool, goto: bool, calls: int, thinking: bool = False) -> Decision:
-    """What follows an answer; `thinking` says that it is thinking alone, which is to be gone on from."""
+    """The step after an answer. `thinking`: it is thinking only, and the model is asked to continue."""
     if interrupted:
         return Decision.INTERRUPT
     if stop:
@@ -66,15 +66,14 @@ def after_reasoning(*, interrupted: bool, stop: bool, goto: bool, calls: int, th
 
 
 def before_acting(*, interrupted: bool, limited: bool) -> Decision:
-    """Whether a batch is run."""
+    """The step before a batch."""
     if interrupted:
         return Decision.INTERRUPT
     return Decision.LIMIT if limited else Decision.ACT
 
 
 def after_acting(*, interrupted: bool, stop: bool, waiting: bool, direct: bool = False) -> Decision:
-    """What follows a batch: `waiting` says that calls of it are suspended or need approval, `direct` that results of it
-    are the reply."""
+    """The step after a batch. `waiting`: calls are suspended or need approval; `direct`: results are the reply."""
     if interrupted:
         return Decision.INTERRUPT
     if stop:

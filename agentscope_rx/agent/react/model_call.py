@@ -1,17 +1,17 @@
-"""One question to the model: chunk events as they come, then the gathered answer.
+"""One model call: chunk events as they come, then the whole answer.
 
-    model.stream |> take_until(interrupt) |> expand(pieces as chunk events) |> chunk hooks      and then gathered()
+    model.stream |> take_until(interruption) |> deltas as chunk events |> chunk hooks       and then answer()
 
-The answer is gathered upstream of the hooks: what they do to chunks changes what is shown, never the message.
+The answer is accumulated before the hooks: a chunk hook changes the shown chunks, never the message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
-from agentscope_rx.agent.budget import charge
+from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
 from agentscope_rx.messages import (
@@ -31,24 +31,21 @@ from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.reactive import Flow, flat_map_iterable, take_until, transform_type
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.react.react_agent import ReActAgent
-
 P = TypeVar("P", bound=PreReasoningEvent)
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """The whole answer, and the name of the model that gave it; None if it was interrupted before any content."""
+class Answer:
+    """The whole answer and the model that gave it. `message` is None if it was interrupted before any content."""
 
     message: Msg | None
-    gather: ResponseAccumulator
+    response: ResponseAccumulator
     prompt: Sequence[Msg]
     model_name: str
 
 
-def offered(agent: ReActAgent, pre: P, tools: Sequence[ToolSchema]) -> P:
-    """The event, as hooks have left it, without a tool choice that asks for one of the tools that are withheld now."""
+def fit_choice(agent: ReActCore, pre: P, tools: Sequence[ToolSchema]) -> P:
+    """The event without a tool choice that asks for a tool which is not among these."""
     options = pre.options or GenerateOptions()
     choice = options.tool_choice or agent.model.options.tool_choice
     if choice is None or choice.fits(tools):
@@ -56,98 +53,104 @@ def offered(agent: ReActAgent, pre: P, tools: Sequence[ToolSchema]) -> P:
     return pre.replace(options=without_choice(agent, options))
 
 
-def without_choice(agent: ReActAgent, options: GenerateOptions) -> GenerateOptions:
-    """The options with the choice of tools left to the model, also where the model's own options force one."""
+def without_choice(agent: ReActCore, options: GenerateOptions) -> GenerateOptions:
+    """The options with the choice of tools left to the model, even if the model's own options force one."""
     return replace(options, tool_choice=None if agent.model.options.tool_choice is None else ToolChoice("auto"))
 
 
-def model_round(
-    agent: ReActAgent,
+def call_model(
+    agent: ReActCore,
     run: Run,
     pre: PreReasoningEvent,
     tools: Sequence[ToolSchema],
     kind: type[ChunkEvent],
-    beside: Callable[[Flow[Event]], Flow[Event]] | None = None,
-) -> tuple[Flow[Event], Callable[[], Gathered]]:
-    """Ask the model what the event says: what is shown, and what has been gathered once that has completed.
+    also_show: Callable[[Flow[Event]], Flow[Event]] | None = None,
+) -> tuple[Flow[Event], Callable[[], Answer]]:
+    """Ask the model as the event says: the events, and a function that gives the answer once they have completed.
 
-    `beside` adds to what is shown of the chunks.
+    `also_show` adds events to the chunks.
 
     Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`.
-    Cancels: the model call. An interruption ends it normally, with what has come so far.
+    Cancels: the model call. An interruption ends it normally, with the content that has come.
     """
-    gather = ResponseAccumulator(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
-    message_id = new_id()
-    iteration = run.iteration
-    source = run.source
+    accumulator = ResponseAccumulator(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
+    chunks = _Chunks(run, kind, accumulator)
+    prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
+    responses = agent.model.stream(prompt, tools, pre.options)
+    traced = agent.tracer.trace_model(responses, agent=agent.name, run_id=run.id, model=agent.model.model_name)
+    events: Flow[Event] = traced.pipe(take_until(run.interruption.event), flat_map_iterable(chunks.of))
+    operator = run.hooks.chunks(kind)
+    if operator is not None:
+        events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
+    if also_show is not None:
+        events = also_show(events)
+    if RetryEvent in run.hooks.seen:
+        events = run.hooks.watched(RetryEvent, events)
 
-    def shown(response: ChatResponse) -> list[Event]:
+    def answer() -> Answer:
+        run.model_waiting = False
+        name = accumulator.model or agent.model.model_name
+        return Answer(_message(agent, run, accumulator, chunks.message_id), accumulator, prompt, name)
+
+    return events, answer
+
+
+class _Chunks:
+    """The chunk events of one answer, which is accumulated as they are made."""
+
+    __slots__ = ("_accumulator", "_iteration", "_kind", "_run", "_source", "message_id")
+
+    def __init__(self, run: Run, kind: type[ChunkEvent], accumulator: ResponseAccumulator) -> None:
+        self._run = run
+        self._kind = kind
+        self._accumulator = accumulator
+        self._iteration = run.iteration
+        self._source = run.source
+        self.message_id = new_id()
+
+    def of(self, response: ChatResponse) -> list[Event]:
+        """The events of one response."""
+        kind, source, iteration, message_id = self._kind, self._source, self._iteration, self.message_id
         events: list[Event] = []
         if response.retry is not None:
-            run.model_retries += 1
+            self._run.usage.model_retries += 1
             events.append(retry_event(response.retry, source))
         if response.wait is not None:
-            run.model_waiting = response.wait.seconds is None
-        for delta, view, count in gather.feed(response):
+            self._run.model_waiting = response.wait.seconds is None
+        for delta, view, count in self._accumulator.feed(response):
             events.append(
                 kind(source=source, iteration=iteration, message_id=message_id, delta=delta, view=view, count=count)
             )
         if response.usage is not None and response.retry is None:
-            _with_usage(events, kind(source=source, iteration=iteration, message_id=message_id), response.usage)
+            _add_usage(events, kind(source=source, iteration=iteration, message_id=message_id), response.usage)
         return events
 
-    def gathered() -> Gathered:
-        run.model_waiting = False
-        name = gather.model or agent.model.model_name
-        return Gathered(_message(agent, run, gather, message_id), gather, prompt, name)
 
-    prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
-    asked = agent.model.stream(prompt, tools, pre.options)
-    traced = agent.tracer.trace_model(asked, agent=agent.name, run_id=run.id, model=agent.model.model_name)
-    events: Flow[Event] = traced.pipe(take_until(run.interrupt), flat_map_iterable(shown))
-    operator = run.hooks.chunks(kind)
-    if operator is not None:
-        events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
-    if beside is not None:
-        events = beside(events)
-    if RetryEvent in run.hooks.seen:
-        events = run.hooks.watched(RetryEvent, events)
-    return events, gathered
-
-
-def _with_usage(events: list[Event], alone: ChunkEvent, usage: ChatUsage) -> None:
-    """What was told with the pieces is on the last one's event; what was told by itself is an event."""
+def _add_usage(events: list[Event], alone: ChunkEvent, usage: ChatUsage) -> None:
+    """Put usage that came with deltas on the last event; usage that came by itself is an event of its own."""
     last = events.pop() if events else alone
     events.append(replace(cast("ChunkEvent", last), usage=usage))
 
 
-def _message(agent: ReActAgent, run: Run, gather: ResponseAccumulator, message_id: str) -> Msg | None:
-    """The answer as a message, counted; None if it was interrupted before any content. It may say nothing."""
-    run.model_calls += 1
-    if run.parent is not None:
-        charge(run.parent, model_calls=1)
-    for answered_by, usage in gather.costs:
-        run.usage = run.usage + usage
-        model = answered_by or agent.model.model_name
-        if run.limits is not None:
-            run.cost += run.limits.price(model, usage)
-        if run.parent is not None:
-            charge(run.parent, model=model, usage=usage)
-    content = gather.blocks(complete=not run.interrupted)
-    if not content and run.interrupted:
+def _message(agent: ReActCore, run: Run, response: ResponseAccumulator, message_id: str) -> Msg | None:
+    """Count the call; the answer as a message, or None if it was interrupted before any content."""
+    run.usage.add_model_call(response.costs, agent.model.model_name)
+    interrupted = run.interrupted
+    content = response.blocks(complete=not interrupted)
+    if not content and interrupted:
         return None
     calls = [block for block in content if type(block) is ToolUseBlock]
     reason = GenerateReason.TOOL_CALLS if calls else GenerateReason.MODEL_STOP
-    return Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=gather.usage, generate_reason=reason)
+    return Msg(agent.name, content, MsgRole.ASSISTANT, id=message_id, usage=response.usage, generate_reason=reason)
 
 
-def says_something(content: Sequence[ContentBlock]) -> bool:
-    """Whether there is anything in it, be it thinking alone."""
+def has_content(content: Sequence[ContentBlock]) -> bool:
+    """True if there is any content, thinking included."""
     return any(not isinstance(block, TextBlock) or block.text for block in content)
 
 
-def silent(content: Sequence[ContentBlock]) -> bool:
-    """Whether this says nothing: thinking alone is no answer."""
+def is_silent(content: Sequence[ContentBlock]) -> bool:
+    """True if there is no text and no call: thinking only is no answer."""
     return all(isinstance(b, ThinkingBlock) or (isinstance(b, TextBlock) and not b.text) for b in content)
 
 
@@ -166,5 +169,5 @@ def retry_event(notice: RetryNotice, source: EventSource) -> RetryEvent:
 
 
 def voids(event: Event) -> bool:
-    """Whether the chunks before it, of this answer or call, are void: what hooks still hold of them is not shown."""
+    """True if the event discards the chunks before it: those that chunk hooks still hold are not shown."""
     return isinstance(event, RetryEvent) and event.discarded

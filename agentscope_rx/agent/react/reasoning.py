@@ -1,37 +1,40 @@
 """The reasoning stage: one model round as events, then a tail.
 
-PreReasoning |> hooks |> model_round |> PostReasoning |> hooks |> remember |> decide
+PreReasoning |> hooks |> model_call |> PostReasoning |> hooks |> remember |> decide
 
-tail(acting) | tail(reasoning) | tail(interrupted) | tail(summarizing) | Done(message)
+tail(acting) | tail(reasoning) | tail(end_interrupted) | tail(summarizing) | Done(message)
 
-An answer of thinking alone is remembered, and the model asked to go on, `MAX_THINKING` times on end at most.
+An answer of thinking only is remembered, and the model is asked to continue, at most `MAX_THINKING` times in a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
-from agentscope_rx.agent.agent import Stage
-from agentscope_rx.agent.budget import limit_before_model
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
-from agentscope_rx.agent.react.model_call import Gathered, model_round, offered, says_something, silent, without_choice
-from agentscope_rx.agent.react.structured_output import asked_again, asking_of, pieces, stopped, words
-from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
+from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.structured_output import (
+    answer_in_text,
+    ask_again,
+    ask_for_output,
+    output_of,
+    show_output,
+    without_response_calls,
+)
+from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail, throw
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.react.react_agent import ReActAgent
-    from agentscope_rx.agent.structured_output.state import StructuredOutputState
-
 MAX_THINKING = 3
-"""How often on end an answer of thinking alone is followed by another round."""
+"""The number of rounds in a row that may follow answers of thinking only."""
 
-GO_ON = "You have thought, and said nothing yet. Go on: call a tool, or give your answer."
+CONTINUE = "You have thought, and said nothing yet. Go on: call a tool, or give your answer."
 
 _REASONS = {
     Decision.FINISH: GenerateReason.MODEL_STOP,
@@ -40,15 +43,15 @@ _REASONS = {
 }
 
 
-def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
-    """Ask the model, remember its answer, name what follows. `sent_back`: a hook wants this round, limit or not.
+def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
+    """Ask the model, remember its answer, name the next stage. `sent_back`: a hook asks for this round.
 
     Signals: PreReasoning, chunks, PostReasoning, then a tail or the reply; the model's or a hook's error.
-    Cancels: whatever of it is in progress.
+    Cancels: the hook, the model call or the read of memory in progress.
     """
-    asking = asking_of(run)
-    granted = asking is not None and asking.begins()
-    limit = _limit(run) if not granted else None
+    output = output_of(run)
+    granted = output is not None and output.begins()
+    limit = run.usage.before_model() if run.usage.limited and not granted else None
     decision = before_reasoning(
         interrupted=run.interrupted,
         limited=limit is not None,
@@ -62,136 +65,118 @@ def reasoning(agent: ReActAgent, run: Run, *, sent_back: bool = False) -> Stage:
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.end_limited(run, *limit)))
     if decision is Decision.SUMMARIZE and not granted:
-        granted = asking is not None and asking.last_chance()
+        granted = output is not None and output.last_chance()
         if not granted:
             return just(tail(lambda: agent.summarizing(run)))
     if granted:
-        # it is what the deadline would have asked for
-        run.over()
-
-    def ask(pre: PreReasoningEvent) -> Stage:
-        tools = run.toolkit.schemas()
-        beside = None
-        if asking is not None:
-            tools = asking.tools(tools)
-            if asking.last:
-                pre = offered(agent, pre, tools)
-            beside = pieces(run, asking)
-        shown, gathered = model_round(agent, run, pre, tools, ReasoningChunkEvent, beside)
-
-        def answered() -> Stage:
-            return _answered(agent, run, pre, gathered())
-
-        then = answered
-        if asking is not None:
-            shown, then = asked_again(agent, run, asking, shown, answered)
-        return concat(just(pre), shown, defer(then))
-
-    def fire(history: Sequence[Msg]) -> Stage:
-        options = run.options or agent.generate_options
-        event = PreReasoningEvent(
-            source=run.source,
-            iteration=run.iteration,
-            model_name=agent.model.model_name,
-            system_message=run.system_message if asking is None else asking.system(run.system_message),
-            hints=_hints(run, asking),
-            messages=history,
-            history=history,
-            options=options if asking is None else asking.options(options),
-        )
-        return run.hooks.fired(event, ask)
-
-    return defer(lambda: onward(run.history(), fire))
+        # the round takes the place of the summary that the deadline would ask for
+        run.drop_timers()
+    return defer(lambda: onward(run.history(), partial(_fire_pre, agent, run, output)))
 
 
-def _hints(run: Run, asking: StructuredOutputState | None) -> tuple[Msg, ...]:
-    """What the model is told in this round only."""
-    hints = () if asking is None else asking.hints()
-    return (*hints, hint_message(GO_ON)) if run.thinking else hints
+def _fire_pre(agent: ReActCore, run: Run, output: StructuredOutputState | None, history: Sequence[Msg]) -> Stage:
+    """PreReasoning |> hooks."""
+    options = run.options or agent.generate_options
+    hints = () if output is None else output.hints()
+    event = PreReasoningEvent(
+        source=run.source,
+        iteration=run.iteration,
+        model_name=agent.model.model_name,
+        system_message=run.system_message if output is None else output.system(run.system_message),
+        hints=(*hints, hint_message(CONTINUE)) if run.thinking else hints,
+        messages=history,
+        history=history,
+        options=options if output is None else output.options(options),
+    )
+    return run.hooks.fire_then(event, partial(_ask, agent, run, output))
 
 
-def _limit(run: Run) -> tuple[str, float] | None:
-    return None if run.limits is None and run.parent is None else limit_before_model(run)
+def _ask(agent: ReActCore, run: Run, output: StructuredOutputState | None, pre: PreReasoningEvent) -> Stage:
+    """The event, the chunks of the model's answer, then PostReasoning."""
+    tools = run.toolkit.schemas()
+    if output is None:
+        chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent)
+        return concat(just(pre), chunks, defer(lambda: _fire_post(agent, run, pre, answer())))
+    pre, tools = ask_for_output(agent, output, pre, tools)
+    chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent, show_output(run, output))
+    chunks, then = ask_again(agent, run, output, chunks, lambda: _fire_post(agent, run, pre, answer()))
+    return concat(just(pre), chunks, defer(then))
 
 
-def _answered(agent: ReActAgent, run: Run, pre: PreReasoningEvent, gathered: Gathered) -> Stage:
-    if gathered.message is None or (run.shut_down and agent.discards_partial):
+def _fire_post(agent: ReActCore, run: Run, pre: PreReasoningEvent, answer: Answer) -> Stage:
+    """PostReasoning |> hooks."""
+    interrupted = run.interrupted
+    if answer.message is None or (interrupted and run.interruption.is_shutdown and agent.discards_partial):
         return just(tail(lambda: agent.end_interrupted(run)))
-    if not run.interrupted and not says_something(gathered.message.content):
-        raise EmptyResponseError(
-            model=gathered.model_name, finish_reason=gathered.gather.raw_finish_reason, stage="reasoning"
-        )
+    response = answer.response
+    if not interrupted and not has_content(answer.message.content):
+        raise EmptyResponseError(model=answer.model_name, finish_reason=response.raw_finish_reason, stage="reasoning")
     event = PostReasoningEvent(
         source=run.source,
         iteration=run.iteration,
-        message=gathered.message,
-        usage=gathered.gather.usage,
-        finish_reason=gathered.gather.finish_reason,
-        interrupted=run.interrupted,
-        model_name=gathered.model_name,
-        queued=gathered.gather.queued,
-        messages=gathered.prompt,
+        message=answer.message,
+        usage=response.usage,
+        finish_reason=response.finish_reason,
+        interrupted=interrupted,
+        model_name=answer.model_name,
+        queued=response.queued,
+        messages=answer.prompt,
         options=pre.options,
         history=pre.history,
     )
-    return run.hooks.fired(event, lambda post: _settle(agent, run, post))
+    return run.hooks.fire_then(event, partial(_settle, agent, run))
 
 
-def _settle(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
-    """Remember what the hooks left of the answer, and go where it leads."""
-    asking = asking_of(run)
-    thinking = bool(post.message.content) and silent(post.message.content) and not (asking is not None and asking.last)
-    if asking is not None and not thinking:
-        asking.begin(post.message)
-        if post.stop_requested and not run.cut_short(ending=not post.interrupted):
-            post = stopped(asking, post)
+def _settle(agent: ReActCore, run: Run, post: PostReasoningEvent) -> Stage:
+    """Remember the answer, as the hooks have left it, and decide."""
+    output = output_of(run)
+    thinking = bool(post.message.content) and is_silent(post.message.content) and not (output and output.last)
+    if output is not None and not thinking:
+        output.begin(post.message)
+        if post.stop_requested and not run.interruption.decides(ending=not post.interrupted):
+            post = without_response_calls(output, post)
     calls = post.message.tool_calls
     run.thinking = run.thinking + 1 if thinking else 0
     if calls and run.options is None and not agent.repeat_tool_choice:
         _release_choice(agent, run, calls)
+    ending = not post.interrupted and (post.stop_requested or not (calls or thinking))
     decision = after_reasoning(
-        interrupted=run.cut_short(
-            ending=not post.interrupted and (post.stop_requested or not (calls or thinking)),
-        ),
+        interrupted=run.interruption.decides(ending=ending),
         stop=post.stop_requested,
         goto=post.goto_messages is not None,
         calls=len(calls),
         thinking=thinking,
     )
-    if asking is not None and decision is Decision.FINISH:
-        return words(agent, run, asking, post if post.goto_messages is None else post.replace(goto_messages=None))
-    if asking is not None and decision is Decision.INTERRUPT:
-        asking.attempt(post.message)
+    goto = post.goto_messages or ()
+    if decision is not Decision.GOTO and post.goto_messages is not None:
+        goto, post = (), post.replace(goto_messages=None)
+    if output is not None and decision is Decision.FINISH:
+        return answer_in_text(agent, run, output, post)
+    if output is not None and decision is Decision.INTERRUPT:
+        output.attempt(post.message)
     reason = _REASONS.get(decision)
     if reason is not None:
         message = run.final(post.message, reason)
         if message is not post.message:
             post = post.replace(message=message)
-    message = post.message
     if decision is Decision.STOP:
-        run.pending = bool(calls)
-    extra = (post.goto_messages or ()) if decision is Decision.GOTO else ()
-    if decision is not Decision.GOTO and post.goto_messages is not None:
-        post = post.replace(goto_messages=None)
-
-    def go() -> Stage:
-        return just(post, _next(agent, run, decision, post, calls))
-
-    return run.remembered((message, *extra), post, go)
+        run.calls.pending = bool(calls)
+    return run.remember_then((post.message, *goto), post, lambda: just(post, _next(agent, run, decision, post, calls)))
 
 
-def _release_choice(agent: ReActAgent, run: Run, calls: Sequence[ToolUseBlock]) -> None:
-    """A forced choice of tools is over once it is met: forced in each round, the run could end at `max_iters` only."""
+def _release_choice(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> None:
+    """End a forced choice of tools once the model has made the call: else the run could only end at `max_iters`."""
     choice = agent.generate_options.tool_choice or agent.model.options.tool_choice
     if choice is not None and choice.is_met(call.name for call in calls):
         run.options = without_choice(agent, agent.generate_options)
 
 
 def _next(
-    agent: ReActAgent, run: Run, decision: Decision, post: PostReasoningEvent, calls: Sequence[ToolUseBlock]
+    agent: ReActCore, run: Run, decision: Decision, post: PostReasoningEvent, calls: Sequence[ToolUseBlock]
 ) -> Done | Tail[Event | Done]:
+    """The stage that the decision names."""
     if decision is Decision.INTERRUPT and post.interrupted:
-        # the answer was cut off: its calls may not be all, and are not left pending either
+        # the answer was cut off: calls of it may be missing, so none is left pending
         return tail(
             lambda: concat(run.close_open(ToolResultKind.INTERRUPTED), defer(lambda: agent.end_interrupted(run)))
         )
@@ -205,12 +190,12 @@ def _next(
         return tail(lambda: agent.reasoning(run, sent_back=True))
     if decision is Decision.REASON:
         run.iteration += 1
-        return tail(lambda: _go_on(agent, run, post))
+        return tail(lambda: _continue(agent, run, post))
     return Done(post.message)
 
 
-def _go_on(agent: ReActAgent, run: Run, post: PostReasoningEvent) -> Stage:
-    """One round more after an answer of thinking alone."""
+def _continue(agent: ReActCore, run: Run, post: PostReasoningEvent) -> Stage:
+    """A further round after an answer of thinking only; an error after too many."""
     if run.thinking > MAX_THINKING:
         reason = post.finish_reason
         return throw(

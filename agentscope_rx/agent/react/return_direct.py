@@ -1,37 +1,34 @@
-"""The results of `return_direct` tools as the reply: the model is not asked again.
+"""`direct_reply`: the results of `return_direct` tools as the reply, without another model call.
 
 | the last batch                                            | the run                                             |
 |-----------------------------------------------------------|-----------------------------------------------------|
 | has results of such tools, none of them an error          | ends: their blocks, in call order, are the reply    |
-| has an error of such a tool (also: rejected, interrupted) | goes on: the model reads the error                  |
-| has a call that still waits                               | waits, and ends with the reply when it is answered  |
-| belongs to a run that asks for an output                  | goes on: only the model can give the output         |
+| has an error of such a tool (also: rejected, interrupted) | continues: the model reads the error                |
+| has a pending call                                        | ends with the reply once that call is answered      |
+| belongs to a run with a structured output                 | continues: only the model can give the output       |
 
-What the other tools of the batch gave does not matter: all run, and their results are remembered. The batch is read
-from memory, so that hooks, answers of the caller and a restart count as they do for the model.
+Results of other tools in the batch are remembered, but are no part of the reply. The batch is read from memory, so that
+hooks, answers of the caller and a restart have the same effect as for the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from agentscope_rx.agent.react.structured_output import asking_of
+from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
-from agentscope_rx.agent.sub_agent.heading import without_heading
+from agentscope_rx.agent.sub_agent.child_tool import without_heading
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole, OutputBlock, TextBlock, ToolResultBlock
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.react.react_agent import ReActAgent
 
+def direct_reply(agent: ReActCore, run: Run, history: Sequence[Msg], *, fresh: bool = False) -> Msg | None:
+    """The reply made of the last batch of the history, by the table above; None if the model is to be asked.
 
-def direct_reply(agent: ReActAgent, run: Run, history: Sequence[Msg], *, fresh: bool = False) -> Msg | None:
-    """The reply that the last batch of the history is, by the table above; None if the model is to be asked.
-
-    A batch that is not `fresh` (it was run before this call) is no reply once words have followed it.
+    `fresh`: the batch was run just now. One of an earlier call is no reply if other messages have followed it.
     """
-    asking = asking_of(run)
-    if asking is not None and asking.request.output is not None:
+    output = output_of(run)
+    if output is not None and output.request.output is not None:
         return None
     found = [result for result in _last_results(history, fresh) if _is_direct(run, result.name)]
     if not found or any(result.kind is not None for result in found):
@@ -59,9 +56,9 @@ def _last_results(history: Sequence[Msg], fresh: bool) -> list[ToolResultBlock]:
 
 
 def _joined(results: Sequence[ToolResultBlock]) -> list[OutputBlock]:
-    """All blocks; texts that stand side by side are one, as lines of it: a reply's text joins them by nothing.
+    """All blocks, with adjacent texts joined by newlines: the `text` of a message joins them without a separator.
 
-    The line that tells a model the id of a sub-agent's conversation is left out.
+    The line with the id of a sub-agent's conversation is for the model, and left out.
     """
     blocks: list[OutputBlock] = []
     for block in (each for result in results for each in without_heading(result)):

@@ -1,26 +1,28 @@
-"""What the stages do for a run that asks for a structured output or has the finish tool; see `agent.structured_output`.
+"""Structured output in the stages of a ReAct run; also the finish tool. The state of it is `StructuredOutputState`.
 
-reasoning   asks as `StructuredOutputState` says, shows pieces of the output, and hands words without calls to `words`
-acting      hands results to `StructuredOutputState`; then -> tail(handed_over) | tail(given_up) | tail(reasoning)
-the end     `tidied`: traces leave memory, whatever ended the run
+reasoning   asks for the output, shows the deltas of it, and hands answers without calls to `answer_in_text`
+acting      hands results to the state; then -> tail(hand_over) | tail(give_up) | tail(reasoning)
+the end     `remove_traces`, however the run has ended
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from pydantic_core import to_json
 
-from agentscope_rx.agent.agent import Stage
 from agentscope_rx.agent.react.decide import Decision
-from agentscope_rx.agent.react.model_call import voids
-from agentscope_rx.agent.run import Done, Run
+from agentscope_rx.agent.react.model_call import fit_choice, voids
+from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.cleanup import without_calls, without_traces
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.structured_output.state import StructuredOutputState, Verdict
 from agentscope_rx.errors import BadRequestError, StructuredOutputError, UnsupportedOptionError
-from agentscope_rx.events import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent
+from agentscope_rx.events import Event, MemoryEvent, OutputChunkEvent, PostReasoningEvent, PreReasoningEvent
 from agentscope_rx.messages import GenerateReason, Msg, TextBlock
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -35,161 +37,162 @@ from agentscope_rx.reactive import (
     throw,
     transform_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from agentscope_rx.agent.react.react_agent import ReActAgent
-    from agentscope_rx.tools import Toolkit
+from agentscope_rx.tools import Toolkit
 
 _KEY = "output"
 _TOOLKIT = "toolkit without the response tool"
 
 
-def ask(run: Run, request: OutputRequest) -> None:
-    """Make this the request of the run, in the place of an earlier one; its tool belongs to the run's toolkit alone."""
+def request_output(run: Run, request: OutputRequest) -> None:
+    """Make this the request of the run, replacing an earlier one. Its tool is in the run's toolkit only."""
     run.toolkit = cast("Toolkit", run.extras.setdefault(_TOOLKIT, run.toolkit))
     run.extras[_KEY] = StructuredOutputState(request)
     if request.tool is not None:
         run.toolkit = run.toolkit.overlay(request.tool)
 
 
-def asking_of(run: Run) -> StructuredOutputState | None:
-    """How far the run has got with its request; None if it makes none."""
+def output_of(run: Run) -> StructuredOutputState | None:
+    """The state of the run's request for an output; None if it has none."""
     return run.extras.get(_KEY)  # pyright: ignore[reportReturnType]
 
 
-def pieces(run: Run, asking: StructuredOutputState) -> Callable[[Flow[Event]], Flow[Event]] | None:
-    """Puts the pieces of the output beside the chunks, as hooks have left those: what is dropped brings none."""
-    if asking.request.output is None:
+def ask_for_output(
+    agent: ReActCore, output: StructuredOutputState, pre: PreReasoningEvent, tools: Sequence[ToolSchema]
+) -> tuple[PreReasoningEvent, Sequence[ToolSchema]]:
+    """The event and the tools of a round; at the last chance with the response tool only."""
+    tools = output.tools(tools)
+    return (fit_choice(agent, pre, tools) if output.last else pre), tools
+
+
+def show_output(run: Run, output: StructuredOutputState) -> Callable[[Flow[Event]], Flow[Event]] | None:
+    """An operator that adds an OutputChunk behind each chunk of the output that hooks have let pass."""
+    if output.request.output is None:
         return None
     operator = run.hooks.chunks(OutputChunkEvent)
 
-    def beside(chunks: Flow[Event]) -> Flow[Event]:
-        events = cast("Flow[Event]", chunks.pipe(flat_map_iterable(asking.shown)))
+    def add(chunks: Flow[Event]) -> Flow[Event]:
+        events = cast("Flow[Event]", chunks.pipe(flat_map_iterable(output.show)))
         if operator is None:
             return events
         return events.pipe(transform_type(cast("type[Event]", OutputChunkEvent), operator, void=voids))
 
-    return beside
+    return add
 
 
-def asked_again(
-    agent: ReActAgent, run: Run, asking: StructuredOutputState, shown: Flow[Event], answered: Callable[[], Stage]
+def ask_again(
+    agent: ReActCore, run: Run, output: StructuredOutputState, chunks: Flow[Event], answered: Callable[[], Stage]
 ) -> tuple[Flow[Event], Callable[[], Stage]]:
-    """The round, and what follows it: once more if it forces the response tool and the provider takes no forced
-    choice, be it the server that says so or the model that knows."""
-    if not asking.forced:
-        return shown, answered
+    """The chunks, and the stage after them: a round without a forced choice, if the provider refuses the choice."""
+    if not output.forced:
+        return chunks, answered
 
     def refused(error: Exception) -> Flow[Event]:
         if isinstance(error, UnsupportedOptionError):
-            told = error.option == "tool_choice"
+            by_choice = error.option == "tool_choice"
         else:
-            told = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
-        asking.refused = told
-        # the last chance has not been had
-        asking.due = told and asking.last
-        return empty() if told else throw(error)
+            by_choice = isinstance(error, BadRequestError) and "tool_choice" in f"{error} {error.code} {error.body}"
+        output.refused = by_choice
+        # a last chance that was refused is granted again
+        output.due = by_choice and output.last
+        return empty() if by_choice else throw(error)
 
     def then() -> Stage:
-        return just(tail(lambda: agent.reasoning(run))) if asking.refused else answered()
+        return just(tail(lambda: agent.reasoning(run))) if output.refused else answered()
 
-    return shown.pipe(catch(refused)), then
+    return chunks.pipe(catch(refused)), then
 
 
-def stopped(asking: StructuredOutputState, post: PostReasoningEvent) -> PostReasoningEvent:
-    """The answer of a run that a hook stops: a call of the response tool cannot wait for a later run.
+def without_response_calls(output: StructuredOutputState, post: PostReasoningEvent) -> PostReasoningEvent:
+    """The answer of a run that a hook stops, without its calls of the response tool, which no later run can settle.
 
-    It leaves the message; if nothing else would be left, what it was to hand over is said in words.
+    If nothing else is left of the message, the arguments of these calls become its text.
     """
     message = post.message
-    kept = without_calls(message, asking.calls)
+    kept = without_calls(message, output.calls)
     if kept is message:
         return post
     if not kept.content:
-        given = (TextBlock(call.raw or to_json(call.input).decode()) for call in message.tool_calls)
-        kept = message.replace(content=tuple(given))
+        arguments = (TextBlock(call.raw or to_json(call.input).decode()) for call in message.tool_calls)
+        kept = message.replace(content=tuple(arguments))
     return post.replace(message=kept)
 
 
-def words(agent: ReActAgent, run: Run, asking: StructuredOutputState, post: PostReasoningEvent) -> Stage:
-    """Where an answer without calls leads: it is the output, or words to be remembered and answered.
+def answer_in_text(agent: ReActCore, run: Run, output: StructuredOutputState, post: PostReasoningEvent) -> Stage:
+    """Remember an answer without calls, and follow its verdict: it is the output, or a failed attempt at it.
 
     Signals: PostReasoning, then a tail or the reply.
-    Cancels: the write to memory runs to its end.
+    Cancels: nothing: the write to memory, once begun, runs to its end.
     """
-    verdict, message = asking.words(post.message)
-    output = asking.request.output
-    in_words = verdict is Verdict.FAILED and output is not None and output.on_failure == "text"
+    verdict, message = output.read_text(post.message)
+    requested = output.request.output
+    as_text = verdict is Verdict.FAILED and requested is not None and requested.on_failure == "text"
     if verdict is Verdict.ACCEPTED:
         message = run.final(message, GenerateReason.STRUCTURED_OUTPUT)
-    elif verdict is Verdict.PLAIN or in_words:
-        message = run.final(message, _plain_reason(asking))
-        asking.attempts.discard(message.id)
+    elif verdict is Verdict.PLAIN or as_text:
+        message = run.final(message, _plain_reason(output))
+        output.attempts.discard(message.id)
 
-    told = post.replace(message=message)
+    event = post.replace(message=message)
 
     def go() -> Stage:
-        event = cast("Event | Done | Tail[Event | Done]", told)
         if verdict is Verdict.AGAIN:
             run.iteration += 1
             return just(event, tail(lambda: agent.reasoning(run)))
-        if verdict is Verdict.FAILED and not in_words:
-            return just(event, tail(lambda: given_up(agent, run, asking)))
+        if verdict is Verdict.FAILED and not as_text:
+            return just(event, tail(lambda: give_up(agent, run, output)))
         return just(event, Done(message))
 
-    return run.remembered((message,), told, go)
+    return run.remember_then((message,), event, go)
 
 
-def after_batch(
-    agent: ReActAgent, run: Run, asking: StructuredOutputState, decision: Decision, stopped: Msg | None
+def after_results(
+    agent: ReActCore, run: Run, output: StructuredOutputState, decision: Decision, stopped: Msg | None
 ) -> Tail[Event | Done] | None:
-    """Where the results of a round lead, if that is for the output to say: None leaves it to the decision.
+    """The stage that follows the results of a round, if these decide on the output; else None.
 
-    `stopped` is the result that a hook has stopped the run at.
+    `stopped` is the result at which a hook has stopped the run.
     """
     if decision not in (Decision.REASON, Decision.STOP):
         return None
-    verdict = asking.results()
+    verdict = output.results()
     if verdict is Verdict.ACCEPTED:
-        # (a hook may have stopped the run beside calls that wait: an answer that does not say so leaves none waiting)
-        run.pending = False
-        return tail(lambda: concat(run.close_open(), defer(lambda: handed_over(agent, run, asking))))
+        # a hook may have stopped the run while other calls wait: this reply does not report them, so they are closed
+        run.calls.pending = False
+        return tail(lambda: concat(run.close_open(), defer(lambda: hand_over(agent, run, output))))
     if decision is Decision.STOP:
-        # it is the reply, and no trace
-        asking.calls.difference_update(result.id for result in (stopped.tool_results if stopped is not None else ()))
+        # the result is the reply, and is no trace
+        output.calls.difference_update(result.id for result in (stopped.tool_results if stopped is not None else ()))
         return None
-    return tail(lambda: given_up(agent, run, asking)) if verdict is Verdict.FAILED else None
+    return tail(lambda: give_up(agent, run, output)) if verdict is Verdict.FAILED else None
 
 
-def handed_over(agent: ReActAgent, run: Run, asking: StructuredOutputState) -> Stage:
-    """The end of a run whose response was accepted: the reply is remembered."""
-    reason = GenerateReason.MODEL_STOP if asking.request.output is None else GenerateReason.STRUCTURED_OUTPUT
-    return _replied(run, run.final(asking.reply(agent.name), reason))
+def hand_over(agent: ReActCore, run: Run, output: StructuredOutputState) -> Stage:
+    """End the run with the accepted response."""
+    reason = GenerateReason.MODEL_STOP if output.request.output is None else GenerateReason.STRUCTURED_OUTPUT
+    return run.end_with(run.final(output.reply(agent.name), reason))
 
 
-def given_up(agent: ReActAgent, run: Run, asking: StructuredOutputState) -> Stage:
-    """The end of a run that got no output: an error, or what was said instead."""
-    output = asking.request.output
-    if output is None or output.on_failure == "error":
-        return throw(StructuredOutputError(agent.name, asking.problems, attempts=asking.failures, text=asking.text))
-    if not asking.text:
-        return just(tail(lambda: agent.summarizing(run, asking.limit)))
-    return _replied(run, run.final(Msg.assistant(asking.text, agent.name), _plain_reason(asking)))
+def give_up(agent: ReActCore, run: Run, output: StructuredOutputState) -> Stage:
+    """End a run that got no output: with an error, or with the model's last text."""
+    requested = output.request.output
+    if requested is None or requested.on_failure == "error":
+        return throw(StructuredOutputError(agent.name, output.problems, attempts=output.failures, text=output.text))
+    if not output.text:
+        return just(tail(lambda: agent.summarizing(run, output.limit)))
+    return run.end_with(run.final(Msg.assistant(output.text, agent.name), _plain_reason(output)))
 
 
-def tidied(run: Run, asking: StructuredOutputState) -> Flow[Event]:
-    """Take the traces out of memory.
+def remove_traces(run: Run, output: StructuredOutputState) -> Flow[Event]:
+    """Remove the failed attempts and the calls of the response tool from memory.
 
     Signals: one `MemoryEvent`, if there were any.
-    Cancels: nothing that has begun; what is left is done when the disposed run is repaired.
+    Cancels: nothing that has begun; the repair of a disposed run removes the rest.
     """
-    if not asking.calls and not asking.attempts:
+    if not output.calls and not output.attempts:
         return empty()
 
-    def take_out(history: list[Msg]) -> Flow[Event]:
-        replaced, removed = without_traces(history, asking.calls, asking.attempts)
+    def remove(history: Sequence[Msg]) -> Flow[Event]:
+        replaced, removed = without_traces(history, output.calls, output.attempts)
         if not replaced and not removed:
             return empty()
         writes: list[Flow[object]] = [run.memory.replace(message) for message in replaced]
@@ -197,20 +200,16 @@ def tidied(run: Run, asking: StructuredOutputState) -> Flow[Event]:
             writes.append(run.memory.delete(removed))
 
         def done() -> Flow[object]:
-            for id in asking.calls:
-                run.open.pop(id, None)
+            for id in output.calls:
+                run.calls.open.pop(id, None)
             return empty()
 
-        return run.wrote(MemoryEvent(source=run.source, replaced=replaced, removed=removed), *writes, defer(done))
+        return run.write(MemoryEvent(source=run.source, replaced=replaced, removed=removed), *writes, defer(done))
 
-    return run.history().pipe(concat_map(lambda history: take_out(list(history))))
-
-
-def _replied(run: Run, message: Msg) -> Stage:
-    return cast("Stage", run.replied(message))
+    return run.history().pipe(concat_map(remove))
 
 
-def _plain_reason(asking: StructuredOutputState) -> GenerateReason:
-    if asking.limit is not None:
+def _plain_reason(output: StructuredOutputState) -> GenerateReason:
+    if output.limit is not None:
         return GenerateReason.LIMIT_REACHED
-    return GenerateReason.MAX_ITERATIONS if asking.last else GenerateReason.MODEL_STOP
+    return GenerateReason.MAX_ITERATIONS if output.last else GenerateReason.MODEL_STOP

@@ -1,4 +1,4 @@
-"""Structured output: what shape is asked for, how a model is asked for it, and how its answer is read."""
+"""Structured output: the shape of a reply, the request to the model, and the reading of its answer."""
 
 from agentscope_rx.agent.structured_output.config import OutputMode, Reminder, StructuredOutput
 

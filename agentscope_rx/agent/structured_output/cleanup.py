@@ -1,12 +1,12 @@
-"""What remains of a history when the traces of a request for an output are taken out. Pure.
+"""Removes the traces of a structured output from a history. Pure.
 
 | message                                             | becomes                               |
 |-----------------------------------------------------|---------------------------------------|
-| an answer in vain (`attempts`)                      | removed                               |
-| calls of the response tool, and siblings            | the siblings, and what was said       |
-| calls of the response tool alone                    | removed, with what was said beside it |
-| results of the response tool, and others            | the others                            |
-| results of the response tool alone                  | removed                               |
+| a failed attempt (`attempts`)                       | removed                               |
+| calls of the response tool and others               | the other calls, and the text         |
+| calls of the response tool only                     | removed, with its text                |
+| results of the response tool and others             | the other results                     |
+| results of the response tool only                   | removed                               |
 """
 
 from __future__ import annotations

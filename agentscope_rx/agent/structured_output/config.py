@@ -1,4 +1,4 @@
-"""`StructuredOutput`: the shape that a reply is to have, how the model is asked for it, and what follows a failure.
+"""`StructuredOutput`: the shape of a reply, how the model is asked for it, and the treatment of failures.
 
 agent.call(msg, output=Weather)                                        a type, or a JSON schema (a dict)
 agent.call(msg, output=StructuredOutput(Weather, mode="tool", max_retries=1, on_failure="text"))
@@ -16,10 +16,10 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.tools.base import check_name
 
 OutputMode = Literal["auto", "native", "tool", "prompted"]
-"""How the model is asked: by its own JSON mode, by a tool, in words; auto is the first of these that it supports."""
+"""How the model is asked: by its own JSON mode, by a tool, in the prompt; auto is the first that it supports."""
 
 RESPONSE_TOOL = "generate_response"
-"""The name of the tool by which a model hands over its response."""
+"""The name of the tool by which a model gives its response."""
 
 DESCRIPTION = (
     "Generate the final structured response. Call this function when you have all the information needed to provide "
@@ -28,9 +28,9 @@ DESCRIPTION = (
 
 
 class Reminder(StrEnum):
-    """What follows an answer in words where a call of the response tool was due.
+    """The reaction to an answer in text instead of a call of the response tool.
 
-    TOOL_CHOICE: a hint, and the provider is asked to force the call. PROMPT: the hint alone.
+    TOOL_CHOICE: a hint, and a tool choice that forces the call. PROMPT: the hint only.
     """
 
     TOOL_CHOICE = "tool_choice"
@@ -39,12 +39,12 @@ class Reminder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """The shape that a reply is to have.
+    """The shape of a reply.
 
     `schema` is a type (a pydantic model, a dataclass, a TypedDict, `list[int]`, a union, a scalar, ...) or a JSON
-    schema as a dict. Invalid answers are fed back at most `max_retries` times; then the run fails with a
-    `StructuredOutputError`, or with `on_failure="text"` it ends with the plain answer. `name` and `description` are
-    those of the response tool and of the schema as the model sees it.
+    schema as a dict. Invalid answers are returned to the model at most `max_retries` times; then the run
+    fails with a `StructuredOutputError`, or ends with the plain answer if `on_failure="text"`. `name` and
+    `description` are those of the response tool, and of the schema, for the model.
     """
 
     schema: object
@@ -71,7 +71,7 @@ class StructuredOutput:
 
 
 def output_of(given: object) -> StructuredOutput | None:
-    """What `output=` stands for; `ConfigurationError` for what no shape can be made of. None asks for nothing."""
+    """The `StructuredOutput` that `output=` means; `ConfigurationError` if it is no shape. None requests nothing."""
     if given is None or isinstance(given, StructuredOutput):
         return given
     return StructuredOutput(cast("type | Mapping[str, object]", given))

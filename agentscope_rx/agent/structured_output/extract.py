@@ -1,4 +1,4 @@
-"""The one JSON object in a text: plain, in a fence, or with prose around it. Nothing is guessed.
+"""Extracts the one JSON object of a text: plain, in a fence, or with prose around it. It never guesses.
 
 | text                                        | gives                                          |
 |---------------------------------------------|------------------------------------------------|
@@ -6,7 +6,7 @@
 | fences (```json ... ```) with an object     | it, if there is one such fence                 |
 | prose around an object                      | it, if there is one                            |
 | several different objects                   | `NoJsonError`                                  |
-| none, or a broken one; an array, a scalar   | `NoJsonError`: what is wrong with it           |
+| none, or a broken one; an array, a scalar   | `NoJsonError` with the reason                  |
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from itertools import islice
 
 from agentscope_rx.models.accumulate import parse_arguments
 
-# possessive: a text that begins to match and does not is looked at once, not from each of its places again
+# possessive quantifiers: a text that begins to match and fails is not scanned again from each position
 _FENCE = re.compile(r"```[ \t]*+[\w+-]*+[ \t]*+\n(.*?)(?:\n[ \t]*+```|\Z)", re.DOTALL)
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}]', re.DOTALL)
 
 MAX_CANDIDATES = 1000
-"""Pieces of a text that look like JSON, of which one may be it."""
+"""The largest number of parts of a text that look like a JSON object."""
 
 
 class NoJsonError(Exception):
-    """The text has no JSON object in it, or more than one; the message is for the model."""
+    """The text holds no JSON object, or more than one; the message is for the model."""
 
 
 def extract_object(text: str) -> Mapping[str, object]:
-    """The JSON object that the text is, or holds; `NoJsonError` says why there is none."""
+    """The JSON object that the text is, or holds; `NoJsonError` gives the reason if there is none."""
     stripped = text.strip()
     value, problem = parse_arguments(stripped)
     if problem is None and stripped and stripped != "null":
@@ -63,7 +63,7 @@ def _different(candidates: list[str]) -> list[Mapping[str, object]]:
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """What stands in fences, if it looks like JSON; a fence that is not closed ends with the text."""
+    """The content of fences that looks like a JSON object; an unclosed fence ends with the text."""
     for match in _FENCE.finditer(text):
         inner = match[1].strip()
         if inner.startswith("{"):
@@ -71,7 +71,7 @@ def _fenced(text: str) -> Iterator[str]:
 
 
 def _braced(text: str) -> Iterator[str]:
-    """The outermost {...} of the text; braces within strings do not count. What is not closed ends with the text."""
+    """The outermost {...} of the text. Braces within strings do not count; an unclosed object ends with the text."""
     start = text.find("{")
     while start >= 0:
         end = _end(text, start)

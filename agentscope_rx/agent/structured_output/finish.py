@@ -1,8 +1,8 @@
-"""The shape of `finish="tool"`: the answer in words, in the field `response`, and what else is asked for beside it.
+"""The shape of `finish="tool"`: the text of the answer in the field `response`, and a structured output beside it.
 
-| asked for                                          | the model gives                          |
+| output                                             | the model gives                          |
 |----------------------------------------------------|------------------------------------------|
-| nothing                                            | `{"response": "..."}`                    |
+| none                                               | `{"response": "..."}`                    |
 | an object without a field `response`               | `{"response": "...", <its fields>}`      |
 | anything else                                      | `{"response": "...", "output": ...}`     |
 """
@@ -17,13 +17,13 @@ from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.tools.arguments import InvalidArgumentsError, given_text, missing
 
 BESIDE = "output"
-"""The field beside the words, for what is not an object of fields."""
+"""The field beside the text, for an output that is not an object."""
 
-_WORDS = {"type": "string", "description": "The answer, in words."}
+_TEXT = {"type": "string", "description": "The answer, in words."}
 
 
 class FinishShape(OutputSchema):
-    """Words, and the shape `asked` beside them if there is one."""
+    """Text, and the output `asked` beside it if there is one."""
 
     __slots__ = ("_inner",)
 
@@ -35,16 +35,16 @@ class FinishShape(OutputSchema):
         schema: dict[str, object] = {
             **inner,
             "type": "object",
-            "properties": {WRAPPED: _WORDS, **fields},
+            "properties": {WRAPPED: _TEXT, **fields},
             "required": [WRAPPED, *required],
         }
         super().__init__(schema, None if self._inner is None else self._inner.field)
 
     def read(self, given: Mapping[str, object], name: str) -> dict[str, object]:
-        """The object, checked: the words first."""
+        """The object, checked: the text first."""
         plain = thaw(given)
-        words = plain.pop(WRAPPED, None)
-        problems = [] if isinstance(words, str) else [_wordless(words)]
+        text = plain.pop(WRAPPED, None)
+        problems = [] if isinstance(text, str) else [_no_text_problem(text)]
         rest: dict[str, object] = {}
         if self._inner is not None:
             try:
@@ -53,16 +53,16 @@ class FinishShape(OutputSchema):
                 problems += error.problems
         if problems:
             raise InvalidArgumentsError(name, problems)
-        return {WRAPPED: words, **rest}
+        return {WRAPPED: text, **rest}
 
     def value(self, read: Mapping[str, object]) -> object:
-        """What was asked for beside the words; None if nothing was."""
+        """The output beside the text; None if none was requested."""
         if self._inner is None:
             return None
         return self._inner.value({name: value for name, value in read.items() if name != WRAPPED})
 
     def text(self, read: Mapping[str, object]) -> str:
-        """The words."""
+        """The text of the answer."""
         return str(read[WRAPPED])
 
     def _check(self, given: Mapping[str, object], name: str) -> None:
@@ -74,7 +74,7 @@ def _beside(asked: object) -> OutputSchema:
     return shape if shape.field is None and WRAPPED not in shape.properties else output_schema_of(asked, BESIDE)
 
 
-def _wordless(given: object) -> str:
+def _no_text_problem(given: object) -> str:
     if given is None:
         return missing(WRAPPED)
     return f"{WRAPPED}: must be of type string; given {given_text(given)}"

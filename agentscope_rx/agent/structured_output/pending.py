@@ -1,7 +1,7 @@
-"""`PendingOutput`: the request for an output that a run has left unanswered, with the calls that it waits for.
+"""`PendingOutput`: a structured output that a run has left unanswered, with the pending calls that it waits for.
 
-It is saved as JSON, a Python type as its JSON schema: another process, which may not know the type, asks for the same
-and holds the answer to the schema.
+It is saved as JSON, a Python type as its JSON schema: another process, which may not know the type, requests the same
+output and checks the answer against the schema.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class SavedOutput(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PendingOutput:
-    """What was asked for, and the ids of the calls that the run has left pending; none if a shutdown has cut it off."""
+    """The output, and the ids of the calls that the run has left pending: none after a shutdown has cut it off."""
 
     output: StructuredOutput
     calls: frozenset[str]
 
     def goes_on(self, pending: Collection[str], *, cut_off: bool) -> bool:
-        """Whether a run that settles these calls, or goes on with what was cut off, is to answer it."""
+        """True if a run gives the output: it settles one of these calls, or resumes the run that was cut off."""
         return cut_off if not self.calls else not self.calls.isdisjoint(pending)
 
 
@@ -50,7 +50,7 @@ def saved_output(pending: PendingOutput | None) -> SavedOutput | None:
     if pending is None:
         return None
     output = pending.output
-    # (a schema may have what JSON has no form for, such as a default that is nan)
+    # a schema may hold values that JSON has no form for, such as a default of nan
     schema = cast("dict[str, object]", json.loads(to_json(value_schema(output.shape))))
     return {
         "calls": sorted(pending.calls),
@@ -65,7 +65,7 @@ def saved_output(pending: PendingOutput | None) -> SavedOutput | None:
 
 
 def read_output(saved: SavedOutput | None) -> PendingOutput | None:
-    """The request again; `ConfigurationError` for one that cannot be asked."""
+    """The request that was saved; `ConfigurationError` if its schema cannot be used."""
     if saved is None:
         return None
     output = StructuredOutput(

@@ -1,4 +1,4 @@
-"""`OutputRequest`: what one call asks for, settled before it begins: the shape, and how this model is asked for it.
+"""`OutputRequest`: the output of one call, decided before it begins: the shape, and how this model is asked for it.
 
 | mode given | finish="text"                                            | finish="tool"        |
 |------------|----------------------------------------------------------|----------------------|
@@ -27,7 +27,7 @@ _ALWAYS: OutputSupport = "prompted"
 
 @dataclass(frozen=True, slots=True)
 class OutputRequest:
-    """One request; `output` is None if the finish tool is there for words alone."""
+    """One request. `output` is None for a finish tool with text only."""
 
     output: StructuredOutput | None
     mode: OutputSupport
@@ -42,7 +42,7 @@ class OutputRequest:
         elif output is not None:
             shape = output.shape
         else:
-            raise ConfigurationError("A request asks for an output, for the finish tool, or for both.")
+            raise ConfigurationError("A request needs an output, the finish tool, or both.")
         object.__setattr__(self, "shape", shape)
         tool = None
         if self.mode == "tool":
@@ -57,13 +57,13 @@ class OutputRequest:
 
 
 def request_of(output: StructuredOutput | None, model: ChatModel, *, finish: bool) -> OutputRequest | None:
-    """The request to this model; None if nothing is asked for. `ConfigurationError` if it cannot be asked so."""
+    """The request to this model; None without an output and a finish tool. `ConfigurationError` for a wrong mode."""
     if output is None:
         return OutputRequest(None, "tool", finish=True) if finish else None
     supported = model.output_modes
     if finish:
         if output.mode not in ("auto", "tool"):
-            raise ConfigurationError(f"finish='tool' hands the output over by a tool: mode={output.mode!r} cannot be.")
+            raise ConfigurationError(f"finish='tool' gives the output by a tool: mode={output.mode!r} does not fit.")
         return OutputRequest(output, "tool", finish=True)
     if output.mode == "auto":
         for mode in _BEST:

@@ -1,4 +1,4 @@
-"""The tool by which a model hands over its response: it checks the shape, keeps the value, and runs nobody's code."""
+"""`ResponseTool`: the tool by which a model gives its response. It checks the shape and returns the value."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from agentscope_rx.reactive import Flow, just
 from agentscope_rx.tools import Tool
 
 ACCEPTED = "Successfully generated response."
-"""What the model is told."""
+"""The result's text for the model."""
 
-SAID = "response_text"
-"""The key, in the result's metadata, of what the reply will say."""
+RESPONSE_TEXT = "response_text"
+"""The key, in the result's metadata, of the reply's text."""
 
 _ONCE = ExecutionConfig(timeout=None, max_attempts=1)
 
 
 class ResponseTool(Tool):
-    """Takes the response of one run; it belongs to that run's toolkit alone."""
+    """Takes the response of one run. It is in that run's toolkit only."""
 
     def __init__(self, shape: OutputSchema, name: str, description: str) -> None:
         self.name = name
@@ -31,19 +31,19 @@ class ResponseTool(Tool):
         self._shape = shape
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """The response, checked; `InvalidArgumentsError` if it is not of the shape."""
+        """The response, checked; `InvalidArgumentsError` if it does not have the shape."""
         return self._shape.read(arguments, self.name)
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        """One result, which carries the value in its metadata: what a hook makes of it is the value of the run.
+        """One result with the value in its metadata, which hooks may change: the changed value is that of the run.
 
         Signals: the result, completion.
         Cancels: nothing; it takes no time.
         """
-        metadata = {STRUCTURED: self._shape.value(arguments), SAID: self._shape.text(arguments)}
+        metadata = {STRUCTURED: self._shape.value(arguments), RESPONSE_TEXT: self._shape.text(arguments)}
         return just(ToolResultBlock("", self.name, (TextBlock(ACCEPTED),), metadata=metadata))
 
 
-def accepted(result: ToolResultBlock) -> bool:
-    """Whether this result brings the response."""
+def is_response(result: ToolResultBlock) -> bool:
+    """True if this result holds the response."""
     return not result.is_error and STRUCTURED in result.metadata

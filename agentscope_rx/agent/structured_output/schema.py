@@ -1,11 +1,11 @@
-"""`OutputSchema`: one JSON schema of type object for the model, and the check of what comes back.
+"""`OutputSchema`: one JSON schema of type object for the model, and the check of its answer.
 
-| asked for                                        | the model sees and gives                              |
+| output                                           | the model gives                                       |
 |--------------------------------------------------|-------------------------------------------------------|
 | an object: model, dataclass, TypedDict, dict     | its fields, flat                                      |
-| anything else: scalar, list, union, recursive    | `{"response": ...}`, `$defs` at the root as ever      |
+| anything else: scalar, list, union, recursive    | `{"response": ...}`, `$defs` stay at the root         |
 
-An explicit null for an optional field that does not take null means "not given", as models often send it.
+Models often send null for an optional field that does not accept null: it counts as "not given".
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agentscope_rx.tools.schemas.check import SchemaCheck
 from agentscope_rx.tools.schemas.function import Generator, untitled
 
 WRAPPED = "response"
-"""The field that holds what is no object."""
+"""The field for a value that is not an object."""
 
 _UNUSABLE = (
     PydanticUserError,
@@ -41,7 +41,7 @@ _UNUSABLE = (
 
 
 class OutputSchema(ABC):
-    """What is asked for: `schema` describes the object in which the model gives it, in its `field` if not flat."""
+    """The shape of an output. `schema` describes the object that the model gives, with the value in `field`, if any."""
 
     __slots__ = ("field", "schema")
 
@@ -56,7 +56,7 @@ class OutputSchema(ABC):
         return cast("Mapping[str, object]", self.schema["properties"])
 
     def read(self, given: Mapping[str, object], name: str) -> dict[str, object]:
-        """The object that a model gave under this name, checked; `InvalidArgumentsError` if it is wrong."""
+        """The object that a model gave under this name, checked; `InvalidArgumentsError` if it does not fit."""
         plain = thaw(given)
         try:
             self._check(plain, name)
@@ -76,16 +76,16 @@ class OutputSchema(ABC):
         return read[self.field] if self.field is not None else dict(read)
 
     def text(self, read: Mapping[str, object]) -> str:
-        """What the reply says: compact JSON."""
+        """The text of the reply: compact JSON."""
         return to_json(self.value(read)).decode()
 
     @abstractmethod
     def _check(self, given: Mapping[str, object], name: str) -> None:
-        """Raises `_Refused` if the object is wrong."""
+        """Raises `_Refused` if the object does not fit."""
 
 
 class _Refused(Exception):
-    """The object is wrong; `nulls` are the places of nulls that were refused."""
+    """The object does not fit; `nulls` are the places of nulls that were refused."""
 
     def __init__(self, error: InvalidArgumentsError, nulls: Iterable[Sequence[int | str]]) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class TypeOutputSchema(OutputSchema):
             ]
             raise _Refused(explain(error, name, given, known), nulls) from None
         except Exception as error:
-            # a validator of the type has failed at it
+            # a validator of the type has raised another error
             raise _Refused(InvalidArgumentsError(name, [f"{type(error).__name__}: {error}"]), ()) from error
 
 
@@ -129,7 +129,7 @@ class JsonOutputSchema(OutputSchema):
     __slots__ = ("_schema_check",)
 
     def __init__(self, schema: Mapping[str, object], field: str | None = None) -> None:
-        # as it was given, so that an error speaks of what the caller wrote
+        # checked as given, so that an error shows the caller's own schema
         SchemaCheck(schema)
         if field is None and schema.get("type") != "object":
             field = WRAPPED
@@ -148,14 +148,14 @@ def output_schema_of(given: object, field: str | None = None) -> OutputSchema:
     if isinstance(given, Mapping):
         return JsonOutputSchema(_schema(cast("Mapping[object, object]", given)), field)
     if given is None or isinstance(given, (str, bytes, int, float, list, tuple)) or inspect.isroutine(given):
-        # (pydantic takes a str for the name of a type that is defined later, a function for one to be called)
+        # pydantic would take a str for the name of a type, and a function for a validator
         hint = _hint(cast("object", given))
         raise ConfigurationError(f"output must be a type or a JSON schema as a dict, not {given!r:.60}.{hint}")
     return TypeOutputSchema(given, field)
 
 
 def value_schema(shape: OutputSchema) -> Mapping[str, object]:
-    """A JSON schema whose own shape has the schema of this one: that of the value, not of the object around it."""
+    """The JSON schema of the value, without the object around it: its own shape has the schema of this one."""
     if shape.field is None:
         return shape.schema
     inner = cast("Mapping[str, object]", shape.properties[shape.field])
@@ -187,7 +187,7 @@ def _json_schema(adapter: TypeAdapter[object], kind: object) -> dict[str, object
     except _UNUSABLE as error:
         raise ConfigurationError(f"{_refusal(kind)}: {_first_line(error)}") from error
     if not schema:
-        raise ConfigurationError(f"{_refusal(kind)}: it allows anything. Use a type that says what is wanted.")
+        raise ConfigurationError(f"{_refusal(kind)}: it allows anything. Use a more specific type.")
     return schema
 
 
@@ -200,9 +200,9 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 def _hoisted(schema: Mapping[str, object], field: str) -> dict[str, object]:
-    """The schema as that of a field; its definitions stay at the root, where references look for them."""
+    """An object schema with this schema as its field; definitions stay at the root, where references find them."""
     inner = {key: value for key, value in schema.items() if key not in _DEFINITIONS}
-    # in the order of a type's schema: a request that is asked again is the same text, for providers' caches
+    # in the order of a type's schema, so that repeated requests are equal texts for providers' caches
     root: dict[str, object] = {
         **{key: schema[key] for key in _DEFINITIONS if key in schema},
         "additionalProperties": False,
@@ -214,7 +214,7 @@ def _hoisted(schema: Mapping[str, object], field: str) -> dict[str, object]:
 
 
 def _redirected(part: object, field: str) -> object:
-    """References to the root and what is in it (but for definitions), which is a field now."""
+    """The part with references to the root, except to definitions, pointing to the field."""
     if isinstance(part, Mapping):
         given = cast("Mapping[str, object]", part)
         moved: dict[str, object] = {key: _redirected(value, field) for key, value in given.items()}
@@ -228,7 +228,7 @@ def _redirected(part: object, field: str) -> object:
 
 
 def _lifted(part: object, place: str) -> object:
-    """References to what is at this place, which is the root now."""
+    """The part with references to this place pointing to the root."""
     if isinstance(part, Mapping):
         given = cast("Mapping[str, object]", part)
         moved: dict[str, object] = {key: _lifted(value, place) for key, value in given.items()}
@@ -258,20 +258,20 @@ def _first_line(error: Exception) -> str:
 
 
 def _without(given: Mapping[str, object], places: Sequence[Sequence[int | str]]) -> dict[str, object] | None:
-    """A copy without the fields of these places that are null; None if there are none."""
+    """A copy without the null fields at these places; None if there are none."""
     copy = thaw(freeze(given))
     removed = False
     for place in places:
-        here: object = copy
+        node: object = copy
         for step in place:
-            if isinstance(here, dict) and step in here:
-                fields = cast("dict[object, object]", here)
+            if isinstance(node, dict) and step in node:
+                fields = cast("dict[object, object]", node)
                 if fields[step] is None:
                     del fields[step]
                     removed = True
                     break
-                here = fields[step]
-            elif isinstance(here, list) and isinstance(step, int):
-                items = cast("list[object]", here)
-                here = items[step] if step < len(items) else None
+                node = fields[step]
+            elif isinstance(node, list) and isinstance(step, int):
+                items = cast("list[object]", node)
+                node = items[step] if step < len(items) else None
     return copy if removed else None

@@ -1,1 +1,1 @@
-"""Agents as tools: what the parent keeps of their conversations, and how a call of one runs."""
+"""Agents as tools of other agents."""

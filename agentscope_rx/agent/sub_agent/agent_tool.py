@@ -3,23 +3,24 @@
     writer = ReActAgent("Writer", model, tools=[researcher.as_tool()])
     ReActAgent("Editor", model, tools=[AgentTool(lambda: make_critic(), name="ask_critic")])    made at its first call
 
-A call is a run of the agent, in a conversation of its own unless the model gives the id of one: the run's events, its
-costs, its interruption and what waits in it belong to the run that called. See `sub_agent.running`.
+A call is a run of the agent, in a new conversation unless the model gives the id of one. The run's events, costs,
+interruption and pending calls belong to the run of the caller, too. See `sub_agent.running`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from hashlib import md5
+from typing import Any, TypedDict, cast
 
-from agentscope_rx.agent.lifecycle import closed
-from agentscope_rx.agent.persistence import thawed
+from agentscope_rx.agent.conversation import SubConversation, SubConversations
+from agentscope_rx.agent.lifecycle import close_pending
+from agentscope_rx.agent.persistence import thaw_child
+from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import ChildTool
-from agentscope_rx.agent.sub_agent.naming import tool_name
-from agentscope_rx.agent.sub_agent.running import running
-from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation, SubConversations
+from agentscope_rx.agent.sub_agent.running import AgentToolConfig, Forward, run_child
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import ToolResultKind, ToolUseBlock
@@ -27,17 +28,15 @@ from agentscope_rx.messages.frozen import freeze
 from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, empty
-from agentscope_rx.tools import InvalidArgumentsError, ToolContext
+from agentscope_rx.tools import InvalidArgumentsError, ToolContext, Toolkit
 from agentscope_rx.tools.base import check_mark, check_name, check_names
-
-if TYPE_CHECKING:
-    from agentscope_rx.agent.agent import Agent
-
-Forward = Literal["events", "text", "none"]
-"""What of a sub-agent's run the parent's stream shows: its events and its text as progress, its text, or nothing."""
+from agentscope_rx.tools.wrapper import innermost
 
 MAX_DEPTH = 16
-"""How deep sub-agents may call sub-agents; one that calls itself ends here at the latest."""
+"""The levels of sub-agents that call sub-agents; one that calls itself ends here."""
+
+MAX_NAME = 64
+"""The longest name of a tool that model providers accept."""
 
 _PARAMETERS = freeze(
     {
@@ -47,8 +46,8 @@ _PARAMETERS = freeze(
             "conversation_id": {
                 "type": "string",
                 "description": (
-                    "Leave out to begin a new conversation. To go on with one, give the conversation_id that a result "
-                    "has told."
+                    "Leave out to begin a new conversation. To continue one, give the conversation_id of an earlier "
+                    "result."
                 ),
             },
         },
@@ -59,7 +58,7 @@ _PARAMETERS = freeze(
 
 
 class AgentToolOptions(TypedDict, total=False):
-    """What `agent.as_tool` takes besides a name and a description; see `AgentTool`."""
+    """The options of `agent.as_tool` besides a name and a description; see `AgentTool`."""
 
     forward: Forward
     memory: Callable[[], Memory]
@@ -69,47 +68,23 @@ class AgentToolOptions(TypedDict, total=False):
     requires_approval: bool | Callable[[Mapping[str, Any]], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentToolConfig:
-    """How a sub-agent is called, and what is kept of it: options of `AgentTool`, checked."""
-
-    forward: Forward = "events"
-    memory: Callable[[], Memory] = InMemoryMemory
-    max_conversations: int = 100
-    interrupt_grace: float | None = 30.0
-
-    def __post_init__(self) -> None:
-        if self.forward not in ("events", "text", "none"):
-            raise ConfigurationError(f"forward must be 'events', 'text' or 'none', not {self.forward!r}.")
-        if not callable(self.memory):
-            raise ConfigurationError(
-                f"memory must be a function that makes one, such as InMemoryMemory, not {self.memory!r:.60}: each "
-                "conversation has its own."
-            )
-        count = cast("object", self.max_conversations)
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ConfigurationError(f"max_conversations must be a whole number of at least 1, not {count!r}.")
-        grace = cast("object", self.interrupt_grace)
-        if grace is not None and not (isinstance(grace, (int, float)) and not isinstance(grace, bool) and grace >= 0):
-            raise ConfigurationError(f"interrupt_grace must be >= 0 seconds or None, not {grace!r}.")
-
-
 class AgentTool(ChildTool):
-    """An agent, or a function that makes it at its first call, as a tool.
+    """An agent as a tool; `agent` may be a function that makes it at its first call.
 
-    `forward`: what the stream of the run that calls shows of its runs. `memory` makes the memory of a new conversation;
-    of each parent's conversation at most `max_conversations` are kept, but for those that wait. `interrupt_grace`: how
-    many seconds it has to end once it is interrupted; None is no bound. Its calls have no timeout unless
-    `execution_config` says so: its own limits, and those of the run that calls, bound them.
+    `forward` selects the part of its runs that the parent's stream shows. `memory` makes the memory of a new
+    conversation; within each conversation of a parent at most `max_conversations` are kept, besides those with pending
+    calls.
+    `interrupt_grace` is the seconds that a run has to end once it is interrupted; None is no bound. Calls have no
+    timeout unless `execution_config` sets one: the agent's own limits and those of the parent's run bound them.
     """
 
     parameters = _PARAMETERS
     interruptible = False
-    """An interruption is passed down: the sub-agent ends by its own last words, and these are the result."""
+    """The interruption is passed down: the sub-agent ends with its own reply, which is the result."""
 
     def __init__(
         self,
-        agent: Agent | Callable[[], Agent],
+        agent: AgentCore | Callable[[], AgentCore],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -120,10 +95,8 @@ class AgentTool(ChildTool):
         execution_config: ExecutionConfig | None = None,
         requires_approval: bool | Callable[[Mapping[str, Any]], bool] = False,
     ) -> None:
-        from agentscope_rx.agent.agent import Agent
-
-        self._agent = agent if isinstance(agent, Agent) else None
-        self._make = None if isinstance(agent, Agent) else agent
+        self._agent = agent if isinstance(agent, AgentCore) else None
+        self._make = None if isinstance(agent, AgentCore) else agent
         if self._make is not None and (not callable(self._make) or isinstance(self._make, type)):
             raise ConfigurationError(f"AgentTool takes an agent, or a function that makes one, not {agent!r:.60}.")
         if self._agent is None and name is None:
@@ -143,29 +116,31 @@ class AgentTool(ChildTool):
         return f"<AgentTool {self.name}>"
 
     @property
-    def made(self) -> Agent | None:
-        """Who is called; None if it has not been made yet."""
+    def made(self) -> AgentCore | None:
+        """The agent, or None before the first use of a tool that makes its agent."""
         return self._agent
 
     @property
-    def agent(self) -> Agent:
-        """Who is called; made now, if it has not been yet."""
-        from agentscope_rx.agent.agent import Agent
-
+    def agent(self) -> AgentCore:
+        """The agent; made now, if this is its first use."""
         if self._agent is None:
             made = self._make() if self._make is not None else None
-            if not isinstance(made, Agent):
+            if not isinstance(made, AgentCore):
                 raise ConfigurationError(f"Tool {self.name!r}: the function gave {made!r:.60}, which is no agent.")
             self._agent = made
         return self._agent
 
+    @property
+    def agent_toolkit(self) -> Toolkit | None:
+        toolkit: object = getattr(self.agent, "toolkit", None)
+        return toolkit if isinstance(toolkit, Toolkit) else None
+
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """A message that is not blank; an id that is empty, or null, is none."""
-        given = {
+        """The message must not be blank; an empty or null id counts as none."""
+        arguments = {
             name: value for name, value in arguments.items() if name != "conversation_id" or value not in (None, "")
         }
-        check_names(self, given)
-        arguments = given
+        check_names(self, arguments)
         problems = [
             f"{name}: must be a string, not {type(value).__name__}"
             for name, value in arguments.items()
@@ -178,7 +153,7 @@ class AgentTool(ChildTool):
         return arguments
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        """As `call_with`, by nobody: each subscription is a call of its own."""
+        """Like `call_with`, without a caller: each subscription is a call of its own."""
 
         def begin() -> Flow[object]:
             return self.call_with(arguments, ToolContext(ToolUseBlock(f"call_{new_id()}", self.name, arguments)))
@@ -188,9 +163,9 @@ class AgentTool(ChildTool):
     def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
         """One run of the agent, in the conversation that this call has begun or that the model has named.
 
-        Signals: `ToolNested` and `ToolChunk` as the run goes on, then the result: its reply, or a placeholder if calls
-        of it wait; `SubAgentError` for what it failed with.
-        Cancels: the run, with its repair of its memory.
+        Signals: `ToolNested` and `ToolChunk` during the run, then the result: its reply, or a placeholder if it has
+        pending calls; `SubAgentError` if it fails.
+        Cancels: the run; the repair of its memory runs to its end.
         """
 
         def begin() -> Flow[object]:
@@ -202,25 +177,24 @@ class AgentTool(ChildTool):
                 raise ToolError(f"Agents are calling each other {MAX_DEPTH} deep. Answer without calling another one.")
             child = children.of_call(call.id)
             if child is None:
-                asked = cast("str | None", arguments.get("conversation_id"))
-                child = children.take(call.name, call.id, asked, at_most=self.options.max_conversations)
+                id = cast("str | None", arguments.get("conversation_id"))
+                child = children.take(call.name, call.id, id, at_most=self.options.max_conversations)
             taken = child
-            ready = thawed(taken, agent, self.options.memory)
             message = cast("str", arguments["message"])
-            return ready.pipe(
-                concat_map(lambda _: running(agent, taken, children, message, context, host, self.options))
+            return thaw_child(taken, agent, self.options.memory).pipe(
+                concat_map(lambda _: run_child(agent, taken, children, message, context, host, self.options))
             )
 
         return defer(begin)
 
     def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
-        left = child.conversation is not None and child.conversation.pending
-        if child.reply is None and child.frozen is None and not left:
-            # it has ended by itself: its memory is whole
+        pending = child.conversation is not None and child.conversation.pending
+        if child.reply is None and child.frozen is None and not pending:
+            # its run has ended with a reply: its memory is whole
             return empty()
         agent = self.agent
-        return thawed(child, agent, self.options.memory).pipe(
-            concat_map(lambda memory: closed(agent, memory, kind, text))
+        return thaw_child(child, agent, self.options.memory).pipe(
+            concat_map(lambda memory: close_pending(agent, memory, kind, text))
         )
 
 
@@ -229,3 +203,40 @@ def _children_of(host: Run) -> SubConversations:
     if conversation.children is None:
         conversation.children = SubConversations()
     return conversation.children
+
+
+def tool_name(agent: str) -> str:
+    """`call_<name>`, in the characters and the length that model providers accept.
+
+    If that loses a part of the name, digits that distinguish it from others follow.
+    """
+    lower = agent.strip().lower()
+    plain = re.sub(r"_{2,}", "_", re.sub(r"[^a-z0-9_-]+", "_", lower)).strip("_") or "agent"
+    name = f"call_{plain}"
+    if not re.search(r"[^a-z0-9_\-\s]", lower) and len(name) <= MAX_NAME:
+        return name
+    digits = md5(agent.encode(), usedforsecurity=False).hexdigest()[:8]
+    return f"{name[: MAX_NAME - len(digits) - 1].rstrip('_')}_{digits}"
+
+
+def sub_agent_tools(toolkit: Toolkit) -> frozenset[str] | None:
+    """The names of the tools of all sub-agents in the toolkit, and of theirs; None if an agent is not made yet."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    toolkits = [toolkit]
+    while toolkits:
+        current = toolkits.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        for each in current:
+            tool = innermost(each)
+            if not isinstance(tool, AgentTool):
+                continue
+            if tool.made is None:
+                return None
+            inner = getattr(tool.made, "toolkit", None)
+            if isinstance(inner, Toolkit):
+                names.update(inner.names)
+                toolkits.append(inner)
+    return frozenset(names)

@@ -1,56 +1,73 @@
-"""`ChildTool`: the port of a tool whose calls are runs of an agent; how one is found under its name."""
+"""`ChildTool`: the port of a tool whose calls are runs of an agent, and the form of its results."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
-from agentscope_rx.messages import ToolResultKind
+from agentscope_rx.agent.conversation import SubConversation
+from agentscope_rx.messages import OutputBlock, TextBlock, ToolResultBlock, ToolResultKind
 from agentscope_rx.reactive import Flow, catch, defer, empty
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.tools import Tool, Toolkit
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation
-
 
 class ChildTool(Tool):
-    """A tool that has an agent do it."""
+    """A tool that calls an agent."""
 
     @property
     @abstractmethod
-    def agent(self) -> Agent:
-        """Who does it."""
+    def agent_toolkit(self) -> Toolkit | None:
+        """The tools of the agent; None if it has none to call."""
 
     @abstractmethod
     def close(self, child: SubConversation, kind: ToolResultKind, text: str | None) -> Flow[None]:
-        """Give what waits in this conversation a result of this kind: the call that it is for goes on without it.
+        """Give the pending calls of this conversation results of this kind: the parent continues without them.
 
         Signals: completion when its memory is whole.
-        Cancels: nothing that has begun.
+        Cancels: nothing: the closing, once begun, runs to its end.
         """
 
 
 def child_tool(toolkit: Toolkit, name: str) -> ChildTool | None:
-    """The tool of this name, beneath all that is wrapped around it, if it has an agent do it."""
+    """The tool of this name, without the wrappers around it, if it calls an agent."""
     tool: object = toolkit.get(name)
     while tool is not None and not isinstance(tool, ChildTool):
         tool = getattr(tool, "inner", None)
     return tool
 
 
-def abandoned(child: SubConversation, toolkit: Toolkit, kind: ToolResultKind, text: str | None) -> Flow[None]:
-    """The call that has taken this child is given up: so is what the child waits for. Completes when that is done."""
+def close_child(child: SubConversation, toolkit: Toolkit, kind: ToolResultKind, text: str | None) -> Flow[None]:
+    """Close the pending calls of a child whose call is closed; an error is reported, the parent's end does not fail.
+
+    Signals: completion.
+    Cancels: nothing: the closing, once begun, runs to its end.
+    """
 
     def close() -> Flow[None]:
         tool = child_tool(toolkit, child.tool)
-        # (without its tool nobody can say whose it is; should that come back, its own next call closes what is open)
+        # without its tool the agent is not known; if the tool comes back, its next call closes the open calls
         return empty() if tool is None else tool.close(child, kind, text)
 
     def failed(error: Exception) -> Flow[None]:
-        # the parent's own end does not depend on it
-        report_dropped(error, f"closing what waits in {child.tool!r}")
+        report_dropped(error, f"closing the pending calls of {child.tool!r}")
         return empty()
 
     return defer(close).pipe(catch(failed))
+
+
+def headed(conversation_id: str, text: str) -> str:
+    """The text of a result: the model needs the id to continue the conversation."""
+    return f"conversation_id: {conversation_id}\n\n{text}"
+
+
+def without_heading(result: ToolResultBlock) -> tuple[OutputBlock, ...]:
+    """The blocks of a sub-agent's result without the line of the id; those of any other result as they are."""
+    id = result.metadata.get("conversation_id")
+    output = result.output
+    if not isinstance(id, str) or not output or not isinstance(output[0], TextBlock):
+        return output
+    first, head = output[0].text, headed(id, "")
+    if not first.startswith(head):
+        return output
+    words = first[len(head) :]
+    return (TextBlock(words), *output[1:]) if words else output[1:]

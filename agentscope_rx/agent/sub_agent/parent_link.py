@@ -1,16 +1,17 @@
-"""`ParentLink`: what ties a sub-agent's run to the call that it belongs to.
+"""`ParentLink`: ties a sub-agent's run to the call of the parent that it belongs to.
 
-    the parent's run --call-->  Bond  <--tied--  the sub-agent's run
+    the parent's run --call-->  ParentLink  <--attach--  the sub-agent's run
 
-What the run costs is the parent's cost, too; what interrupts the parent interrupts it. It is found by the sub-agent's
-conversation, so that an agent's own `stream` needs to know nothing of it.
+The usage of the run counts for the parent, and an interruption of the parent interrupts the run. The sub-agent's
+conversation holds `attach` while the call is in progress, so that the agent's own `stream` need not know of the parent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from agentscope_rx.agent.run import Cut, Run
+from agentscope_rx.agent.interruption import Cut
+from agentscope_rx.agent.run_state import RunState
 
 
 def _nothing() -> None: ...
@@ -19,46 +20,46 @@ def _nothing() -> None: ...
 class ParentLink:
     """One call of a sub-agent. `parent` is None if the tool was called without an agent."""
 
-    __slots__ = ("_forget", "_interrupted", "call_id", "parent", "run")
+    __slots__ = ("_on_interrupt", "_unlisten", "call_id", "parent", "run")
 
-    def __init__(self, parent: Run | None, call_id: str) -> None:
+    def __init__(self, parent: RunState | None, call_id: str) -> None:
         self.parent = parent
         self.call_id = call_id
-        self.run: Run | None = None
-        self._forget: Callable[[], None] = _nothing
-        self._interrupted: Callable[[], object] = _nothing
+        self.run: RunState | None = None
+        self._unlisten: Callable[[], None] = _nothing
+        self._on_interrupt: Callable[[], object] = _nothing
 
-    def tie(self, run: Run) -> None:
-        """The run has begun."""
+    def attach(self, run: RunState) -> None:
+        """The sub-agent's run has begun."""
         if self.run is not None:
             return
         self.run = run
         if self.parent is not None:
             run.within(self.parent, self.call_id)
-            if self.parent.interrupted:
+            if self.parent.interruption.requested:
                 self.pass_down()
 
-    def listen(self, interrupted: Callable[[], object]) -> None:
-        """From now on pass down what interrupts the parent, and tell that it has been."""
-        self._interrupted = interrupted
+    def listen(self, on_interrupt: Callable[[], object]) -> None:
+        """Pass an interruption of the parent down from now on, and call `on_interrupt` before."""
+        self._on_interrupt = on_interrupt
         if self.parent is not None:
-            self._forget = self.parent.interrupt.listen(self.pass_down)
+            self._unlisten = self.parent.interruption.event.listen(self.pass_down)
 
     def pass_down(self) -> None:
-        """The parent's run is to end: so is this one, for the same reason.
+        """Interrupt the sub-agent's run for the same reason as the parent's.
 
-        What the parent keeps back for its last word before its deadline is not the sub-agent's to use: this run ends
-        without one.
+        At its deadline the parent keeps time for its own summary: the sub-agent's run ends without one.
         """
         if self.parent is None:
             return
-        self._interrupted()
+        self._on_interrupt()
         if self.run is not None:
-            cut = Cut.REPLY if self.parent.cut is Cut.DEADLINE else self.parent.cut
-            self.run.request_interrupt(None, self.parent.interrupt_source, cut)
+            interruption = self.parent.interruption
+            cut = Cut.REPLY if interruption.cut is Cut.DEADLINE else interruption.cut
+            self.run.interruption.request(None, interruption.source, cut)
 
     def end(self) -> None:
         """The run is over."""
-        self._forget()
-        self._forget = self._interrupted = _nothing
+        self._unlisten()
+        self._unlisten = self._on_interrupt = _nothing
         self.run = None

@@ -1,28 +1,31 @@
-"""One call of a sub-agent: its run, told as a tool tells.
+"""One call of a sub-agent: its run, as the items that a tool emits.
 
     the sub-agent's stream     PreCall .. chunk "It" .. chunk " is" .. PostCall|
     signals                    n ........ n c "It" .... n c " is" .... n  result|     n: ToolNested, c: ToolChunk
 
-| how the run ends                          | what becomes of the call                                               |
+| how the run ends                          | the call                                                               |
 |-------------------------------------------|------------------------------------------------------------------------|
-| a reply                                   | its words, with the conversation's id                                  |
-| a reply whose calls wait                  | a placeholder: the call waits, too                                     |
-| interrupted, by itself or with its parent | a result of kind `interrupted`, with its last words                    |
-| cut off by a shutdown, with its parent    | a placeholder: the call goes on when it is run again                   |
-| an error                                  | `SubAgentError`; a next attempt goes on from where this one ended      |
+| a reply                                   | gets its text, with the conversation's id                              |
+| a reply with pending calls                | gets a placeholder, and is pending, too                                |
+| interrupted, by itself or with its parent | gets a result of kind `interrupted`, with the reply                    |
+| cut off by a shutdown, with its parent    | gets a placeholder; the run continues when the call is run again       |
+| an error                                  | fails with `SubAgentError`; the next attempt continues from there      |
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
+from agentscope_rx.agent.conversation import SubConversation, SubConversations
+from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
-from agentscope_rx.agent.sub_agent.heading import headed
+from agentscope_rx.agent.sub_agent.child_tool import headed
 from agentscope_rx.agent.sub_agent.parent_link import ParentLink
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
-from agentscope_rx.errors import AgentShuttingDownError, SubAgentError, ToolError
+from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, SubAgentError, ToolError
 from agentscope_rx.events import (
     ErrorEvent,
     Event,
@@ -31,6 +34,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     SummaryChunkEvent,
 )
+from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import (
     ApprovalAnswer,
     GenerateReason,
@@ -42,78 +46,100 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.messages.blocks import OUTPUT_TYPES
 from agentscope_rx.models.retryable import is_retryable
-from agentscope_rx.reactive import Flow, SourceCancelledError, just, using
+from agentscope_rx.reactive import Flow, Outcome, Scope, SourceCancelledError, just, using
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolNested
 
-if TYPE_CHECKING:
-    from agentscope_rx.agent.agent import Agent
-    from agentscope_rx.agent.sub_agent.agent_tool import AgentToolConfig
-    from agentscope_rx.agent.sub_agent.sub_conversations import SubConversation, SubConversations
-    from agentscope_rx.reactive import Outcome, Scope
+Forward = Literal["events", "text", "none"]
+"""The part of a sub-agent's run in the parent's stream: its events, with its text as progress; its text; or none."""
 
-CUT_OFF = "The agent was cut off by a shutdown; it goes on when the call is run again."
+CUT_OFF = "The agent was cut off by a shutdown; it continues when the call is run again."
 
 
-def running(
-    agent: Agent,
+@dataclass(frozen=True, slots=True)
+class AgentToolConfig:
+    """The options of `AgentTool`, checked."""
+
+    forward: Forward = "events"
+    memory: Callable[[], Memory] = InMemoryMemory
+    max_conversations: int = 100
+    interrupt_grace: float | None = 30.0
+
+    def __post_init__(self) -> None:
+        if self.forward not in ("events", "text", "none"):
+            raise ConfigurationError(f"forward must be 'events', 'text' or 'none', not {self.forward!r}.")
+        if not callable(self.memory):
+            raise ConfigurationError(
+                f"memory must be a function that makes one, such as InMemoryMemory, not {self.memory!r:.60}: each "
+                "conversation has its own."
+            )
+        count = cast("object", self.max_conversations)
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ConfigurationError(f"max_conversations must be a whole number of at least 1, not {count!r}.")
+        grace = cast("object", self.interrupt_grace)
+        if grace is not None and not (isinstance(grace, (int, float)) and not isinstance(grace, bool) and grace >= 0):
+            raise ConfigurationError(f"interrupt_grace must be >= 0 seconds or None, not {grace!r}.")
+
+
+def run_child(
+    agent: AgentCore,
     child: SubConversation,
     children: SubConversations,
     message: str,
     context: ToolContext,
     host: Run | None,
-    options: AgentToolConfig,
+    config: AgentToolConfig,
 ) -> Flow[object]:
-    """The run of a taken child, from the message on or from where it has come to.
+    """The run of a child that was taken: it begins with the message, or continues.
 
-    Signals: as the table says; completion when the sub-agent's conversation may go on.
+    Signals: as in the table above; completion when the sub-agent's conversation is free.
     Cancels: the run, with its clean-up.
     """
-    bond = ParentLink(host, context.call.id)
+    link = ParentLink(host, context.call.id)
     memory, conversation = child.memory, child.conversation
     assert conversation is not None
 
     def begin() -> Flow[object]:
-        conversation.bond = bond
-        events = agent.nested(_given(child, message), context.runtime, memory)
+        conversation.on_run = link.attach
+        events = agent.nested(_input_of(child, message), context.runtime, memory)
 
         def connect(sink: Sink[object], scope: Scope) -> None:
-            told = _Telling(sink, scope, agent.name, child, context, bond, options)
-            sink.on_subscribe(told)
-            if not told.disposed:
-                told.start()
-                attach(events, told, scope)
+            items = _ToolItems(sink, scope, agent.name, child, context, link, config)
+            sink.on_subscribe(items)
+            if not items.disposed:
+                items.start()
+                attach(events, items, scope)
 
         return Flow(connect)
 
     def release(_: ParentLink, ending: Outcome) -> None:
-        bond.end()
-        if conversation.bond is bond:
-            conversation.bond = None
+        link.end()
+        if conversation.on_run == link.attach:
+            conversation.on_run = None
         if host is None and child.reply is None:
-            # nobody else notes that the call has its result
-            children.settled(context.call.id)
+            # without a parent's run nothing else records that the call has its result
+            children.settle(context.call.id)
 
-    return using(lambda: just(bond), lambda _: begin(), release)
+    return using(lambda: just(link), lambda _: begin(), release)
 
 
-def _given(child: SubConversation, message: str) -> Msg | list[Msg | ApprovalAnswer] | None:
+def _input_of(child: SubConversation, message: str) -> Msg | list[Msg | ApprovalAnswer] | None:
     if not child.begun:
         return Msg.user(message)
     results = [Msg.tool(tuple(child.results.values()))] if child.results else []
     return [*results, *child.answers.values()] or None
 
 
-class _Telling(OperatorSink):
-    """The sub-agent's events in, what the tool says out."""
+class _ToolItems(OperatorSink):
+    """Turns the sub-agent's events into the items of a tool."""
 
     __slots__ = (
         "_admitted",
         "_agent",
-        "_bond",
         "_call",
         "_child",
-        "_options",
+        "_config",
+        "_link",
         "_path",
         "_reply",
         "_run_id",
@@ -129,8 +155,8 @@ class _Telling(OperatorSink):
         agent: str,
         child: SubConversation,
         context: ToolContext,
-        bond: ParentLink,
-        options: AgentToolConfig,
+        link: ParentLink,
+        config: AgentToolConfig,
     ) -> None:
         self._upstream = None
         self.disposed = False
@@ -139,42 +165,42 @@ class _Telling(OperatorSink):
         self._agent = agent
         self._child = child
         self._call = context.call
-        self._path = () if bond.parent is None else (*bond.parent.source.path, context.call.id)
-        self._bond = bond
-        self._options = options
+        self._path = () if link.parent is None else (*link.parent.source.path, context.call.id)
+        self._link = link
+        self._config = config
         self._admitted = False
         self._run_id: str | None = None
         self._reply: Msg | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        self._bond.listen(self._interrupted)
+        self._link.listen(self._start_grace)
 
-    # --- what the sub-agent says ----------------------------------------------------------------------------------
+    # --- the events of the sub-agent ----------------------------------------------------------------------------------
 
     def on_next(self, event: Event) -> None:
         if self._run_id is None:
             self._run_id = event.run_id
         own = event.run_id == self._run_id
         if own:
-            self._note(event)
-        if self._options.forward == "events":
+            self._record(event)
+        if self._config.forward == "events":
             self._sink.on_next(ToolNested(self._call, self._placed(event)))
-        if own and isinstance(event, (ReasoningChunkEvent, SummaryChunkEvent)) and self._options.forward != "none":
+        if own and isinstance(event, (ReasoningChunkEvent, SummaryChunkEvent)) and self._config.forward != "none":
             text = event.text
             if text and not self.disposed:
                 self._sink.on_next(ToolChunk(self._call, (TextBlock(text),)))
 
-    def _note(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if not self._admitted and not isinstance(event, ErrorEvent):
-            # what it was given is its own now
+            # it has taken its input
             self._admitted = self._child.begun = True
-            self._child.waits(None)
+            self._child.wait_for(None)
         if isinstance(event, PostCallEvent):
             self._reply = event.message
 
     def _placed(self, event: Event) -> Event:
-        """The event with its path; one of an agent that tells of its runs in its own way may not have it."""
+        """The event with its path, which an agent that overrides `stream` may not have set."""
         path = self._path
         if event.path[: len(path)] == path:
             return event
@@ -183,7 +209,7 @@ class _Telling(OperatorSink):
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._over()
+        self._stop()
         if self._reply is None:
             self.on_error(ToolError("it ended without a reply"))
         else:
@@ -191,16 +217,16 @@ class _Telling(OperatorSink):
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
-        self._over()
-        parent = self._bond.parent
+        self._stop()
+        parent = self._link.parent
         if isinstance(error, SourceCancelledError):
             self._sink.on_error(error)
-        elif isinstance(error, AgentShuttingDownError) and parent is not None and parent.shut_down:
+        elif isinstance(error, AgentShuttingDownError) and parent is not None and parent.interruption.is_shutdown:
             self._finish(self._cut_off())
         else:
             failed = SubAgentError(self._agent, self._child.id, error)
             failed.__cause__ = error
-            # (of errors that are not ours the type or the HTTP answer tells)
+            # errors of other libraries are judged by their type or HTTP status
             failed.retryable = is_retryable(error)
             self._sink.on_error(failed)
 
@@ -209,7 +235,7 @@ class _Telling(OperatorSink):
     def _result(self, reply: Msg) -> ToolResultBlock:
         call = self._call
         if reply.pending_calls:
-            self._child.waits(reply)
+            self._child.wait_for(reply)
             return placeholder_of(call, reply)
         reason = reply.generate_reason
         metadata = {
@@ -218,7 +244,7 @@ class _Telling(OperatorSink):
             "run_id": self._run_id,
             "generate_reason": reason.value,
         }
-        words, *media = _said(reply)
+        words, *media = _output_of(reply)
         text = headed(self._child.id, cast("TextBlock", words).text)
         if reason is GenerateReason.INTERRUPTED:
             return replace(ToolResultBlock.error(call, ToolResultKind.INTERRUPTED, text), metadata=metadata)
@@ -232,43 +258,43 @@ class _Telling(OperatorSink):
         if not self.disposed:
             self._sink.on_completed()
 
-    # --- the end comes from outside -------------------------------------------------------------------------------
+    # --- an end from outside -------------------------------------------------------------------------------
 
-    def _interrupted(self) -> None:
-        grace = self._options.interrupt_grace
+    def _start_grace(self) -> None:
+        grace = self._config.interrupt_grace
         if grace is not None and self._timer is None and not self.disposed:
-            self._timer = self._scope.call_later(grace, self._late)
+            self._timer = self._scope.call_later(grace, self._out_of_time)
 
-    def _late(self) -> None:
-        """It was told to end, and does not."""
+    def _out_of_time(self) -> None:
+        """The run was interrupted, and has not ended in time."""
         self._timer = None
         if self.disposed:
             return
         upstream, self._upstream = self._upstream, None
-        self._bond.end()
+        self._link.end()
         if upstream is not None:
             upstream.dispose()
-        parent = self._bond.parent
-        if parent is not None and parent.shut_down:
+        parent = self._link.parent
+        if parent is not None and parent.interruption.is_shutdown:
             self._finish(self._cut_off())
             return
-        grace = f"{self._options.interrupt_grace:g} s"
+        grace = f"{self._config.interrupt_grace:g} s"
         text = headed(self._child.id, f"Agent {self._agent!r} was interrupted and did not end within {grace}.")
         self._finish(ToolResultBlock.error(self._call, ToolResultKind.INTERRUPTED, text))
 
     def dispose(self) -> None:
-        self._over()
+        self._stop()
         super().dispose()
 
-    def _over(self) -> None:
-        self._bond.end()
+    def _stop(self) -> None:
+        self._link.end()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-def _said(reply: Msg) -> tuple[OutputBlock, ...]:
-    """The words of a reply as one block, then its media; of a run that stopped at a result, that one's."""
+def _output_of(reply: Msg) -> tuple[OutputBlock, ...]:
+    """The text of a reply as one block, then its media. A run that was stopped at a result gives the result's."""
     results = [block for result in reply.tool_results for block in result.output]
     blocks: list[OutputBlock] = results or [block for block in reply.content if isinstance(block, OUTPUT_TYPES)]
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock))

@@ -1,26 +1,55 @@
-"""From what an input answered to the person's message: checked, under their name, with the value if one was asked for.
+"""`Question`: a question to a person. `reply_of`: the person's message made of the answer.
 
-Pure: what the input is, and how often it is asked, is not known here.
+The answer is checked, and put under the person's name, with its value if one was requested. This module is pure: it
+knows neither the input nor the number of attempts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import cast
 
 from pydantic_core import PydanticSerializationError, to_json
+from reactivex import abc
 
+from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.structured_output.schema import OutputSchema
-from agentscope_rx.agent.user.question import Question
 from agentscope_rx.errors import InvalidInputError, UserInputError
-from agentscope_rx.messages import GenerateReason, Msg, MsgRole, TextBlock
+from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, MsgRole, TextBlock
 from agentscope_rx.messages.structured import STRUCTURED
 from agentscope_rx.tools.arguments import InvalidArgumentsError
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to a person: for a reply to `messages`, or for a value of the shape `output`.
+
+    `messages` are those since the person's last reply, and the input of this call. `problems` are those of the last
+    answer, if the question is repeated. `run.context` is the call's `RuntimeContext`.
+    """
+
+    name: str
+    messages: tuple[Msg, ...]
+    run: Run
+    output: StructuredOutput | None = None
+    problems: tuple[str, ...] = ()
+
+
+AnswerValue = str | Msg | ContentBlock | Iterable[ContentBlock] | Mapping[str, object] | object
+"""Text, blocks or a message; with `output` also the value itself, or its JSON text."""
+
+Answer = AnswerValue | Awaitable[AnswerValue] | abc.ObservableBase[AnswerValue]
+"""An answer, or an awaitable or Observable of one; the first value counts."""
+
+UserInput = Callable[[Question], Answer]
+"""The source of a person's answers: a function of the question. A plain `def` has a worker thread, and may block."""
+
+
 class UnfitError(Exception):
-    """The value is not of the shape that was asked for; `problems` say why."""
+    """The value does not have the requested shape; `problems` give the reasons."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         super().__init__()
@@ -28,18 +57,18 @@ class UnfitError(Exception):
 
 
 def reply_of(answer: object, question: Question) -> Msg:
-    """The person's message; `UnfitError` if it lacks the value asked for, `UserInputError` if it is none at all."""
+    """The person's message; `UnfitError` if it lacks the requested value, `UserInputError` if it is no message."""
     if question.output is None:
         return _message(answer, question.name)
     shape = question.output.shape
     read = _read(answer, shape)
     if isinstance(answer, Msg) and answer.content:
-        said = _message(answer, question.name)
+        message = _message(answer, question.name)
     else:
-        # the others hear the value, in the only form that all of them read
-        said = Msg(question.name, shape.text(read), MsgRole.USER)
-    return said.replace(
-        metadata={**said.metadata, STRUCTURED: shape.value(read)}, generate_reason=GenerateReason.STRUCTURED_OUTPUT
+        # other agents read the value as text
+        message = Msg(question.name, shape.text(read), MsgRole.USER)
+    return message.replace(
+        metadata={**message.metadata, STRUCTURED: shape.value(read)}, generate_reason=GenerateReason.STRUCTURED_OUTPUT
     )
 
 
@@ -47,7 +76,7 @@ def _message(answer: object, name: str) -> Msg:
     if isinstance(answer, Msg):
         return answer.replace(name=name, role=MsgRole.USER)
     if answer is None:
-        raise UserInputError(f"The input of {name!r} answered with None; answer with '' if nothing was said.")
+        raise UserInputError(f"The input of {name!r} answered with None; answer with '' for an empty reply.")
     try:
         return Msg(name, answer, MsgRole.USER)  # pyright: ignore[reportArgumentType]
     except InvalidInputError as error:
@@ -57,7 +86,7 @@ def _message(answer: object, name: str) -> Msg:
 
 
 def _read(answer: object, shape: OutputSchema) -> dict[str, object]:
-    """The object of the shape that the answer gives, checked."""
+    """The answer as an object of the shape, checked."""
     plain = answer
     if isinstance(answer, Msg):
         plain = answer.metadata.get(STRUCTURED, answer.text)
@@ -68,7 +97,7 @@ def _read(answer: object, shape: OutputSchema) -> dict[str, object]:
     try:
         return fitting(json.loads(to_json(plain)), shape)
     except (PydanticSerializationError, ValueError) as error:
-        raise UnfitError((f"{plain!r:.60} has no form as JSON: {error}",)) from error
+        raise UnfitError((f"{plain!r:.60} cannot be written as JSON: {error}",)) from error
 
 
 def _first_fitting(values: Iterable[object], shape: OutputSchema) -> dict[str, object]:
@@ -97,13 +126,13 @@ def whole(given: dict[str, object], shape: OutputSchema) -> dict[str, object]:
         raise UnfitError(error.problems) from None
 
 
-_WORDS = {"yes": True, "y": True, "no": False, "n": False}
+_BOOLEANS = {"yes": True, "y": True, "no": False, "n": False}
 
 
 def readings(text: str, *, alone: bool = True) -> Iterable[object]:
-    """What somebody who typed this may mean, the most exact first: JSON, yes or no, the words, a list by commas.
+    """The possible meanings of typed text, the most exact first: JSON, yes or no, the text, a comma-separated list.
 
-    If it is not one value `alone` but an object with fields: JSON only.
+    Text for an object with fields, rather than for one value `alone`, is read as JSON only.
     """
     stripped = text.strip()
     parsed, value = _parsed(stripped)
@@ -113,8 +142,8 @@ def readings(text: str, *, alone: bool = True) -> Iterable[object]:
         if not parsed:
             yield stripped
         return
-    if stripped.lower() in _WORDS:
-        yield _WORDS[stripped.lower()]
+    if stripped.lower() in _BOOLEANS:
+        yield _BOOLEANS[stripped.lower()]
     yield text if not parsed or value != "" else value
     parts = [part.strip() for part in stripped.split(",") if part.strip()]
     yield [value if parsed else part for part in parts for parsed, value in [_parsed(part)]]

@@ -1,12 +1,12 @@
-"""A shape as a form: one question for each field, each answer read and checked when it comes. Pure.
+"""`Form`: a shape as one question for each field; each answer is checked when it comes. Pure.
 
-| typed                | is                                                                             |
+| typed                | means                                                                          |
 |----------------------|--------------------------------------------------------------------------------|
-| nothing              | what was said before, else "not given" if that is allowed                      |
-| `3`, `[1, 2]`, `{}`  | that JSON, if the field takes it                                               |
-| `yes`, `no`          | true and false, if the field takes them                                        |
+| nothing              | the answer given before, else "not given" if that is allowed                   |
+| `3`, `[1, 2]`, `{}`  | that JSON, if the field accepts it                                             |
+| `yes`, `no`          | true and false, if the field accepts them                                      |
 | `a, b`               | a list, if the field is one                                                    |
-| anything else        | these very words; `""` are none                                                |
+| anything else        | this text; `""` is the empty text                                              |
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Field:
     required: bool
 
     def prompt(self, values: Values) -> str:
-        """How it is asked; with what an empty line stands for, if anything was said before."""
+        """The prompt, with the answer given before, which an empty line repeats."""
         before = f" [{json.dumps(values[self.name], ensure_ascii=False)}]" if self.name in values else ""
         return f"{self.label}{before}: "
 
@@ -48,7 +48,7 @@ class Form:
         self.fields = tuple(Field(name, self._label(name, part), name in required) for name, part in properties.items())
 
     def read(self, field: Field, line: str, values: Values) -> dict[str, object]:
-        """The values with this field as it was typed; `UnfitError` says what is wrong with it."""
+        """The values with this field as it was typed; `UnfitError` if it does not fit."""
         if not line.strip():
             if field.required and field.name not in values:
                 raise UnfitError((f'{field.name}: an answer is needed; "" is the empty text',))
@@ -63,11 +63,11 @@ class Form:
         raise UnfitError(first)
 
     def value(self, values: Values) -> object:
-        """The whole value; `UnfitError` says what is wrong with the fields together."""
+        """The whole value; `UnfitError` if the fields do not fit together."""
         return self._shape.value(whole(dict(values), self._shape))
 
     def _problems(self, field: Field, values: Values) -> tuple[str, ...]:
-        """What is wrong with this one field; the others may not have been answered yet."""
+        """The problems of this field only; the others may not be answered yet."""
         try:
             self._shape.read(values, "answer")
         except InvalidArgumentsError as error:
@@ -81,8 +81,8 @@ class Form:
         hints = [*self._hints(part, frozenset())]
         if "default" in part and part["default"] is not None:
             hints.append(f"default {json.dumps(part['default'], ensure_ascii=False, default=list)}")
-        told = f" - {description}" if description else ""
-        return f"{label}{told} ({', '.join(hints)})" if hints else f"{label}{told}"
+        about = f" - {description}" if description else ""
+        return f"{label}{about} ({', '.join(hints)})" if hints else f"{label}{about}"
 
     def _hints(self, part: Mapping[str, object], via: frozenset[str]) -> Iterator[str]:
         reference = part.get("$ref")

@@ -1,11 +1,11 @@
-"""`Lines`: the lines of one stream (a terminal, a pipe) for whoever waits for one, in the order of asking.
+"""`Lines`: the lines of one stream (a terminal, a pipe) for its readers, in the order of their requests.
 
-    waiting   A ------- left                 the read that A began goes on: a blocked read cannot be stopped
-                   B ------------ "yes"      its line is B's
-    nobody                           "no"    kept, for who asks next
+    waiting   A ------- cancelled            the read that A began continues: a blocked read cannot be stopped
+                   B ------------ "yes"      its line goes to B
+    none waits                       "no"    kept for the next reader
 
-One thread at a time reads from a stream, and only if somebody has asked: two would take each other's lines. It is a
-daemon: a read that never returns does not keep the program from leaving.
+One thread at a time reads from a stream, and only for a waiting reader: two would take each other's lines. It is a
+daemon, so that a read that never returns does not keep the program from exiting.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
 
 Line = str | Exception
-"""What a read has brought."""
+"""The result of a read."""
 
 
 class Readable(Protocol):
-    """What lines are read from: `readline` gives a line with its end, '' at the end of all."""
+    """A stream to read from: `readline` returns a line with its end, or '' at the end of the stream."""
 
     def readline(self) -> str: ...
 
 
 class Lines:
-    """The lines of one stream; `of(stream)` gives everybody the same ones."""
+    """The lines of one stream; `of(stream)` returns the same object for all readers."""
 
     __slots__ = ("__weakref__", "_kept", "_lock", "_read", "_reading", "_waiting")
 
@@ -45,63 +45,66 @@ class Lines:
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """Those who wait, the thread that reads for them, and what it has read, are the parent's."""
+        """The readers, the thread that reads for them, and the lines that it has read belong to the parent."""
         self._waiting.clear()
         self._kept.clear()
         self._reading = False
 
     @classmethod
     def of(cls, stream: Readable) -> Lines:
-        """The lines of this stream. The same for all, as the stream is: who reads beside them takes lines away."""
+        """The lines of this stream, shared by all readers. A direct read of the stream takes lines from them."""
         with _LOCK:
             lines = _LINES.get(stream)
             if lines is None:
                 lines = _LINES[stream] = cls(_Reads(stream))
             return lines
 
-    def next(self, wanted: Callable[[], bool] = lambda: True, left: Callable[[], object] = lambda: None) -> Flow[str]:
-        """The next line, without its end. `wanted` is asked once more when it is there: if not, it stays for others.
-        `left` is called if the waiting is given up.
+    def next(
+        self, wanted: Callable[[], bool] = lambda: True, cancelled: Callable[[], object] = lambda: None
+    ) -> Flow[str]:
+        """The next line, without its end. If `wanted()` is false when the line comes, it stays for the next reader.
 
-        Signals: the line; `EndOfInputError` if there are no more, `UserInputError` if the stream cannot be read.
-        Cancels: the waiting, at once; the line is the next one's who asks.
+        `cancelled` is called if the waiting is cancelled.
+
+        Signals: the line; `EndOfInputError` at the end of the stream, `UserInputError` if it cannot be read.
+        Cancels: the waiting, at once; the line goes to the next reader.
         """
 
         def connect(sink: Sink[str], scope: Scope) -> None:
-            waiter = _Waiter(self, sink, scope, wanted, left)
+            waiter = _Waiter(self, sink, scope, wanted, cancelled)
             sink.on_subscribe(waiter)
-            if not waiter.gone:
+            if not waiter.disposed:
                 self.join(waiter)
 
         return Flow(connect)
 
     def join(self, waiter: _Waiter) -> None:
-        """One more waits, behind the others."""
+        """Add a waiting reader behind the others."""
         with self._lock:
             self._waiting.append(waiter)
-            self._go_on()
+            self._serve()
 
     def leave(self, waiter: _Waiter) -> None:
-        """One who waited does so no longer."""
+        """Remove a waiting reader."""
         with self._lock:
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
-                self._go_on()
+                self._serve()
 
     def take(self, waiter: _Waiter) -> Line | None:
-        """The line of the first of those who wait; None for the others, and if there is none yet."""
+        """The line, for the first waiting reader; None for the others, or if there is none yet."""
         with self._lock:
             if not (self._kept and self._waiting and self._waiting[0] is waiter):
                 return None
             self._waiting.popleft()
             line = self._kept.popleft()
-            self._go_on()
+            self._serve()
             return line
 
-    def _go_on(self) -> None:
-        """Tell the first of those who wait if there is a line, else see that one is read; with the lock.
+    def _serve(self) -> None:
+        """Notify the first waiting reader of a line, or start a read. The caller holds the lock.
 
-        A line is not given to anybody before it is taken: so none is lost, or overtaken, if somebody leaves.
+        A reader takes its line itself, so that no line is lost or overtaken if the reader leaves before.
         """
         while self._waiting and self._waiting[0].is_lost:
             self._waiting.popleft()
@@ -115,12 +118,12 @@ class Lines:
             threading.Thread(target=self._fetch, name="agentscope-rx-lines", daemon=True).start()
 
     def _fetch(self) -> None:
-        """Read one line; the reader's thread."""
+        """Read one line, on the thread for reading."""
         line = self._get()
         with self._lock:
             self._kept.append(line)
             self._reading = False
-            self._go_on()
+            self._serve()
 
     def _get(self) -> Line:
         try:
@@ -135,7 +138,7 @@ class Lines:
 
 
 class _Reads:
-    """Reads from a stream that it does not keep alive; a call in progress does."""
+    """Reads from a stream with a weak reference; only a read in progress keeps the stream alive."""
 
     __slots__ = ("_stream",)
 
@@ -148,9 +151,9 @@ class _Reads:
 
 
 class _Waiter:
-    """Somebody who waits for a line."""
+    """A subscriber that waits for a line."""
 
-    __slots__ = ("_left", "_lines", "_sink", "_wanted", "gone", "scope", "served")
+    __slots__ = ("_cancelled", "_lines", "_sink", "_wanted", "disposed", "scope", "served")
 
     def __init__(
         self,
@@ -158,24 +161,24 @@ class _Waiter:
         sink: Sink[str],
         scope: Scope,
         wanted: Callable[[], bool],
-        left: Callable[[], object],
+        cancelled: Callable[[], object],
     ) -> None:
         self._lines = lines
         self._sink = sink
         self._wanted = wanted
-        self._left = left
+        self._cancelled = cancelled
         self.scope = scope
-        self.gone = False
+        self.disposed = False
         self.served = False
 
     @property
     def is_lost(self) -> bool:
-        """Whether its loop was closed under it."""
+        """True if its loop was closed."""
         return self.scope.loop.is_closed()
 
     def take(self) -> None:
-        """There is a line; on the loop of who waits."""
-        if self.gone:
+        """Take the line, on the subscriber's loop."""
+        if self.disposed:
             return
         if not self._wanted():
             self._lines.leave(self)
@@ -186,15 +189,15 @@ class _Waiter:
             self._sink.on_error(line)
         elif line is not None:
             self._sink.on_next(line)
-            if not self.gone:
+            if not self.disposed:
                 self._sink.on_completed()
 
     def dispose(self) -> None:
-        if not self.gone:
-            self.gone = True
+        if not self.disposed:
+            self.disposed = True
             self._lines.leave(self)
             if not self.served:
-                self._left()
+                self._cancelled()
 
 
 def _ended(error: BaseException | None) -> EndOfInputError:

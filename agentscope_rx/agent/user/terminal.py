@@ -1,37 +1,41 @@
-"""`TerminalInput`: shows a person what they are asked, and takes the line that they type for the answer.
+"""`TerminalInput`: asks a person at a terminal; the line that they type is the answer.
 
     ann: Shall we go?           the messages, as `name: text`
     User Input: _               a line: the answer. Ctrl-D: `EndOfInputError`
 
-With `output` the terminal asks field by field, and again for what does not fit. Lines are read by the stream's own
-`readline` on a thread of its own (see `Lines`): the loop goes on, a call that is interrupted or disposed stops waiting
-at once, and Ctrl-C is the main thread's as ever. (Hence no line editing by GNU readline: a read of that kind, once
-abandoned, would leave the terminal in readline's mode.)
+With `output` the terminal asks field by field, and repeats fields that do not fit. Lines are read by the stream's
+`readline` on another thread (see `Lines`): so the loop is not blocked, an interrupted or disposed call stops waiting at
+once, and Ctrl-C reaches the main thread. (There is no line editing by GNU readline, because an abandoned read would
+leave the terminal in readline's mode.)
+
+Messages are shown as `name: text`, without control characters that the terminal would obey.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+import unicodedata
+from collections.abc import Callable, Sequence
 
 from agentscope_rx.agent.structured_output import StructuredOutput
-from agentscope_rx.agent.user.answer import UnfitError
+from agentscope_rx.agent.user.answer import Question, UnfitError
 from agentscope_rx.agent.user.form import Form, Values
 from agentscope_rx.agent.user.lines import Lines, Readable
-from agentscope_rx.agent.user.question import Question
-from agentscope_rx.agent.user.showing import cleaned, shown
 from agentscope_rx.errors import ConfigurationError, UserInputError
 from agentscope_rx.errors.text import encodable_in
+from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, defer, from_callable
 
 PROMPT = "User Input: "
+
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 Write = Callable[[str], object]
 
 
 class TerminalInput:
-    """Asks at a terminal: reads `stream` (stdin), shows by `write` (to stdout, flushed); both looked up when asking."""
+    """Asks at a terminal. By default it reads stdin and writes to stdout, as they are at each question."""
 
     def __init__(self, prompt: str = PROMPT, *, stream: Readable | None = None, write: Write | None = None) -> None:
         if not isinstance(prompt, str):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -45,16 +49,16 @@ class TerminalInput:
         self._write = write or _to_stdout
 
     def __call__(self, question: Question) -> Flow[object]:
-        """The answer typed.
+        """The typed answer.
 
-        Signals: the line, or the value that was asked for; `EndOfInputError`, `UserInputError`.
-        Cancels: the waiting; a line that is typed later is for who asks next.
+        Signals: the line, or the requested value; `EndOfInputError`, `UserInputError`.
+        Cancels: the waiting; a line that is typed later is for the next question.
         """
-        told = shown(question.messages) + _told(question.problems)
+        text = show_messages(question.messages) + _list(question.problems)
         output = question.output
         if output is None:
-            return self._line(told + self._prompt, question)
-        return from_callable(lambda: self._filled(told, output, question))
+            return self._line(text + self._prompt, question)
+        return from_callable(lambda: self._fill(text, output, question))
 
     def _line(self, text: str, question: Question) -> Flow[object]:
         def ask() -> Flow[object]:
@@ -62,31 +66,31 @@ class TerminalInput:
             if stream is None:  # pyright: ignore[reportUnnecessaryComparison]
                 raise UserInputError("This program has no standard input: give UserAgent an input of its own.")
             self._show(text)
-            return Lines.of(stream).next(lambda: not question.run.interrupted, self._given_up)
+            return Lines.of(stream).next(lambda: not question.run.interrupted, self._end_line)
 
         return defer(ask)
 
-    async def _filled(self, told: str, output: StructuredOutput, question: Question) -> object:
-        """The form, until it is right."""
+    async def _fill(self, text: str, output: StructuredOutput, question: Question) -> object:
+        """The value of the form, asked until it fits."""
         form = Form(output.shape)
         values: Values = {}
         while True:
             for field in form.fields:
-                values, told = await self._field(form, field.name, values, told, question)
+                values, text = await self._field(form, field.name, values, text, question)
             try:
                 return form.value(values)
             except UnfitError as error:
-                told = _told(error.problems)
+                text = _list(error.problems)
 
-    async def _field(self, form: Form, name: str, values: Values, told: str, question: Question) -> tuple[Values, str]:
-        """The values with this field, asked until it fits; and that nothing is left to tell."""
+    async def _field(self, form: Form, name: str, values: Values, text: str, question: Question) -> tuple[Values, str]:
+        """The values with this field, asked until it fits; and no text for the next question."""
         field = next(each for each in form.fields if each.name == name)
         while True:
-            line = await self._line(told + cleaned(field.prompt(values)), question)
+            line = await self._line(text + escaped(field.prompt(values)), question)
             try:
                 return form.read(field, str(line), values), ""
             except UnfitError as error:
-                told = _told(error.problems)
+                text = _list(error.problems)
 
     def _show(self, text: str) -> None:
         try:
@@ -94,14 +98,48 @@ class TerminalInput:
         except (OSError, ValueError) as error:
             raise UserInputError(f"The question cannot be shown: {error}") from error
 
-    def _given_up(self) -> None:
-        # what comes next begins a line of its own
+    def _end_line(self) -> None:
+        # the next output begins on a new line
         with contextlib.suppress(Exception):
             self._write("\n")
 
 
-def _told(problems: tuple[str, ...]) -> str:
-    return "".join(f"  {cleaned(problem)}\n" for problem in problems)
+def show_messages(messages: Sequence[Msg]) -> str:
+    """The messages as `name: text`, without those that have no content for a person."""
+    return "".join(f"{_lines_of(message.name, text)}\n" for message in messages if (text := _text_of(message)))
+
+
+def _text_of(message: Msg) -> str:
+    hidden = (ThinkingBlock, ToolUseBlock, ToolResultBlock)
+    parts = [
+        block.text if isinstance(block, TextBlock) else f"[{block.type}]"
+        for block in message.content
+        if not isinstance(block, hidden)
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _lines_of(name: str, text: str) -> str:
+    # further lines are indented: none can look like a message of another speaker
+    lines = escaped(f"{name}: {text}").split("\n")
+    return "\n  ".join(lines)
+
+
+def escaped(text: str) -> str:
+    """The text with control characters, and marks of the writing direction, as visible escapes."""
+    if text.isprintable():
+        return text
+    return "".join(f"\\u{ord(char):04x}" if _is_control(char) else char for char in text.replace("\r\n", "\n"))
+
+
+def _is_control(char: str) -> bool:
+    if char in "\n\t":
+        return False
+    return unicodedata.category(char) == "Cc" or unicodedata.bidirectional(char) in _DIRECTIONS
+
+
+def _list(problems: tuple[str, ...]) -> str:
+    return "".join(f"  {escaped(problem)}\n" for problem in problems)
 
 
 def _to_stdout(text: str) -> None:

@@ -1,9 +1,9 @@
-"""`UserAgent`: a person in a conversation. Called, it asks; the reply is what the person says.
+"""`UserAgent`: a person as an agent. A call asks the person; the answer is the reply.
 
-    messages since the person last spoke --question--> input (a terminal, a web page, a test) --answer--> reply
+    messages since the last reply --question--> input (a terminal, a web page, a test) --answer--> reply
 
-It remembers as any agent does: what it observes, is asked and answers. So what others say between two of its turns is
-shown when it is asked next (a person who is told nothing cannot answer), and its conversation can be saved.
+Like any agent it remembers the messages that it observes, its input and its replies. So a question shows the messages
+that others have sent since its last reply, and its conversation can be saved.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import cast
 
 from reactivex import operators as ops
 
-from agentscope_rx.agent.agent import Agent, Stage
-from agentscope_rx.agent.interrupt_reply import LastWords, last_words
+from agentscope_rx.agent.agent import Agent
+from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.persistence import StatePersistence
-from agentscope_rx.agent.run import Cut, Run
+from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.structured_output.config import output_of
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.tracer import Tracer
-from agentscope_rx.agent.user.answer import UnfitError, reply_of
-from agentscope_rx.agent.user.question import Question, UserInput
+from agentscope_rx.agent.user.answer import Question, UnfitError, UserInput, reply_of
 from agentscope_rx.agent.user.terminal import TerminalInput
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, StructuredOutputError, UserInputError
 from agentscope_rx.events import Event, PreCallEvent
@@ -46,21 +45,21 @@ INTERRUPTED_REPLY = "Interrupted by user"
 TOO_LATE_REPLY = "(no answer in time)"
 
 ANSWERS = "answers"
-"""The key in an answer's metadata for the id of the last message that the person had seen."""
+"""The key in a reply's metadata for the id of the last message that the person was shown."""
 
 _QUESTION = "question"
-"""Under this name a run keeps the messages that it shows."""
+"""The key in `run.extras` of the messages to show."""
 
 _OUTPUT = "output"
-"""Under this name a run keeps the shape that it asks for."""
+"""The key in `run.extras` of the requested shape."""
 
 
 class UserAgent(Agent):
     """An agent whose replies come from a person, through `input`: the terminal unless another is given.
 
-    `input` is called with a `Question` and answers with text, blocks, a `Msg` or, if the call has an `output`, its
-    value; or with an awaitable or Observable of it (the first value counts). A plain `def` runs on a worker thread. A
-    value that does not fit is asked for again, at most `attempts` times in all. `handle_interrupt` may be overridden.
+    `input` is called with a `Question` and returns text, blocks, a `Msg` or, if the call has an `output`, its value; or
+    an awaitable or Observable of these (the first value counts). A plain `def` runs on a worker thread. If a value does
+    not fit, the question is repeated, up to `attempts` times in all. `handle_interrupt` may be overridden.
     """
 
     def __init__(
@@ -98,16 +97,16 @@ class UserAgent(Agent):
     # --- the stages of a run --------------------------------------------------------------------------------------
 
     def requested(self, output: object) -> OutputRequest | None:
-        """The shape asked for; a person is asked in words, whatever the mode."""
-        asked = output_of(output)
-        return None if asked is None else OutputRequest(asked, "prompted")
+        """The request for the shape; its mode has no meaning for a person."""
+        requested = output_of(output)
+        return None if requested is None else OutputRequest(requested, "prompted")
 
     def ask(self, run: Run, request: OutputRequest) -> None:
         """Keep the request for the question."""
         run.extras[_OUTPUT] = request.output
 
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
-        """Note what the person is to be shown: what came since they last spoke, and the input."""
+        """Note the messages to show: those since the last reply, and the input."""
         messages = (*unseen(history, self.name), *event.input)
         run.extras[_QUESTION] = tuple({message.id: message for message in messages}.values())
         last = event.input or history[-1:]
@@ -119,8 +118,8 @@ class UserAgent(Agent):
         messages = cast("tuple[Msg, ...]", run.extras[_QUESTION])
         output = cast("StructuredOutput | None", run.extras.get(_OUTPUT))
         question = Question(self.name, messages, run, output)
-        asked = recurse(lambda: self._ask(question, 1)).pipe(take_until(run.interrupt), ops.to_list())
-        return asked.pipe(concat_map(lambda said: self._answered(run, said)))
+        answers = recurse(lambda: self._ask(question, 1)).pipe(take_until(run.interruption.event), ops.to_list())
+        return answers.pipe(concat_map(lambda found: self._answered(run, found)))
 
     def _ask(self, question: Question, attempt: int) -> Flow[Msg | Tail[Msg]]:
         def read(answer: object) -> Msg | Tail[Msg]:
@@ -136,40 +135,40 @@ class UserAgent(Agent):
         answers: Flow[object] = lift(self._kind, lambda: self.input(question)).pipe(ops.take(1))
         return answers.pipe(concat_map(read))
 
-    def _answered(self, run: Run, said: list[Msg]) -> Stage:
-        if said:
-            return self._remembered(run, said[0], said[0].generate_reason)
+    def _answered(self, run: Run, answers: list[Msg]) -> Stage:
+        if answers:
+            return self._end_with(run, answers[0], answers[0].generate_reason)
         if not run.interrupted:
             raise UserInputError(f"The input of {self.name!r} ended without an answer.")
-        if run.cut is Cut.DEADLINE:
-            return self._remembered(run, Msg(self.name, TOO_LATE_REPLY, MsgRole.USER), GenerateReason.LIMIT_REACHED)
-        run.interrupted_by = run.interrupt_source
-        if run.cut is Cut.SHUTDOWN:
+        if run.interruption.cut is Cut.DEADLINE:
+            return self._end_with(run, Msg(self.name, TOO_LATE_REPLY, MsgRole.USER), GenerateReason.LIMIT_REACHED)
+        run.interruption.ended_by = run.interruption.source
+        if run.interruption.cut is Cut.SHUTDOWN:
             return self._shut_down(run)
-        return last_words(lambda: self.handle_interrupt(run)).pipe(
-            concat_map(lambda message: self._remembered(run, message, GenerateReason.INTERRUPTED))
+        return interrupt_reply(lambda: self.handle_interrupt(run)).pipe(
+            concat_map(lambda message: self._end_with(run, message, GenerateReason.INTERRUPTED))
         )
 
     def _shut_down(self, run: Run) -> Stage:
-        """Fail without an answer: in another process `call()` asks the same again."""
+        """Fail without an answer: `call()`, also in another process, asks the same question again."""
         conversation = run.conversation
-        conversation.cut_off = run.given
+        conversation.cut_off = run.input.given
         saved_as = None if conversation.binding is None else conversation.binding.key
         return throw(AgentShuttingDownError(self.name, run.id, saved_as))
 
-    def _remembered(self, run: Run, message: Msg, reason: GenerateReason) -> Stage:
+    def _end_with(self, run: Run, message: Msg, reason: GenerateReason) -> Stage:
         if message.name == self.name:
             message = message.replace(metadata={**message.metadata, ANSWERS: run.extras[ANSWERS]})
         final = run.final(message, reason)
-        return cast("Stage", run.replied(final))
+        return run.end_with(final)
 
     def handle_interrupt(self, run: Run) -> LastWords:
-        """The reply of an interrupted run: the message given to `interrupt`, else a sentence that says so."""
-        return just(run.interrupt_message or Msg(self.name, INTERRUPTED_REPLY, MsgRole.USER))
+        """The reply of an interrupted run: the message given to `interrupt`, else a fixed text."""
+        return just(run.interruption.message or Msg(self.name, INTERRUPTED_REPLY, MsgRole.USER))
 
 
 def unseen(history: Sequence[Msg], name: str) -> list[Msg]:
-    """What the person of this name has not been shown yet: also what came while they were thinking of their answer."""
+    """The messages that this person was not shown yet, including those that came while a question was open."""
     begin = 0
     for index in range(len(history) - 1, -1, -1):
         if _is_answer(history[index], name):

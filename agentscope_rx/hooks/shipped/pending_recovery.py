@@ -1,13 +1,13 @@
-"""`PendingToolRecovery`: a conversation that goes on past calls that are still pending closes them first.
+"""`PendingToolRecovery`: closes pending calls when new input neither answers nor runs them.
 
 | input of the call                         | the pending calls                                            |
 |-------------------------------------------|--------------------------------------------------------------|
-| none: `agent.call()`                      | are run, as ever: no input is consent                        |
+| none: `agent.call()`                      | are run, as without the hook                                 |
 | tool results, `Approve`, `Reject`         | are answered by them                                         |
-| anything else                             | get results that say that they were not run, before the input |
+| anything else                             | get error results before the input                           |
 
-An agent does as much by itself (`pending="recover"`). The hook is for agents built with `pending="error"`, or for
-another text and kind of result.
+By default an agent does the same (`pending="recover"`). Use the hook with `pending="error"`, or for another text and
+kind of result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLOSED = "This call was still pending when the conversation went on: it was not 
 
 
 class PendingToolRecovery(Hook):
-    """Puts results of this `kind` and `text` for the pending calls in front of an input that does not answer them."""
+    """Adds results of this `kind` and `text` for the pending calls before input that does not answer them."""
 
     kinds = (PreCallEvent,)
 

@@ -1,21 +1,21 @@
-"""`TTSHook`: speaks what the model says while it is being written.
+"""`TTSHook`: speaks the model's text while it is being written.
 
     ReasoningChunk, SummaryChunk -- text --> sentences --> TTSModel.synthesize --> play(sound)
               |
               '--> on to the stream, at once
 
-The run never waits for the voice: a sentence is put into a queue, and one speaker reads it, one sentence after the
-other, the next when the last has been played. If the voice is slower than the model, the queue grows, by text alone.
+The run never waits for the voice: sentences go to a queue, and are spoken one after the other, each when the one before
+has been played. If the voice is slower than the model, the queue of text grows.
 
-| what happens                                          | the voice                                              |
+| event                                                 | the voice                                              |
 |-------------------------------------------------------|--------------------------------------------------------|
-| a message is whole                                    | says the rest of it                                    |
-| the run is over                                       | goes on until all is said; see `idle()`                |
-| the run is interrupted, or fails                      | stops at once, what is queued is dropped               |
-| an attempt of the model is discarded                  | stops, and says the new attempt                        |
-| another call begins (`barge_in=False`: nothing)       | stops: whoever calls has heard enough                  |
+| a message is complete                                 | speaks the rest of it                                  |
+| the run ends                                          | continues to the end of the text; see `idle()`         |
+| the run is interrupted, or fails                      | stops at once, and drops the queue                     |
+| an attempt of the model is discarded                  | stops, and speaks the new attempt                      |
+| another call begins                                   | stops, unless `barge_in=False`                         |
 | the voice or `play` fails                             | `on_error`, or a dropped error; silent until a call    |
-| a run is disposed, which no hook hears of             | says what it has, unless `hook.stop()` is called       |
+| a run is disposed, which no hook observes             | continues, unless `hook.stop()` is called              |
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _RUNS = 64
 class TTSHook(Hook):
     """Speaks by `model` and hands each chunk of sound to `play`: a plain or async function, or one with an Observable.
 
-    What `play` gives is waited for before the next chunk; a plain function must not block. `words` makes of a sentence
-    what is to be read out; Markdown's marks are left out unless given. One hook is one voice: give each conversation
-    that may run at the same time its own.
+    The next chunk waits for the awaitable or Observable that `play` returns; a plain function must not block. `words`
+    turns a sentence into the text to speak; by default it removes Markdown. One hook is one voice: conversations that
+    may run at the same time need one each.
     """
 
     kinds = (
@@ -101,7 +101,7 @@ class TTSHook(Hook):
                     self.stop()
             case ReasoningChunkEvent() | SummaryChunkEvent():
                 if event.text:
-                    self._say(self._text_of(event.run_id).take(event.text))
+                    self._speak(self._text_of(event.run_id).take(event.text))
             case PostReasoningEvent() | PostSummaryEvent():
                 self._end(event.run_id, cut_off=event.interrupted)
             case PostCallEvent():
@@ -114,11 +114,11 @@ class TTSHook(Hook):
 
     @property
     def speaking(self) -> bool:
-        """Whether anything is being said, or waits to be."""
+        """True while a sentence is spoken or queued."""
         return self._speaking is not None and not self._speaking.done()
 
     def stop(self) -> None:
-        """Be silent: what is being said stops at once, what waits is dropped. From any thread."""
+        """Stop speaking at once, and drop the queue; from any thread."""
         self._queue.clear()
         self._texts.clear()
         speaking, self._speaking = self._speaking, None
@@ -126,22 +126,22 @@ class TTSHook(Hook):
             speaking.get_loop().call_soon_threadsafe(speaking.cancel)
 
     def idle(self) -> Flow[None]:
-        """Waits until all has been said, or stopped: `await hook.idle()`, or after `run()`: `hook.idle().run()`.
+        """Waits until the queue has been spoken, or stopped: `await hook.idle()`, or `hook.idle().run()` after `run()`.
 
         Signals: None and completion.
-        Cancels: the waiting alone.
+        Cancels: the waiting only.
         """
         return from_callable(self._idle)
 
     async def _idle(self) -> None:
         while (speaking := self._speaking) is not None and not speaking.done():
             await asyncio.wait((speaking,))
-            # what has come meanwhile is said by a task of its own
+            # sentences that came meanwhile are spoken by another task
             await asyncio.sleep(0)
 
     def _text_of(self, run_id: str) -> Sentences:
         text = self._texts.setdefault(run_id, Sentences())
-        # runs that were disposed never say so
+        # disposed runs send no last event
         while len(self._texts) > _RUNS:
             self._texts.popitem(last=False)
         return text
@@ -151,15 +151,15 @@ class TTSHook(Hook):
         if cut_off:
             self.stop()
         elif text is not None:
-            self._say(text.rest())
+            self._speak(text.rest())
 
-    def _say(self, sentences: list[str]) -> None:
+    def _speak(self, sentences: list[str]) -> None:
         if self._silent:
             return
-        self._queue.extend(said for sentence in sentences if (said := self._words(sentence)).strip())
-        self._go_on()
+        self._queue.extend(text for sentence in sentences if (text := self._words(sentence)).strip())
+        self._speak_next()
 
-    def _go_on(self) -> None:
+    def _speak_next(self) -> None:
         if self._queue and not self.speaking:
             queued = from_async_iterable(partial(_drained, self._queue))
             spoken = queued.pipe(concat_map(self.model.synthesize), concat_map(self._played))
@@ -179,8 +179,8 @@ class TTSHook(Hook):
         if task is not self._speaking:
             return
         if not isinstance(error, Exception):
-            # what has come while the last sentence was played
-            self._go_on()
+            # sentences that came while the last one was played
+            self._speak_next()
             return
         self._queue.clear()
         self._silent = True

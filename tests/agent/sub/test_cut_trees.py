@@ -166,7 +166,7 @@ def test_every_tree_whose_loop_shuts_down_is_whole(root: Node, ends: list[tuple[
 
         with asyncio.Runner(loop_factory=virtual_loop) as runner:
             kept = runner.run(left_behind())
-        assert not top.running and not top.conversation().gate.take_lost()
+        assert not top.running and not top.conversation().flag.take_lost()
         return kept
 
     with collect_dropped() as dropped:

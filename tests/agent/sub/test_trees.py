@@ -204,14 +204,14 @@ def _answerable(call: ToolUseBlock, top: ReActAgent) -> bool:
 
 async def thaw(top: ReActAgent) -> None:
     """Conversations that nobody has asked for since a restart are read by asking for them."""
-    from agentscope_rx.agent.persistence import thawed
+    from agentscope_rx.agent.persistence import thaw_child
     from agentscope_rx.agent.sub_agent.child_tool import child_tool
 
     async def all_of(agent: ReActAgent, conversation: Any) -> None:
         for child in conversation.children.all if conversation.children is not None else ():
             sub = child_tool(agent.toolkit, child.tool)
             assert sub is not None
-            await thawed(child, sub.agent, sub.options.memory)  # pyright: ignore
+            await thaw_child(child, sub.agent, sub.options.memory)  # pyright: ignore
             await all_of(sub.agent, child.conversation)  # pyright: ignore
 
     await all_of(top, top.conversation())

@@ -116,7 +116,7 @@ class _Running:
             except StoreDown:
                 assert self.world.faulty.failed == "add"
             return
-        gate = self.friday.conversation(self.memory).gate
+        gate = self.friday.conversation(self.memory).flag
         if gate.interruptible:
             # (the error comes a turn later, in which the run that is there may remember something)
             before = self._said_too()
@@ -194,7 +194,7 @@ class _Running:
     def _free(self) -> None:
         conversation = self.friday.conversation(self.memory)
         assert not conversation.runs, "told of the end, and it still runs"
-        assert conversation.gates == {conversation.gate}
+        assert conversation.flags == {conversation.flag}
 
     def _failed(self, error: Exception) -> None:
         self._free()

@@ -185,7 +185,7 @@ class World:
         return checks.State(
             tuple(memory.messages),
             conversation.pending,
-            dict(conversation.answers),
+            dict(conversation.approvals.answers),
             conversation.rules,
             conversation.cut_off,
             conversation.active_groups,

@@ -1,0 +1,70 @@
+"""`RunState`: a run, as conversations, running flags and sub-agents see it. `RunStats`: a snapshot of one.
+
+`Run` refers to its conversation, and a conversation to its runs: it knows them by this protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from agentscope_rx.agent.interruption import Interruption
+from agentscope_rx.agent.limits import Usage
+from agentscope_rx.agent.open_calls import OpenCalls
+from agentscope_rx.agent.structured_output.request import OutputRequest
+from agentscope_rx.events import EventSource
+from agentscope_rx.messages import ChatUsage, ToolUseBlock
+from agentscope_rx.reactive import Scope
+from agentscope_rx.tools import Toolkit
+
+
+@dataclass(frozen=True, slots=True)
+class RunStats:
+    """A run in progress at one moment. Ages and durations are in seconds of the loop's clock.
+
+    `in_flight` are the tool calls that have begun, `waiting` those of this round that wait for a slot, a permit or a
+    rate limit. `model_waiting` is true while the model call waits for one; `model_retries` counts its failed attempts.
+    `abandoned` counts the blocking calls of the run, and of runs within it, that continue although it no longer waits
+    for them. `queued` is the number of events that wait for a slow consumer; `event_age` the time since the last event.
+    """
+
+    run_id: str
+    agent: str
+    turn: int
+    model_calls: int
+    tool_calls: int
+    in_flight: tuple[ToolUseBlock, ...]
+    waiting: tuple[ToolUseBlock, ...]
+    events: int
+    queued: int
+    age: float
+    event_age: float
+    usage: ChatUsage
+    cost: float
+    interrupted: bool
+    model_waiting: bool = False
+    model_retries: int = 0
+    abandoned: int = 0
+
+
+class RunState(Protocol):
+    """A run, as far as its conversation is concerned; see `Run`."""
+
+    id: str
+    name: str
+    scope: Scope
+    source: EventSource
+    calls: OpenCalls
+    usage: Usage
+    interruption: Interruption
+    request: OutputRequest | None
+    toolkit: Toolkit
+    groups: tuple[str, ...]
+
+    def within(self, parent: RunState, call_id: str) -> None:
+        """Make this the run of a sub-agent, which `parent` has called."""
+        ...
+
+    def stats(self) -> RunStats:
+        """A snapshot of the run; from any thread."""
+        ...
