@@ -2,37 +2,37 @@
 
     AgentScopeError
     +-- ConfigurationError (ValueError)     an argument that cannot work; raised where it was given
-    |   +-- UnsupportedOptionError          an option that a provider has nothing for; `option` names it
+    |   +-- UnsupportedOptionError          an option that a provider does not support; `option` names it
     |   +-- ToolDefinitionError             a callable that no schema can be made from
     |   +-- DuplicateToolError              two tools of one name
     |   +-- MissingExtraError               an optional package that is not installed
     |   +-- SetupError                      an external part (weights, server) that is missing or damaged
-    +-- InvalidInputError (ValueError)      what was handed to call(), stream(), Msg, a block or a session
-    |   +-- PendingCallsError               input that passes pending calls by, where that is not allowed
+    +-- InvalidInputError (ValueError)      an invalid argument of call(), stream(), Msg, a block or a session
+    |   +-- PendingCallsError               input that leaves pending calls open, where that is not allowed
     +-- AgentBusyError                      a second call while the agent is running
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
     +-- UsageLimitError                     a run would have gone past one of its limits
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
     |   +-- RunDeadlineError                the deadline of a whole run passed
-    +-- AwaitCancelledError                 what code of a model or tool awaited was cancelled
+    +-- AwaitCancelledError                 a task that code of a model or tool awaited was cancelled
     +-- ChannelFullError                    a channel with the FAIL policy was full
-    +-- WorkersExhaustedError               blocking calls that were left behind have taken all worker threads
-    +-- UserInputError                      a person could not be asked, or gave no answer that can be used
-    |   +-- EndOfInputError (EOFError)      there is no more input: the person has left
-    +-- HookError                           a hook answered with what its event does not allow
-    +-- StructuredOutputError               the model gave no value of the shape that was asked for
-    +-- NoStructuredOutputError (LookupError)   a message that holds no structured value was asked for it
-    +-- ModelError                          anything that went wrong between us and a model
-    |   +-- ModelConnectionError            no connection, or it broke off
+    +-- WorkersExhaustedError               abandoned blocking calls occupy all worker threads
+    +-- UserInputError                      a person could not be asked, or gave no usable answer
+    |   +-- EndOfInputError (EOFError)      the input has ended
+    +-- HookError                           a hook returned a value that its event does not allow
+    +-- StructuredOutputError               the model gave no valid structured output
+    +-- NoStructuredOutputError (LookupError)   structured() of a message without a structured value
+    +-- ModelError                          a call of a model failed
+    |   +-- ModelConnectionError            no connection, or it ended early
     |   +-- ModelTimeoutError               a deadline of the model call passed
     |   +-- ProtocolError                   an answer that the wire format does not allow
     |   |   +-- AnswerTooLargeError         an answer, an event or a line beyond its limit
     |   +-- EmptyResponseError              an answer with neither text nor tool call
-    |   +-- BadAnswerError                  an answer that a check of yours refused
-    |   +-- CircuitOpenError                a model that has failed too often is not asked for a while
+    |   +-- BadAnswerError                  an answer that a check refused
+    |   +-- CircuitOpenError                a model that has failed too often is not called for a while
     |   +-- ContentFilterError              the provider withheld the answer
-    |   +-- PromptTooLongError              what cannot be left out is more than a truncating model may send
+    |   +-- PromptTooLongError              the least possible request exceeds a truncating model's limit
     |   +-- ModelHTTPError                  the provider answered with an error status
     |       +-- RedirectError               3xx to another origin, or another method
     |       +-- BadRequestError             400, 422 and other 4xx
@@ -44,17 +44,17 @@
     |       +-- RateLimitError              429
     |       +-- ServerError                 5xx
     |           +-- OverloadedError         503, 529
-    +-- ContextError (LookupError)          a RuntimeContext has nothing of the type asked for, or several
-    +-- ApprovalError                       a rule that says which calls need approval failed
-    +-- SessionError                        saved state could not be written or read; `key` says whose
+    +-- ContextError (LookupError)          a RuntimeContext has no value of the requested type, or several
+    +-- ApprovalError                       a rule that decides which calls need approval failed
+    +-- SessionError                        saved state could not be written or read; `key` names the session
     |   +-- SessionValueError (ValueError)  a value that JSON has no form for
     |   +-- SessionConflictError            another writer has changed the session since it was read
-    |   +-- SessionDamagedError             a file is not what was written
+    |   +-- SessionDamagedError             a file has changed since it was written
     |   +-- SessionFormatError              a file of a newer version of the library
     |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
-    |   +-- SessionLockedError              another process did not let go of the session in time
+    |   +-- SessionLockedError              another process held the session's lock too long
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
-    +-- RequestError                        a request over HTTP that is refused before anything is done for it
+    +-- RequestError                        an HTTP request that is refused before it is processed
     |   +-- UnknownHostError                421: it names a host that is not the application's
     |   +-- ForeignOriginError              403: a web page of another origin sent it
     |   +-- RemoteClientError               403: no token is set, and it comes from another machine
@@ -63,15 +63,15 @@
     |   +-- BodyTooLargeError               413
     |   +-- BodyTimeoutError                408
     |   +-- TooManyRequestsError            429
-    +-- ToolError                           raised by a tool, or about one; becomes a result, never a failed run
+    +-- ToolError                           raised by a tool or for one; becomes a result, never a failed run
         +-- SubAgentError                   a sub-agent's run failed
-        +-- ToolSuspend                     no failure: the call waits for an answer from outside the run
+        +-- ToolSuspend                     not a failure: the call waits for a result from outside the run
         +-- ToolArgumentsError              what the caller has given for a tool's arguments does not fit it
-        +-- WorkspaceError                  a path that leads out of the workspace, or to nothing of use in it
+        +-- WorkspaceError                  a path that leads out of the workspace, or that cannot be used
         +-- CommandDeniedError              a command that is not allowed
         +-- McpError                        an MCP server refused a request; `server` names it
             +-- McpConnectionError          it cannot be reached, or the connection ended
-            |   +-- McpLimitError           it sent more than is read
+            |   +-- McpLimitError           it sent more than a limit
             +-- McpClosedError              its client has been closed
 
 `retryable` says whether the same request may succeed later; retry policies ask it and nothing else.

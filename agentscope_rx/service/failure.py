@@ -91,9 +91,9 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """The error as a JSON response with the status that it stands for.
+    """The error as a JSON response with its status.
 
-    Of an error that is the service's own (500) the answer says nothing but that: the words may name paths and hosts.
+    With status 500 the response has only the type of the error, because its text may name paths and hosts.
     """
     kind, message = type(error).__name__, str(error)
     headers: dict[str, str] = {}
@@ -108,9 +108,9 @@ def error_response(error: Exception) -> JSONResponse:
     if isinstance(error, TooManyRunsError):
         headers["retry-after"] = "5"
     if status == 500:
-        # nobody else will hear where it came from
+        # the traceback is only in the log
         _log.error("answered with 500: %s", error, exc_info=error)
-        message = "The service failed. Its log says why."
+        message = "The service failed. See its log."
     return JSONResponse({"error": {"type": kind, "message": message}}, status, headers)
 
 

@@ -82,7 +82,7 @@ OWN_FILE = re.compile(r"[a-z0-9_=-]+\.[0-9]+\.jsonl?")
 
 
 class UnreadableError(Exception):
-    """A file that is not a valid manifest; the message says why."""
+    """A file that is not a valid manifest; the message gives the reason."""
 
 
 class NewerFormatError(Exception):

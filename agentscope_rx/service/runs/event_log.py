@@ -1,4 +1,4 @@
-"""What the log of a run keeps: its events, each with its JSON, whichever protocol sends them.
+"""The log of a run: its events, each with its JSON, for every protocol that sends them.
 
     agent's stream  -> record_events -> ReplayLog[LoggedEvent] -> a protocol encodes what its client reads
 
