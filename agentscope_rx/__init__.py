@@ -26,8 +26,7 @@ from agentscope_rx.agent import (
     UsageLimits,
 )
 from agentscope_rx.agent.user import TerminalInput, UserAgent
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import ContextStore, InMemoryContextStore
+from agentscope_rx.context import ContextStore, InMemoryContextStore, RuntimeContext
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,

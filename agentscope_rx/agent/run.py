@@ -27,8 +27,7 @@ from agentscope_rx.agent.open_calls import OpenCalls
 from agentscope_rx.agent.run_state import RunState, RunStats
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.child_tool import close_child
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import ContextStore
+from agentscope_rx.context import ContextStore, RuntimeContext
 from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEvent
 from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.memory import Memory

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
 
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import ContextStore, Search, asking, at_once, in_time, named
+from agentscope_rx.context import ContextStore, RuntimeContext, Search, asking, at_once, in_time, named
 from agentscope_rx.errors import ContextError, InvalidInputError, ToolError
 from agentscope_rx.messages import OutputBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, defer

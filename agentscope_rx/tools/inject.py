@@ -10,7 +10,7 @@
 | `... = default`                          | the default if there is none                                    |
 | otherwise                                | the call fails with an `InjectionError` that names the type     |
 
-Searched are the call's RuntimeContext, then its stores, the agent's and the toolkit's (see `context_store`).
+Looked up in the call's RuntimeContext, then in the stores of it, of the agent and of the toolkit (see `ContextStore`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Union, cast, get_args, get_origin
 
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import Search
+from agentscope_rx.context import RuntimeContext, Search
 from agentscope_rx.errors import ContextError, ToolDefinitionError, ToolError
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.schemas.signature import MISSING, Parameter

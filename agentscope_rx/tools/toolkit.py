@@ -11,8 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self, Unpack, cast, overload
 
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import ContextStore, check_store, view_of
+from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema

@@ -25,7 +25,7 @@ from agentscope_rx import (
     hook,
     tool,
 )
-from agentscope_rx.context_store import ask
+from agentscope_rx.context import ask
 from agentscope_rx.errors import ConfigurationError, ContextError, InvalidInputError
 from agentscope_rx.events import PreActingEvent
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind

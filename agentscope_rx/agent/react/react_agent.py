@@ -35,8 +35,7 @@ from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.system_prompt import SystemPrompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.context_store import ContextStore, check_store, view_of
+from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
 from agentscope_rx.errors import (
     AgentShuttingDownError,
     ConfigurationError,

@@ -41,7 +41,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaValidator, to_json
 from typing_extensions import Doc, is_typeddict
 
-from agentscope_rx.context_store import Search, in_time
+from agentscope_rx.context import Search, in_time
 from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tools.arguments import InvalidArgumentsError, explain, unknowns
