@@ -74,7 +74,7 @@
             |   +-- McpLimitError           it sent more than a limit
             +-- McpClosedError              its client has been closed
 
-`retryable` says whether the same request may succeed later; retry policies ask it and nothing else.
+`retryable` is True if the same request may succeed later. Retry policies use only this attribute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the tree begins: what cannot work as it was given, and what the kernel says."""
+"""The root of the tree, invalid arguments and input, and errors of the kernel."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from agentscope_rx.errors.text import encodable
 
 
 class AgentScopeError(Exception):
-    """Root of the tree; `retryable` is False unless a kind says otherwise."""
+    """Root of the tree; `retryable` is False unless a subclass sets it."""
 
     retryable: bool = False
 
     def __init__(self, *args: object) -> None:
-        # the text may quote what a server has sent, and goes into logs, events and answers
+        # the text may quote a server, and goes into logs, events and answers
         super().__init__(*(encodable(each) if isinstance(each, str) else each for each in args))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exception's own protocol calls __init__ with the finished text alone
+        # Exception's own protocol would call __init__ with the finished text
         return (_restored, (type(self), self.args, self.__dict__))
 
 
 def _restored(kind: type[AgentScopeError], args: tuple[object, ...], state: dict[str, object]) -> AgentScopeError:
     error = kind.__new__(kind, *args)
-    # those that are OSErrors, too, leave it to __init__
+    # OSError sets args only in __init__
     error.args = args
     error.__dict__.update(state)
     return error
 
 
 class ConfigurationError(AgentScopeError, ValueError):
-    """An argument that cannot work; the message says what to change."""
+    """An argument that cannot work; the message names the change it needs."""
 
 
 class UnsupportedOptionError(ConfigurationError):
-    """A provider has nothing for an option; `option` names it, the message says what to do instead."""
+    """A provider does not support an option; `option` names it, the message gives the alternative."""
 
     def __init__(self, message: str, *, option: str) -> None:
         super().__init__(message)
@@ -53,13 +53,13 @@ class DuplicateToolError(ConfigurationError):
     def __init__(self, tool: str) -> None:
         super().__init__(
             f"A tool named {tool!r} is registered already. Rename one of them: @tool(name=...), as_tool(name=...) or "
-            "prefix=..., say what is to happen with on_conflict=..., or remove the first with toolkit.remove(name)."
+            "prefix=..., set on_conflict=..., or remove the first with toolkit.remove(name)."
         )
         self.tool = tool
 
 
 class MissingExtraError(ConfigurationError, ImportError):
-    """An optional package is not installed; `extra` names the extra that brings it."""
+    """An optional package is not installed; `extra` names the extra that installs it."""
 
     def __init__(self, package: str, extra: str, hint: str | None = None) -> None:
         text = f"{package!r} is not installed. Install it with: pip install 'agentscope-rx[{extra}]'"
@@ -73,7 +73,7 @@ class SetupError(ConfigurationError):
 
 
 class InvalidInputError(AgentScopeError, ValueError):
-    """A message, block or call input that cannot be used; nothing was started."""
+    """A message, block or call input is invalid; nothing was started."""
 
 
 class RunInsideLoopError(AgentScopeError, RuntimeError):
@@ -96,7 +96,7 @@ _PASSED = {
 class DeadlineError(AgentScopeError, TimeoutError):
     """A deadline passed: `which` is 'first', 'idle', 'total' or, for all attempts together, 'overall'.
 
-    `limit` are its seconds, `scope` is what it bounded.
+    `limit` are its seconds, `scope` names the operation that it bounds.
     """
 
     retryable = True
@@ -110,13 +110,13 @@ class DeadlineError(AgentScopeError, TimeoutError):
 
 
 class AwaitCancelledError(AgentScopeError):
-    """Code of a model, tool or hook awaited a task or future that someone else cancelled; the run itself was not."""
+    """Code of a model, tool or hook awaited a task or future that was cancelled, but not by the run."""
 
     retryable = True
 
     def __init__(self) -> None:
         super().__init__(
-            "What was awaited here was cancelled, and not by the run: look for what cancels the task or future."
+            "A task or future that was awaited here was cancelled, but not by the run. Find the code that cancels it."
         )
 
 
@@ -129,23 +129,23 @@ class ChannelFullError(AgentScopeError):
 
 
 class WorkersExhaustedError(AgentScopeError):
-    """No worker thread is left: all are taken by `abandoned` calls that run on though nobody waits for them any more.
+    """No worker thread is free: `abandoned` blocking calls, whose runs have ended, occupy all of them.
 
-    `calls` names the oldest of these. It is retryable: each that returns makes room.
+    `calls` names the oldest of these. Retryable, because each call that returns frees a thread.
     """
 
     retryable = True
 
     def __init__(self, abandoned: int, calls: tuple[str, ...] = (), detail: str | None = None) -> None:
-        what = f"{abandoned} blocking calls that were left behind still run"
+        what = f"{abandoned} abandoned blocking calls are still running"
         if calls:
             more = ", ..." if abandoned > len(calls) else ""
             what += f" ({', '.join(calls)}{more})"
         text = f"No worker thread can be started: {detail}; {what}."
         if detail is None:
             text = (
-                f"No worker thread is free: {what}. Make them end by themselves (timeouts of their own, "
-                "context.stopping), or async; or raise the bound with WORKERS.configure(max_abandoned=...)."
+                f"No worker thread is free: {what}. Let them end by themselves (timeouts, "
+                "context.stopping), make them async, or raise the bound with WORKERS.configure(max_abandoned=...)."
             )
         super().__init__(text)
         self.abandoned = abandoned

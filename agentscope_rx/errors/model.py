@@ -1,4 +1,4 @@
-"""Between us and a model."""
+"""Errors of models and providers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from agentscope_rx.errors.base import AgentScopeError, DeadlineError
 
 
 class ModelError(AgentScopeError):
-    """Something went wrong between us and a model; `model` and `provider` name it where known."""
+    """A call of a model failed; `model` and `provider` name it if known."""
 
     def __init__(self, message: str, *, model: str | None = None, provider: str | None = None) -> None:
         super().__init__(message)
@@ -15,7 +15,7 @@ class ModelError(AgentScopeError):
 
 
 class ModelConnectionError(ModelError):
-    """No connection to the provider, or it broke off before the answer was whole."""
+    """No connection to the provider, or it ended before the answer was complete."""
 
     retryable = True
 
@@ -32,7 +32,7 @@ class ModelTimeoutError(ModelError, TimeoutError):
 
 
 class ProtocolError(ModelError):
-    """The provider sent what its wire format does not allow; `body` is the offending part, cut."""
+    """The provider's answer violates its wire format; `body` is the invalid part, shortened."""
 
     def __init__(
         self, message: str, *, body: str | None = None, model: str | None = None, provider: str | None = None
@@ -42,13 +42,13 @@ class ProtocolError(ModelError):
 
 
 class AnswerTooLargeError(ProtocolError):
-    """The provider sent more than a limit allows; `limit` are its bytes, `setting` is the limit's name."""
+    """The provider sent more than `limit` bytes; `setting` is the name of the limit."""
 
     def __init__(
         self, what: str, limit: int, setting: str, *, model: str | None = None, provider: str | None = None
     ) -> None:
         super().__init__(
-            f"{what} is larger than {limit} bytes ({setting}). If that is right, allow more: "
+            f"{what} is larger than {limit} bytes ({setting}). If that is expected, raise the limit: "
             f"Transport(HttpConfig({setting}=...)).",
             model=model,
             provider=provider,
@@ -58,10 +58,10 @@ class AnswerTooLargeError(ProtocolError):
 
 
 class EmptyResponseError(ModelError):
-    """The model ended without text or tool call, or went on thinking and nothing else.
+    """The model answered without text or tool call, or several times with thinking only.
 
-    `finish_reason` is its reason; `stage` is what it was asked for: "reasoning", or None outside of a run. `thinking`
-    counts the answers on end that were thinking alone.
+    `finish_reason` is the provider's reason; `stage` is "reasoning", or None outside of a run. `thinking` counts the
+    consecutive answers with thinking only.
     """
 
     retryable = True
@@ -75,7 +75,7 @@ class EmptyResponseError(ModelError):
         thinking: int = 0,
     ) -> None:
         where = "" if stage is None else f" in {stage}"
-        what = f"only thought, {thinking} times on end" if thinking else "answered without content"
+        what = f"answered with thinking only, {thinking} times in a row," if thinking else "answered without content"
         super().__init__(
             f"Model {model or '(unnamed)'} {what}{where} (finish reason: {finish_reason or 'none'}).", model=model
         )
@@ -85,13 +85,13 @@ class EmptyResponseError(ModelError):
 
 
 class CircuitOpenError(ModelError):
-    """A model that has failed too often is not asked, for `retry_after` seconds yet; see `CircuitBreaker`."""
+    """A model has failed too often and is not called for `retry_after` seconds; see `CircuitBreaker`."""
 
     def __init__(
         self, failures: int, retry_after: float, *, model: str | None = None, provider: str | None = None
     ) -> None:
         super().__init__(
-            f"Model {model or '(unnamed)'} has failed {failures} times on end; it is asked again in {retry_after:g} s.",
+            f"Model {model or '(unnamed)'} has failed {failures} times in a row; next call in {retry_after:g} s.",
             model=model,
             provider=provider,
         )
@@ -99,7 +99,7 @@ class CircuitOpenError(ModelError):
 
 
 class BadAnswerError(ModelError):
-    """A whole answer that a check of yours refused; `reason` is what the check said."""
+    """A check refused the complete answer; `reason` is the text of the check."""
 
     def __init__(self, reason: str, *, model: str | None = None, provider: str | None = None) -> None:
         super().__init__(
@@ -115,14 +115,14 @@ class ContentFilterError(ModelError):
 
 
 class PromptTooLongError(ModelError):
-    """What cannot be left out of a request counts `tokens`, more than `max_tokens`; nothing was sent.
+    """The least possible request has `tokens` tokens, more than `max_tokens`; nothing was sent.
 
-    (That a provider refuses what is too long is a `ContextOverflowError`.)
+    A provider that refuses a long request raises `ContextOverflowError` instead.
     """
 
     def __init__(self, *, tokens: int, max_tokens: int, model: str | None = None) -> None:
         super().__init__(
-            "The least that must be sent (system message, tools, the last user message, the last step) counts "
+            "The least possible request (system message, tools, the last user message, the last step) has "
             f"{tokens} tokens, more than max_tokens={max_tokens}. Raise the limit, or make tools' results smaller.",
             model=model,
         )
@@ -154,7 +154,7 @@ class ModelHTTPError(ModelError):
 
 
 class RedirectError(ModelHTTPError):
-    """3xx to where a request does not follow: another origin, another method, in circles; `target` is the origin."""
+    """3xx that is not followed: to another origin, to another method, or in circles; `target` is the origin."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class RedirectError(ModelHTTPError):
 
 
 class BadRequestError(ModelHTTPError):
-    """4xx: the request itself is wrong; sending it again will not help."""
+    """4xx: the request is invalid; a retry does not help."""
 
 
 class ContextOverflowError(BadRequestError):
@@ -178,7 +178,7 @@ class ContextOverflowError(BadRequestError):
 
 
 class PromptFilterError(BadRequestError, ContentFilterError):
-    """The provider's filter refused the prompt: it was not answered at all."""
+    """The provider's filter refused the prompt; there is no answer."""
 
 
 class AuthenticationError(ModelHTTPError):
@@ -194,13 +194,13 @@ class NotFoundError(ModelHTTPError):
 
 
 class RateLimitError(ModelHTTPError):
-    """429: too many requests; `retry_after` says how long to wait where the provider did."""
+    """429: too many requests; `retry_after` is the provider's time to wait, if it sent one."""
 
     retryable = True
 
 
 class ServerError(ModelHTTPError):
-    """5xx: the provider failed. (501, which says that it cannot do this at all, is not retried.)"""
+    """5xx: the provider failed. 501 (not implemented) is not retried."""
 
     retryable = True
 

@@ -1,4 +1,4 @@
-"""A request over HTTP that is refused before anything is done for it."""
+"""HTTP requests that are refused before they are processed."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from agentscope_rx.errors.base import AgentScopeError
 
 
 class RequestError(AgentScopeError):
-    """A request was refused before anything was done for it; `status` and `headers` are those of its answer."""
+    """A request was refused before it was processed; `status` and `headers` are those of the response."""
 
     status: ClassVar[int] = 400
     headers: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
 
 class UnknownHostError(RequestError):
-    """The request names a host that this application does not answer to, as after a DNS rebinding."""
+    """The request names a host that is not the application's, such as after a DNS rebinding."""
 
     status = 421
 
@@ -49,7 +49,7 @@ class MediaTypeError(RequestError):
 
 
 class BodyTooLargeError(RequestError):
-    """The body is larger, or holds more JSON values, than is read; `limit` is how much is."""
+    """The body has more bytes or JSON values than `limit`."""
 
     status = 413
     headers = MappingProxyType({"connection": "close"})
@@ -60,7 +60,7 @@ class BodyTooLargeError(RequestError):
 
 
 class BodyTimeoutError(RequestError):
-    """The body did not arrive in time; `seconds` is how long it had."""
+    """The body did not arrive within `seconds`."""
 
     status = 408
     headers = MappingProxyType({"connection": "close"})
@@ -72,7 +72,7 @@ class BodyTimeoutError(RequestError):
 
 
 class TooManyRequestsError(RequestError):
-    """The client has too many requests open, or has sent too many in the last minute; `limit` is how many it may."""
+    """The client has more open requests, or more in the last minute, than `limit`."""
 
     status = 429
     headers = MappingProxyType({"retry-after": "1"})

@@ -1,4 +1,4 @@
-"""What ends a run, or keeps it from beginning."""
+"""Errors that end a run or refuse it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class PendingCallsError(InvalidInputError):
     def __init__(self, agent: str, pending: tuple[str, ...]) -> None:
         super().__init__(
             f"Agent {agent!r} has pending tool calls: {list(pending)}. Run them with call(), answer them with tool "
-            "results, Approve or Reject, or build the agent with pending='recover' to pass them by."
+            "results, Approve or Reject, or build the agent with pending='recover' to close them."
         )
         self.agent = agent
         self.pending = pending
 
 
 class AgentBusyError(AgentScopeError):
-    """The agent is running; the first run is untouched. `agent` is its name, `run_id` the run in its way."""
+    """The agent is running already; that run goes on. `agent` is its name, `run_id` the running run."""
 
     def __init__(self, agent: str, run_id: str, detail: str | None = None) -> None:
         text = f"Agent {agent!r} is still running (run {run_id}), please wait for it to finish"
@@ -34,7 +34,7 @@ class AgentBusyError(AgentScopeError):
 
 
 class AgentShuttingDownError(AgentScopeError):
-    """The agent is being shut down: `run_id` was cut off, or None if the call was refused. `saved`: where to resume."""
+    """The agent is shutting down. `run_id` was cut off, or None if a call was refused; `saved` names the session."""
 
     retryable = True
 
@@ -68,18 +68,18 @@ class RunDeadlineError(DeadlineError):
 
 
 class UserInputError(AgentScopeError):
-    """A person could not be asked, or the answer is none that can be used; the message says which."""
+    """A person could not be asked, or gave no usable answer; the message gives the reason."""
 
 
 class EndOfInputError(UserInputError, EOFError):
-    """The input is at its end (Ctrl-D, a closed pipe): the person has left, and there will be no answer."""
+    """The input has ended (Ctrl-D, a closed pipe), so there will be no answer."""
 
     def __init__(self) -> None:
-        super().__init__("The input has ended: there is nobody left to answer.")
+        super().__init__("The input has ended, so there is no answer.")
 
 
 class HookError(AgentScopeError):
-    """A hook answered with what its event does not allow; names the hook and the event."""
+    """A hook returned a value that its event does not allow; `hook` and `event` name both."""
 
     def __init__(self, message: str, *, hook: str, event: str) -> None:
         super().__init__(f"Hook {hook} on {event}: {message}")
@@ -88,9 +88,9 @@ class HookError(AgentScopeError):
 
 
 class StructuredOutputError(AgentScopeError):
-    """A run ended without a value of the shape asked for; `problems` are those of the last of so many `attempts`.
+    """A run ended without a valid structured output; `problems` are those of the last of `attempts`.
 
-    `text` is the last answer in words ('' if there was none); `agent` names who was asked.
+    `text` is the last answer as text ('' if there was none), `agent` the name of the agent.
     """
 
     def __init__(self, agent: str, problems: Iterable[str] = (), *, attempts: int = 0, text: str = "") -> None:
@@ -99,17 +99,19 @@ class StructuredOutputError(AgentScopeError):
         self.attempts = attempts
         self.text = text
         tries = f"{attempts} attempt{'' if attempts == 1 else 's'}"
-        told = f"Agent {agent!r} gave no valid structured output in {tries}"
-        super().__init__("\n".join([f"{told}:", *(f"- {each}" for each in self.problems)] if self.problems else [told]))
+        summary = f"Agent {agent!r} gave no valid structured output in {tries}"
+        super().__init__(
+            "\n".join([f"{summary}:", *(f"- {each}" for each in self.problems)] if self.problems else [summary])
+        )
 
 
 class NoStructuredOutputError(AgentScopeError, LookupError):
-    """The message holds no structured value: it is no reply to `call(..., output=...)`, or that run ended otherwise."""
+    """The message has no structured value: no output was requested, or the run ended in another way."""
 
     def __init__(self, message_id: str, reason: str) -> None:
         super().__init__(
             f"Message {message_id} holds no structured output (its generate_reason is {reason}). Ask for one with "
-            "agent.call(..., output=Type), and look at msg.has_structured where the run may have ended otherwise."
+            "agent.call(..., output=Type), and check msg.has_structured first if the run may end in another way."
         )
         self.message_id = message_id
         self.reason = reason

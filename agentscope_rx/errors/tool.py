@@ -1,4 +1,4 @@
-"""Raised by tools and about them."""
+"""Errors of tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentscope_rx.errors.base import AgentScopeError, InvalidInputError
 
 
 class ContextError(AgentScopeError, LookupError):
-    """A RuntimeContext has no value of the type asked for, or several that would do; `wanted` names it."""
+    """A RuntimeContext has no value of the requested type, or several; `wanted` names the type."""
 
     def __init__(self, message: str, *, wanted: str) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class ContextError(AgentScopeError, LookupError):
 
 
 class ApprovalError(AgentScopeError):
-    """A rule that says whether a call needs approval failed or gave no answer; nothing ran. `tool`: whose call."""
+    """The rule that decides if a call of `tool` needs approval failed or returned nothing; the call did not run."""
 
     def __init__(self, message: str, *, tool: str, call_id: str) -> None:
         super().__init__(message)
@@ -49,11 +49,11 @@ class ToolArgumentsError(ToolError):
 
 
 class WorkspaceError(ToolError):
-    """A path that a tool was given leads to nothing that it may use; `path` as it was given, `reason` in one word.
+    """A tool cannot use a path; `path` as it was given, `reason` in one word.
 
     Reasons: `absolute`, `parent`, `home`, `name`, `link`, `special`, `denied`, `read_only`, `too_large`, `quota`: not
-    allowed, and nothing was touched. `missing`, `exists`, `folder`, `file`, `permission`, `changed`, `system`: not
-    possible as things are. `replaced`: the workspace is no longer the folder that it was made for.
+    allowed, and nothing was changed. `missing`, `exists`, `folder`, `file`, `permission`, `changed`, `system`: not
+    possible at the moment. `replaced`: the workspace is no longer the folder that it was made for.
     """
 
     def __init__(self, message: str, *, path: str, reason: str) -> None:
@@ -63,7 +63,7 @@ class WorkspaceError(ToolError):
 
 
 class CommandDeniedError(ToolError):
-    """A command that is not allowed and has not run; `command` as it was given. The result is of kind `rejected`."""
+    """A command is not allowed and has not run; `command` as it was given. The result is of kind `rejected`."""
 
     def __init__(self, message: str, *, command: str) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class CommandDeniedError(ToolError):
 
 
 class SubAgentError(ToolError):
-    """A sub-agent's run failed: `error` is what with, `agent` who, `conversation_id` whose memory holds what it did."""
+    """A sub-agent's run failed with `error`; `agent` is its name, `conversation_id` that of its messages."""
 
     def __init__(self, agent: str, conversation_id: str, error: Exception) -> None:
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -85,24 +85,24 @@ class SubAgentError(ToolError):
 
 
 class ToolSuspend(ToolError):
-    """Raise it in a tool to leave its call to somebody outside the run; the call waits for their result.
+    """Raise it in a tool whose result comes from outside the run; the call stays pending until then.
 
-    `reason` is what they read, `metadata` (JSON) what else they need to know. Never retried.
+    `reason` is the text for the person or program that gives the result, `metadata` is JSON for it. Never retried.
     """
 
     def __init__(self, reason: str | None = None, **metadata: object) -> None:
         super().__init__(reason or "Tool execution suspended")
         try:
-            # as a round trip gives it back
+            # as it comes back from JSON
             self.metadata: dict[str, object] = json.loads(json.dumps(metadata, allow_nan=False)) if metadata else {}
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidInputError(f"What ToolSuspend(...) carries must be JSON: {error}") from error
+            raise InvalidInputError(f"The metadata of ToolSuspend(...) must be JSON: {error}") from error
 
 
 class McpError(ToolError):
-    """An MCP server refused a request, or answered with what cannot be used; `server` names it.
+    """An MCP server refused a request, or its answer is invalid; `server` names it.
 
-    `code` is that of the protocol's error, if it was one.
+    `code` is the error code of the protocol, if there was one.
     """
 
     def __init__(self, message: str, *, server: str, code: int | None = None, retryable: bool = False) -> None:
@@ -114,7 +114,7 @@ class McpError(ToolError):
 class McpConnectionError(McpError):
     """An MCP server could not be reached, or the connection ended; the next call connects again.
 
-    `forgotten`: the server had forgotten the session, and so has done nothing.
+    `forgotten`: the server no longer knew the session, so it has not processed the request.
     """
 
     def __init__(self, message: str, *, server: str, forgotten: bool = False) -> None:
@@ -123,7 +123,7 @@ class McpConnectionError(McpError):
 
 
 class McpLimitError(McpConnectionError):
-    """An MCP server sent more than is read, and the connection was closed; `option` sets the limit, `limit` is it."""
+    """An MCP server sent more than `limit`, so the connection was closed; `option` is the name of the limit."""
 
     def __init__(self, message: str, *, server: str, option: str, limit: int) -> None:
         super().__init__(message, server=server)

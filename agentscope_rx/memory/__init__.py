@@ -1,4 +1,4 @@
-"""Memories: the port and the one that lives in this process."""
+"""Memories: the port, and a memory in this process."""
 
 from agentscope_rx.memory.in_memory import InMemoryMemory
 from agentscope_rx.memory.memory import Memory

@@ -1,4 +1,4 @@
-"""`InMemoryMemory`: a list. Reading it costs the same at the 10,000th message as at the first."""
+"""`InMemoryMemory`: a list of messages that is read in O(1)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class InMemoryMemory(Memory):
-    """Keeps the messages in this process. What is read is a view: later changes do not show in it."""
+    """Keeps messages in this process. `get` returns a view that later changes do not reach."""
 
     def __init__(self, messages: Iterable[Msg] = ()) -> None:
         self._lock = new_lock()
-        # only ever appended to: views share it. Any other change starts a new list.
+        # views share the list: it is only appended to, and any other change makes a new list
         self._messages = _checked(messages)
 
     @property
@@ -40,7 +40,7 @@ class InMemoryMemory(Memory):
             checked = _checked(messages)
             with self._lock:
                 self._messages.extend(checked)
-            return _KEPT
+            return _STORED
 
         return defer(add)
 
@@ -82,7 +82,7 @@ class InMemoryMemory(Memory):
         return _now(clear)
 
 
-_KEPT = just(None)
+_STORED = just(None)
 
 
 def _now(call: Callable[[], T]) -> Flow[T]:

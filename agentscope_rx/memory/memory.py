@@ -10,14 +10,14 @@ from agentscope_rx.reactive import Flow
 
 
 class Memory(ABC):
-    """Messages in the order in which they were added. Implementations must be safe for calls from several threads."""
+    """Messages in the order in which they were added. Implementations can be called from several threads."""
 
     @abstractmethod
     def add(self, messages: Sequence[Msg]) -> Flow[None]:
         """Append the messages, all or none.
 
-        Signals: one None when they are kept, then completion.
-        Cancels: nothing that has begun; the agent lets a write that it started run to its end.
+        Signals: one None when they are stored, then completion.
+        Cancels: a write that has not begun; the agent lets a write that has begun run to its end.
         """
 
     @abstractmethod
@@ -30,11 +30,11 @@ class Memory(ABC):
 
     @abstractmethod
     def replace(self, message: Msg) -> Flow[bool]:
-        """Put this message in the place of the one with its id; signals whether there was one."""
+        """Replace the message with the same id; emits True if there was one."""
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> Flow[int]:
-        """Remove the messages with these ids; signals how many there were."""
+        """Remove the messages with these ids; emits how many there were."""
 
     @abstractmethod
     def clear(self) -> Flow[None]:

@@ -201,7 +201,7 @@ def test_the_model_goes_on_after_thinking_alone(times):
 
 def test_a_model_that_only_thinks_is_an_error():
     friday = agent(ScriptedModel([ThinkingBlock("hm")], repeat=True))
-    with pytest.raises(EmptyResponseError, match="only thought, 4 times on end in reasoning") as caught:
+    with pytest.raises(EmptyResponseError, match="with thinking only, 4 times in a row, in reasoning") as caught:
         friday.call("hi").run()
     assert caught.value.thinking == 4
     assert len(friday.model.requests) == 4

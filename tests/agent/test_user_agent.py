@@ -120,7 +120,7 @@ def test_without_a_message_it_only_prompts():
 def test_an_empty_line_is_an_empty_answer_and_the_end_of_the_input_is_none():
     """§22.9 case 159, testNullInputText: in Java the end of the input is an empty text, for ever."""
     assert asked(None, "")[0].content == (TextBlock(""),)
-    with pytest.raises(EndOfInputError, match="nobody left"):
+    with pytest.raises(EndOfInputError, match="so there is no answer"):
         asked(None)
     assert issubclass(EndOfInputError, EOFError)
 
@@ -797,7 +797,7 @@ def test_ctrl_c_at_the_prompt_leaves_at_once_and_cleanly():
 
 def test_ctrl_d_at_the_prompt_is_a_clear_end():
     said, status = _on_a_terminal(after="ctrl-d")
-    assert said == "user: Still there?\nUser Input: end The input has ended: there is nobody left to answer.\n"
+    assert said == "user: Still there?\nUser Input: end The input has ended, so there is no answer.\n"
     assert status == 0
 
 

@@ -51,7 +51,7 @@ class Keyboard:
 def test_lines_come_in_order_without_their_ends():
     lines = Lines.of(stream := io.StringIO("one\ntwo\r\n\nlast"))
     assert [lines.next().run() for _ in range(4)] == ["one", "two", "", "last"]
-    with pytest.raises(EndOfInputError, match="nobody left to answer"):
+    with pytest.raises(EndOfInputError, match="so there is no answer"):
         Lines.of(stream).next().run()
 
 

@@ -148,7 +148,7 @@ def test_each_attempt_counts_and_an_open_circuit_is_not_retried():
     inner = scripted(BROKEN, BROKEN, "never", config=config)
 
     async def main() -> float:
-        with pytest.raises(CircuitOpenError, match="Model m has failed 2 times on end; it is asked again in") as caught:
+        with pytest.raises(CircuitOpenError, match="Model m has failed 2 times in a row; next call in") as caught:
             await CircuitBreaker(inner, failures=2, reset=60).stream(HI)
         assert 0 < caught.value.retry_after < 60 and not caught.value.retryable
         return asyncio.get_running_loop().time()
