@@ -1,13 +1,13 @@
-"""`Approve` and `Reject`: what a person says to a call that waits for approval. Frozen values, part of a call's input.
+"""`Approve` and `Reject`: the answers to calls that wait for approval. Frozen values, part of a call's input.
 
     reply = agent.call("Delete the old files").run()
     for call in reply.pending_calls: ...
     reply = agent.call([Approve(first), Reject(second, "keep the logs")]).run()
 
-| `remember`    | the answer also holds, for the rest of the session, for                     |
+| `remember`    | the answer also applies, for the rest of the session, to                    |
 |---------------|------------------------------------------------------------------------------|
 | None          | nothing else                                                                 |
-| `"arguments"` | calls of this tool with these very arguments (the edited ones, if edited)    |
+| `"arguments"` | calls of this tool with the same arguments (the edited ones, if edited)      |
 | `"tool"`      | every call of this tool                                                      |
 """
 
@@ -28,7 +28,7 @@ Remember = Literal["arguments", "tool"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Approve:
-    """Let the call run; with `input`, with these arguments instead of the model's (memory then shows these)."""
+    """Let the call run; `input` replaces the model's arguments, also in memory."""
 
     call_id: str
     input: Mapping[str, object] | None = None
@@ -51,7 +51,7 @@ class Approve:
         put(self, "type", "approve")
 
     def __post_init__(self) -> None:
-        # the JSON codec fills the slots itself, and then comes here
+        # called by the JSON codec, which sets the slots without __init__
         object.__setattr__(self, "call_id", _id_of("Approve", self.call_id))
         object.__setattr__(self, "input", None if self.input is None else freeze(self.input, "Approve.input"))
 

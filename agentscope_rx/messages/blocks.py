@@ -1,9 +1,9 @@
-"""The closed set of content blocks: what a message is made of. Frozen values with an exact JSON round trip.
+"""The content blocks of a message: a closed set of frozen values with an exact JSON round trip.
 
-| block           | `type`        | says                                                        |
+| block           | `type`        | content                                                     |
 |-----------------|---------------|-------------------------------------------------------------|
-| TextBlock       | `text`        | words                                                       |
-| ThinkingBlock   | `thinking`    | a model's reasoning, with the signature its vendor wants back |
+| TextBlock       | `text`        | text                                                        |
+| ThinkingBlock   | `thinking`    | a model's reasoning, with the signature of its vendor       |
 | ImageBlock, AudioBlock, VideoBlock | `image`, `audio`, `video` | media from a source              |
 | FileBlock       | `file`        | a document (PDF, text, ...), for models that read files     |
 | ToolUseBlock    | `tool_use`    | a call: one canonical `input`, the raw text for diagnostics |
@@ -26,7 +26,7 @@ from agentscope_rx.messages.sources import SOURCE_TYPES, FramesSource, Source, V
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Words."""
+    """Text."""
 
     text: str
     type: Literal["text"] = "text"
@@ -100,7 +100,7 @@ class VideoBlock:
 
 @dataclass(frozen=True, slots=True)
 class FileBlock:
-    """A document, such as a PDF; `name` is what the model is told it is called."""
+    """A document, such as a PDF; `name` is its name for the model."""
 
     source: Source
     name: str | None = None
@@ -113,7 +113,7 @@ class FileBlock:
 
 
 class ToolUseFields(TypedDict, total=False):
-    """What `ToolUseBlock.replace` takes."""
+    """The arguments of `ToolUseBlock.replace`."""
 
     id: str
     name: str
@@ -126,13 +126,12 @@ class ToolUseFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
-    """A call that the model asks for. `input` is the one truth about its arguments.
+    """A call requested by the model. `input` are its arguments.
 
-    `raw_input` is the model's own JSON text of it, where the engine would write it in another way: formatters send it
-    back as long as it says what `input` says, so that a prompt stays the same to the byte.
-    In a finished message `raw` is None unless the arguments could not be read: then `input` is empty, `raw` holds
-    the model's text and `input_error` says what is wrong with it. In a stream's fragment `raw` is the piece of
-    argument text that has just come.
+    `raw_input` is the model's own JSON of `input`, if the engine would write it differently. Formatters send it back
+    while it is equal to `input`, so that the prompt stays the same byte for byte.
+    In a complete message `raw` is None, unless the arguments could not be parsed: then `input` is empty, `raw` is the
+    model's text and `input_error` the fault in it. In a chunk of a stream `raw` is the new piece of argument text.
     """
 
     id: str
@@ -156,18 +155,18 @@ class ToolUseBlock:
         object.__setattr__(self, "metadata", freeze(self.metadata, "ToolUseBlock.metadata"))
 
     def replace(self, **changes: Unpack[ToolUseFields]) -> ToolUseBlock:
-        """A copy with other fields. A new `input` is read and whole: `raw` and `input_error` go, unless given."""
+        """A copy with these fields changed. A new `input` clears `raw`, `raw_input` and `input_error`, unless given."""
         if "input" in changes:
             changes = {"raw": None, "input_error": None, "raw_input": None, **changes}
         return replace(self, **changes)
 
     def with_input(self, input: Mapping[str, object]) -> ToolUseBlock:
-        """The same call with these arguments, read and whole."""
+        """The same call with these arguments."""
         return self.replace(input=input)
 
 
 class ToolResultKind(StrEnum):
-    """Why a result is not a success. The last two stand for a call that waits for an answer from outside the run."""
+    """The kinds of results other than a success. The last two are placeholders of calls that wait for an answer."""
 
     NOT_FOUND = "not_found"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -180,7 +179,7 @@ class ToolResultKind(StrEnum):
 
     @property
     def waits(self) -> bool:
-        """Whether this is the placeholder of a call that has not been answered: shown, never remembered."""
+        """True for the placeholder of a pending call, which is shown and not stored in memory."""
         return self in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
 
 
@@ -188,7 +187,7 @@ OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock | FileB
 
 
 class ToolResultFields(TypedDict, total=False):
-    """What `ToolResultBlock.replace` takes."""
+    """The arguments of `ToolResultBlock.replace`."""
 
     id: str
     name: str
@@ -199,7 +198,7 @@ class ToolResultFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ToolResultBlock:
-    """What a call gave. `kind` is None for a success and says why otherwise. A str as `output` is a block of text."""
+    """The result of a call. `kind` is None for a success. A str as `output` becomes a text block."""
 
     id: str
     name: str
@@ -214,12 +213,12 @@ class ToolResultBlock:
         object.__setattr__(self, "metadata", freeze(self.metadata, "ToolResultBlock.metadata"))
 
     def replace(self, **changes: Unpack[ToolResultFields]) -> ToolResultBlock:
-        """A copy with other fields; a str as `output` is a block of text."""
+        """A copy with these fields changed; a str as `output` becomes a text block."""
         return replace(self, **changes)  # pyright: ignore[reportArgumentType]
 
     @property
     def is_error(self) -> bool:
-        """Whether the call failed; one that waits has not."""
+        """True if the call failed; False if it is pending."""
         return self.kind is not None and not self.kind.waits
 
     @property
@@ -229,7 +228,7 @@ class ToolResultBlock:
 
     @classmethod
     def error(cls, call: ToolUseBlock, kind: ToolResultKind, text: str) -> ToolResultBlock:
-        """The error result of `call`; the one spelling that a model sees is `Error: <text>`."""
+        """The error result of `call`; its text is `Error: <text>`."""
         return cls(call.id, call.name, (TextBlock(f"Error: {text}"),), kind)
 
     @classmethod

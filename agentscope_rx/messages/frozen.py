@@ -1,13 +1,12 @@
-"""What is inside frozen values: dictionaries and lists that refuse to change, text that can be encoded.
+"""Frozen dictionaries and lists, and text that can be encoded: the content of frozen values.
 
-    freeze({"a": [1, {"b": 2}]})    read-only all the way down; equal to, and encoded as, what went in
+    freeze({"a": [1, {"b": 2}]})    read-only at every level; equal to the original, with the same JSON
     thaw(frozen)                    a plain copy to work on
 
-Tuples become lists on the way in, because JSON has no other: what is kept is what a round trip gives back.
+Tuples become lists, so that a frozen value equals its JSON round trip.
 
-Values are nested at most `MAX_DEPTH` levels deep. Every encoder, copy and comparison recurses, and a value that only
-some of them can follow to its end would fail a run at a place that has nothing to do with it. A value that contains
-itself is refused by the same limit.
+Values are nested at most `MAX_DEPTH` levels deep, because encoders, copies and comparisons recurse: a deeper value
+would fail later, in unrelated code. The same limit refuses a value that contains itself.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
-"""How many levels of dicts and lists a value may have: the arguments of a call, each value in metadata."""
+"""The most levels of dicts and lists in a value: the arguments of a call, or a value in metadata."""
 
 _SCALARS = frozenset((int, float, bool, NoneType))
 
@@ -58,15 +57,15 @@ class FrozenDict(dict[str, object]):
     update = _refuse  # pyright: ignore[reportAssignmentType]
 
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, object]]]:
-        # dict's own protocol restores items through __setitem__
+        # dict's own protocol would restore items through __setitem__
         return (FrozenDict, (dict(self),))
 
     def __deepcopy__(self, memo: dict[int, object]) -> FrozenDict:
-        # by way of __reduce__ a copy takes five frames of the stack for each level
+        # through __reduce__ a copy would take five stack frames for each level
         return FrozenDict({key: deepcopy(value, memo) for key, value in self.items()})
 
     def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        # of the keys alone: values may be anything, and equal dicts have equal keys
+        # of the keys only: values may be unhashable, and equal dicts have equal keys
         return hash(frozenset(self))
 
 
@@ -102,9 +101,9 @@ EMPTY: FrozenDict = FrozenDict()
 
 
 def freeze(mapping: Mapping[str, object] | None, field: str = "A frozen value") -> FrozenDict:
-    """The mapping as a read-only copy, all the way down; None is empty. `field` is what an error calls it.
+    """A copy of the mapping that is read-only at every level; None is empty. `field` is its name in errors.
 
-    `InvalidInputError` if it is no mapping, or if a value in it has more than `MAX_DEPTH` levels or contains itself.
+    `InvalidInputError` if it is not a mapping, or if a value in it has more than `MAX_DEPTH` levels.
     """
     if type(mapping) is FrozenDict:
         return mapping
@@ -126,9 +125,9 @@ def freeze(mapping: Mapping[str, object] | None, field: str = "A frozen value") 
 
 
 def thaw(mapping: Mapping[str, object]) -> dict[str, object]:
-    """A plain copy, all the way down: to be handed to code that may write to it."""
+    """A plain copy at every level, for code that may change it."""
     thawed: dict[str, object] = {}
-    # a loop, not a comprehension: one frame of the stack for each level
+    # a loop, not a comprehension: one stack frame for each level
     for key, value in mapping.items():
         kind = type(value)
         if kind is FrozenDict:
@@ -140,7 +139,7 @@ def thaw(mapping: Mapping[str, object]) -> dict[str, object]:
 
 
 def deeper(value: object, levels: int) -> bool:
-    """Whether dicts and lists are nested more than so many levels deep; looks no further, and does not recurse."""
+    """True if dicts and lists are nested deeper than `levels`; stops there, and does not recurse."""
     waiting = [(value, levels)]
     while waiting:
         found, left = waiting.pop()
@@ -152,13 +151,13 @@ def deeper(value: object, levels: int) -> bool:
             continue
         if left == 0:
             return True
-        # the last one in is looked at first: what contains itself is found after `levels` steps
+        # depth first: a value that contains itself is found after `levels` steps
         waiting.extend([(each, left - 1) for each in inner if type(each) is not str and type(each) not in _SCALARS])
     return False
 
 
 def check_encodable(text: str, field: str) -> None:
-    """`InvalidInputError` if an id, a name or an address has a lone surrogate: replaced, it would be another one."""
+    """`InvalidInputError` if an id, a name or an address has a lone surrogate, which cannot be replaced there."""
     if text.isascii():
         return
     try:
@@ -171,21 +170,21 @@ def check_encodable(text: str, field: str) -> None:
 
 
 def shown(value: object, most: int = 80) -> str:
-    """A value as an error quotes it: its repr, cut; its type alone where it has no repr."""
+    """A value for the text of an error: its shortened repr, or its type if it has no repr."""
     try:
         text = repr(value)
     except Exception:
-        # nested too deep, or a __repr__ that fails
+        # nested too deep, or __repr__ fails
         text = f"<{type(value).__name__}>"
     return text[:most]
 
 
 class _TooDeepError(Exception):
-    """There are no levels left."""
+    """More levels than allowed."""
 
 
 def _frozen_dict(mapping: Mapping[object, object], levels: int) -> FrozenDict:
-    """The mapping frozen; each value in it may have so many levels."""
+    """The frozen mapping; each value in it may have `levels` levels."""
     frozen: dict[str, object] = {}
     for key, value in mapping.items():
         kind = type(value)
@@ -194,17 +193,17 @@ def _frozen_dict(mapping: Mapping[object, object], levels: int) -> FrozenDict:
                 value = encodable(cast("str", value))
         elif kind not in _SCALARS:
             value = _frozen(value, levels)
-        # JSON has no other keys than text, but that is the caller's affair
+        # keys that are not text stay, although JSON has none
         frozen[encodable(key) if isinstance(key, str) else cast("str", key)] = value
     return FrozenDict(frozen)
 
 
 def _frozen(value: object, levels: int) -> object:
     if isinstance(value, str):
-        # an enum that is a str stays what it is
+        # a str enum keeps its type
         return encodable(value)
     if isinstance(value, (FrozenDict, FrozenList)):
-        # frozen before, at a level that is not known here
+        # frozen before, but perhaps at a higher level
         if deeper(value, levels):
             raise _TooDeepError
         return value

@@ -1,7 +1,7 @@
-"""The laws of a history: an O(1) view of messages, which calls are open, and how they are closed.
+"""Views of a history in O(1), its open calls, and the results that close them.
 
-A call is *open* while no later message holds a result with its id. After any end of a run every call of an agent has
-exactly one result, but for the last assistant message of a run that stopped on purpose: its open calls are *pending*.
+A call is *open* while no later message has a result with its id. After any end of a run every call of an agent has
+exactly one result, except in the last assistant message of a run that stopped on purpose: its open calls are *pending*.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from agentscope_rx.messages.msg import Msg, MsgRole
 
 
 class History(Sequence[Msg]):
-    """The first `length` messages of an append-only list, as a read-only sequence: made in O(1), it never changes.
+    """The first `length` messages of an append-only list, as a read-only sequence, made in O(1).
 
-    Its owner may append to the list but must start a new one to change or remove what is in it.
+    The owner of the list may append to it, but must make a new list for any other change.
     """
 
     __slots__ = ("_length", "_messages")
@@ -44,7 +44,7 @@ class History(Sequence[Msg]):
         return self._messages[index]
 
     def __iter__(self) -> Iterator[Msg]:
-        # the list may be appended to meanwhile: not beyond what this view saw
+        # the list may be appended to meanwhile; this view ends at its length
         return islice(self._messages, self._length)
 
     def __eq__(self, other: object) -> bool:
@@ -108,7 +108,7 @@ def _same(one: Sequence[Msg], other: object) -> bool:
 def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:
     """The calls without result in the last assistant message of the agent `name`, in call order.
 
-    Peers' messages are looked past: what another agent says or calls is not this agent's work.
+    Messages and calls of other agents are skipped.
     """
     answered: set[str] = set()
     for index in range(len(history) - 1, -1, -1):
@@ -120,9 +120,9 @@ def open_calls(history: Sequence[Msg], name: str) -> tuple[ToolUseBlock, ...]:
 
 
 def open_among(history: Sequence[Msg], name: str, ids: Collection[str]) -> tuple[ToolUseBlock, ...]:
-    """Those of these calls of the agent `name` that have no result, in call order, whatever has been said since.
+    """The calls with these ids of the agent `name` that have no result, in call order, also if messages follow.
 
-    No more is looked at than it takes to find them all.
+    The search goes back only until all are found.
     """
     sought, answered = set(ids), set[str]()
     found: list[ToolUseBlock] = []
@@ -147,19 +147,19 @@ _CLOSING_TEXT = {
 def closing_results(
     calls: Iterable[ToolUseBlock], kind: ToolResultKind = ToolResultKind.INTERRUPTED, text: str | None = None
 ) -> tuple[ToolResultBlock, ...]:
-    """One machine-readable error result for each open call."""
+    """An error result for each open call."""
     return tuple(ToolResultBlock.error(call, kind, text or _CLOSING_TEXT.get(kind, kind.value)) for call in calls)
 
 
 Place = tuple[int, int]
-"""Where a block stands: the number of its message, and its number in the message's content."""
+"""The index of a block's message, and the index of the block in its content."""
 
 
 def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
-    """Where each result's call stands, by the place of the result; a result whose call is not there has none.
+    """The place of the call of each result, by the place of the result; results without a call are left out.
 
-    A result answers the latest call of its id before it (in its own message: whatever the order there) that has no
-    result yet, so an id that is used again is answered anew. Each call has one result at most. Only an assistant calls.
+    A result answers the latest earlier call of its id that has no result yet (in its own message, any), so that an id
+    can be used again. Each call has at most one result. Only assistant messages have calls.
     """
     places: dict[Place, Place] = {}
     unanswered: dict[str, list[deque[Place]]] = {}
@@ -180,10 +180,10 @@ def call_places(messages: Sequence[Msg]) -> dict[Place, Place]:
 
 
 def results_first(messages: Iterable[Msg]) -> Iterator[Msg]:
-    """The messages in an order that every provider takes: nothing stands between calls and their results.
+    """The messages in an order that every provider accepts: no message between calls and their results.
 
-    What was observed, or said in an overlapping run, while a tool was running stands in memory where it came; here it
-    waits until the calls before it are answered. Calls that have no result hold nothing up: the order stays.
+    A message that was observed while a tool was running stands in memory between a call and its result; here it
+    follows the result. Calls without a result delay no message.
     """
     given = list(messages)
     answers: list[set[Place]] = [set() for _ in given]

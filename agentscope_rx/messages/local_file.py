@@ -1,10 +1,10 @@
-"""Bytes of a local file, never more than a limit: it is opened, looked at once it is open, and read in pieces.
+"""Reads local files up to a size limit; the checks are made on the opened file.
 
-    read_file(path)                   from wherever the path leads
-    read_file(path, root="/data")     only if it leads to a file beneath the folder
+    read_file(path)                   any regular file
+    read_file(path, root="/data")     only a file below the folder
 
-The size that a file tells is not trusted: an endless device tells 0, and a file may grow while it is read. What is open
-is what counts, because a name can be given to something else between a look and the opening.
+The reported size is not trusted, because an endless device reports 0 and a file may grow while it is read. A path is
+not trusted either, because it can be replaced between a check and the opening.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 50 * 1024 * 1024
 """The largest file that is read."""
 
 _PIECE = 1024 * 1024
-# opening never waits (for the other end of a pipe), is not inherited, and never makes a terminal ours
+# opening must not wait for the other end of a pipe, be inherited, or take a controlling terminal
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
@@ -30,7 +30,7 @@ def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES, root: s
     """The bytes of a regular file; blocks. `InvalidInputError` for anything else, and for more than `limit` bytes."""
     try:
         if root is None:
-            # once before it is opened, because opening a device can do something
+            # checked before opening, too, because opening a device can have effects
             _check_regular(path, os.stat(path), limit)
             descriptor = os.open(path, _FLAGS)
         else:
@@ -47,9 +47,9 @@ def read_file(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES, root: s
 
 
 def resolved_beneath(root: str, path: str) -> str:
-    """Where an absolute path leads once its links are followed; `InvalidInputError` if it is not beneath the folder."""
+    """An absolute path with its links resolved; `InvalidInputError` if it is not below the folder."""
     base = os.path.realpath(root)
-    # by its words first: following a link elsewhere can mount a network file system, or log in at a stranger's
+    # the text of the path first: resolving a link elsewhere can mount a network file system or send credentials
     if any(_starts(folder, os.path.normpath(path)) for folder in {root, base}):
         resolved = os.path.realpath(path)
         if _starts(base, resolved):
@@ -58,7 +58,7 @@ def resolved_beneath(root: str, path: str) -> str:
 
 
 def checked_root(root: str | os.PathLike[str] | None) -> str | None:
-    """The folder as an absolute path; `ConfigurationError` if it is none."""
+    """The folder as an absolute path; `ConfigurationError` if it does not exist."""
     if root is None:
         return None
     if not isinstance(root, (str, os.PathLike)) or not os.path.isdir(root):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -83,7 +83,7 @@ def _check_regular(path: object, seen: os.stat_result, limit: int) -> None:
 def _read(path: object, descriptor: int, limit: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
-    # one byte more than allowed tells a file that has grown, or never ends
+    # one byte more than the limit shows that a file has grown or is endless
     while piece := os.read(descriptor, min(_PIECE, limit + 1 - size)):
         pieces.append(piece)
         size += len(piece)
@@ -93,14 +93,14 @@ def _read(path: object, descriptor: int, limit: int) -> bytes:
 
 
 def _open_beneath(root: str, path: str, limit: int) -> int:
-    """A descriptor of a file beneath the folder; nothing is followed that is put in the place of a part meanwhile."""
+    """A descriptor of a file below the folder; no part of the path that is replaced meanwhile is followed."""
     resolved = resolved_beneath(root, path)
     if not _BY_PARTS:
         return _open_and_compare(root, path, resolved)
     base = os.path.realpath(root)
     *folders, name = os.path.relpath(resolved, base).split(os.sep)
     if os.pardir in (*folders, name):
-        # the root itself is now another folder than a moment ago
+        # the root itself was replaced since it was resolved
         raise InvalidInputError(f"{path} was replaced while it was opened.")
     within = os.open(base, _FLAGS | _FOLDER)
     try:
@@ -115,7 +115,7 @@ def _open_beneath(root: str, path: str, limit: int) -> int:
 
 
 def _open_and_compare(root: str, path: str, resolved: str) -> int:
-    """The same where a system cannot open relative to a folder; a race with several changes is not caught."""
+    """The same for systems that cannot open relative to a folder; a race with several changes is not detected."""
     descriptor = os.open(resolved, _FLAGS)
     try:
         if os.path.samestat(os.stat(resolved_beneath(root, path)), os.fstat(descriptor)):

@@ -1,4 +1,4 @@
-"""`Msg`: the one unit that user, agent, tools and memory exchange. A frozen value."""
+"""`Msg`: the frozen message that user, agent, tools and memory exchange."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from agentscope_rx.messages.structured import STRUCTURED, structured_as
 
 @dataclass(frozen=True, slots=True)
 class ChatUsage:
-    """Tokens read and written, and seconds taken; `a + b` sums every field.
+    """The tokens and seconds of a model call; `a + b` sums every field.
 
     `cached_tokens` are the part of `input_tokens` that the provider had cached, `reasoning_tokens` the part of
-    `output_tokens` spent on thinking.
+    `output_tokens` for thinking.
     """
 
     input_tokens: int = 0
@@ -55,7 +55,7 @@ T = TypeVar("T")
 
 
 class MsgRole(StrEnum):
-    """Who speaks."""
+    """The role of a message's author."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -64,7 +64,7 @@ class MsgRole(StrEnum):
 
 
 class GenerateReason(StrEnum):
-    """Why a reply ended where it did."""
+    """The reason why a reply ended."""
 
     MODEL_STOP = "model_stop"
     TOOL_CALLS = "tool_calls"
@@ -80,13 +80,13 @@ class GenerateReason(StrEnum):
 
 
 SUB_AGENT = "sub_agent"
-"""The key in a placeholder's metadata under which it says where in sub-agents its call is."""
+"""The key in a placeholder's metadata for the sub-agent of its call."""
 WAITS_FOR = "waits_for"
-"""The key there of a call that only waits for calls inside of it, which it names."""
+"""The key in that entry for the ids of inner calls, if the call waits only for these."""
 
 
 def waits_inside(placeholder: ToolResultBlock) -> bool:
-    """Whether the call of this placeholder only waits for calls of a sub-agent."""
+    """True if the call of this placeholder waits only for calls of a sub-agent."""
     place = placeholder.metadata.get(SUB_AGENT)
     return isinstance(place, Mapping) and WAITS_FOR in place
 
@@ -97,7 +97,7 @@ _LEAVES_CALLS_PENDING = frozenset(
 
 
 class MsgFields(TypedDict, total=False):
-    """What `Msg.replace` and the role constructors take."""
+    """The arguments of `Msg.replace`."""
 
     name: str
     content: str | ContentBlock | Iterable[ContentBlock]
@@ -111,10 +111,10 @@ class MsgFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, init=False)
 class Msg:
-    """A message: who (`name`, `role`), what (`content` blocks), and its own `id`.
+    """A message: its author (`name`, `role`), `content` blocks, and `id`.
 
-    `content` may be given as a str, a block or blocks; it is kept as a tuple of blocks. Equality is by value.
-    `usage` is what the message cost (summed over the run on a final message), `timestamp` UTC in ISO 8601.
+    `content` can be given as a str, a block or blocks; it is stored as a tuple of blocks. Equality is by value.
+    `usage` is that of the model call (of the whole run on a final message), `timestamp` is UTC in ISO 8601.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Msg:
         self._check_texts()
 
     def __post_init__(self) -> None:
-        # the JSON codec fills the slots itself, with what the text holds, and then comes here
+        # called by the JSON codec, which sets the slots without __init__
         put = object.__setattr__
         put(self, "id", self.id or new_id())
         put(self, "timestamp", self.timestamp or _now())
@@ -166,17 +166,17 @@ class Msg:
 
     @classmethod
     def user(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "user") -> Msg:
-        """What a user says."""
+        """A message of a user."""
         return cls(name, content, MsgRole.USER)
 
     @classmethod
     def assistant(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "assistant") -> Msg:
-        """What an agent says."""
+        """A message of an agent."""
         return cls(name, content, MsgRole.ASSISTANT)
 
     @classmethod
     def system(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "system") -> Msg:
-        """An instruction that stands before a conversation."""
+        """An instruction before a conversation."""
         return cls(name, content, MsgRole.SYSTEM)
 
     @classmethod
@@ -188,8 +188,8 @@ class Msg:
     def text(self) -> str:
         """The text blocks, joined by newlines; '' if there are none.
 
-        Text blocks of an assistant that stand side by side are one text, which providers cut up (at citations, for
-        one): they are joined by nothing.
+        Adjacent text blocks of an assistant are joined without a newline, because providers split one text, such as at
+        citations.
         """
         if self.role is not MsgRole.ASSISTANT:
             return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
@@ -208,10 +208,10 @@ class Msg:
 
     @property
     def pending_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that wait for the caller, if this is the reply of a run that stopped, was suspended or asks.
+        """The calls that wait for the caller, if the run of this reply stopped, was suspended or needs approval.
 
         `call()` runs them, results in the input answer them, `Approve` and `Reject` decide those that need approval.
-        Of a call whose sub-agent waits, the calls inside are listed: they are to be answered, not the call itself.
+        If a sub-agent waits, its inner calls are listed instead of the call that runs it.
         """
         if self.generate_reason not in _LEAVES_CALLS_PENDING:
             return ()
@@ -224,7 +224,7 @@ class Msg:
 
     @property
     def has_structured(self) -> bool:
-        """Whether this is the reply of a call that asked for an `output`, and got it."""
+        """True if this reply has the structured `output` that the call requested."""
         return STRUCTURED in self.metadata
 
     @overload
@@ -236,8 +236,8 @@ class Msg:
     def structured(self, kind: object = None) -> object:
         """The structured value as this type (a model, a dataclass, `list[int]`, ...); without one as plain JSON.
 
-        The plain value is what the model gave, checked; defaults are filled in by the type. `NoStructuredOutputError`
-        if the message holds none, `InvalidInputError` if it is no such type.
+        The plain value is the validated value of the model; the type adds its defaults. `NoStructuredOutputError` if
+        the message has none, `InvalidInputError` if the value does not fit the type.
         """
         if STRUCTURED not in self.metadata:
             raise NoStructuredOutputError(self.id, self.generate_reason.name)
@@ -250,18 +250,18 @@ class Msg:
         return Msg(**cast("MsgFields", values))  # pyright: ignore[reportArgumentType]
 
     def to_json(self) -> str:
-        """One JSON object; `Msg.from_json` gives an equal message back, unless it names local files (see there).
+        """The message as JSON; `Msg.from_json` reads an equal message, unless it names local files (see there).
 
-        `InvalidInputError` if metadata or arguments hold what JSON has no form for.
+        `InvalidInputError` if metadata or arguments have a value without a JSON form.
         """
         try:
             return _adapter().dump_json(self).decode()
         except (ValueError, RecursionError) as error:
-            # (pydantic's own errors are ValueErrors; its limit of levels is a plain one)
+            # pydantic's errors are ValueErrors; too many levels are a RecursionError
             raise InvalidInputError(f"Message {self.id} cannot be written as JSON: {error}") from error
 
     def to_dict(self) -> dict[str, object]:
-        """The message as plain values, as `to_json` would write them; `Msg.from_dict` gives an equal message back."""
+        """The message as plain JSON values; `Msg.from_dict` reads an equal message."""
         try:
             return cast("dict[str, object]", _adapter().dump_python(self, mode="json"))
         except (ValueError, RecursionError) as error:
@@ -269,15 +269,15 @@ class Msg:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Self:
-        """The message that `to_dict` wrote; `InvalidInputError` names what does not fit.
+        """The message from the values of `to_dict`; `InvalidInputError` names the invalid ones.
 
-        A `FileSource` in it is refused, because it may have come over a wire, unless it lies beneath `file_root`.
+        A `FileSource` in it is refused unless it is below `file_root`, because the message may come from a network.
         """
         return read_message(data, reading(file_root))  # pyright: ignore[reportReturnType]
 
     @classmethod
     def from_json(cls, text: str | bytes, *, file_root: str | PathLike[str] | None = None) -> Self:
-        """The message that `to_json` wrote; `InvalidInputError` and `file_root` as for `from_dict`."""
+        """The message from the JSON of `to_json`; `InvalidInputError` and `file_root` as for `from_dict`."""
         try:
             return _adapter().validate_json(text, context=reading(file_root))  # pyright: ignore[reportReturnType]
         except ValidationError as error:
@@ -288,9 +288,9 @@ _FIELDS = tuple(field.name for field in fields(Msg))
 
 
 def read_message(data: Mapping[str, object], context: dict[str, object]) -> Msg:
-    """The message in what was JSON, its local files by the context (see `source.reading`); `InvalidInputError`."""
+    """The message from values of JSON; the context decides about local files (see `sources.reading`)."""
     try:
-        # what has been through JSON: no enum, no tuple
+        # plain JSON values, without enums and tuples
         return _adapter().validate_python(data, context=context)
     except (ValidationError, RecursionError) as error:
         raise InvalidInputError(f"This is not a message: {error}") from error
@@ -307,7 +307,7 @@ def _adapter() -> TypeAdapter[Msg]:
 
 
 def new_id() -> str:
-    """An id that nobody else makes: 128 random bits."""
+    """A unique id: 128 random bits."""
     return urandom(16).hex()
 
 
@@ -315,13 +315,13 @@ _latest = (0, "")
 
 
 def _now() -> str:
-    """This moment; the messages of one millisecond share its text."""
+    """The current time; messages of one millisecond share the text."""
     global _latest
     moment = time_ns() // 1_000_000
     then, text = _latest
     if moment != then:
         text = datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds")
-        # one assignment: messages are made on many threads
+        # one assignment, because messages are made on several threads
         _latest = (moment, text)
     return text
 

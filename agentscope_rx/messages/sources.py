@@ -1,12 +1,12 @@
-"""Where the bytes of an image, audio, video or file come from; a video's, its frames, too.
+"""The sources of the bytes of an image, audio, video or file; a video can also be given as frames.
 
-| source         | says                          | read from JSON                                                |
+| source         | content                       | read from JSON                                                |
 |----------------|-------------------------------|---------------------------------------------------------------|
 | `URLSource`    | an address, for the vendor    | yes                                                           |
-| `Base64Source` | the bytes themselves          | yes                                                           |
-| `FileSource`   | a local file, by its path     | refused; with a root named, what lies beneath it (see `reading`) |
+| `Base64Source` | the bytes                     | yes                                                           |
+| `FileSource`   | the path of a local file      | refused unless it is below a given root (see `reading`)       |
 
-A local file has a type of its own, because a message may come over a wire: what it names must not be opened here.
+A local file has its own type, because a message may come from a network and must not open files of this machine.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from agentscope_rx.messages.frozen import EMPTY, check_encodable, encodable, sho
 from agentscope_rx.messages.local_file import MAX_FILE_BYTES, checked_root, read_file, resolved_beneath
 
 FILE_ROOT = "file_root"
-"""The key of a pydantic context under which it names the folder beneath which `FileSource`s are read back."""
+"""The key in a pydantic context for the folder below which `FileSource`s can be read from JSON."""
 LOCK_FILES = "lock_files"
-"""The key there that asks for `FileSource`s which may not be read back to come back locked, not to be refused."""
+"""The key in that context to read other `FileSource`s as locked ones instead of refusing them."""
 
-# one letter before a colon is a drive
+# a single letter before a colon is a drive
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):.", re.DOTALL)
 
 _Own = core_schema.ValidatorFunctionWrapHandler
@@ -44,7 +44,7 @@ _Info = core_schema.ValidationInfo[Any]
 class URLSource:
     """An address with a scheme: `https:`, `http:`, `data:`, or a vendor's own, such as `gs:`, `s3:` or `oss:`.
 
-    It is for the vendor to fetch; nothing is fetched here. A local file is a `FileSource`.
+    The vendor fetches it, not this library. For a local file use `FileSource`.
     """
 
     url: str
@@ -83,12 +83,12 @@ class Base64Source:
 
     @classmethod
     def of(cls, data: bytes, media_type: str) -> Base64Source:
-        """The source that holds these bytes."""
+        """The source of these bytes."""
         return cls(media_type, base64.b64encode(data).decode("ascii"))
 
     @classmethod
     def of_file(cls, path: str | os.PathLike[str], media_type: str, *, max_bytes: int = MAX_FILE_BYTES) -> Base64Source:
-        """The source that holds this file's bytes, read now; `InvalidInputError` if they are more than `max_bytes`."""
+        """The source of this file's bytes, read now; `InvalidInputError` if it has more than `max_bytes`."""
         return cls.of(read_file(path, max_bytes), media_type)
 
     def decode(self) -> bytes:
@@ -101,13 +101,13 @@ class Base64Source:
 
 @dataclass(frozen=True, slots=True, init=False)
 class FileSource:
-    """A local file that this process's own code names; it is read when a model is asked, and sent as data.
+    """A local file named by code of this process; it is read when a model is called, and sent as data.
 
-    `path` is made absolute. With `root` only a file beneath this folder is read, wherever links lead; a relative path
-    is taken from there. A `locked` one has been read back from saved state, where anything may have been written: it
-    keeps its place and is saved again, but is not read. `FileSource(source.path)` in your own code unlocks it.
+    `path` is made absolute. With `root` the file is read only if it is below this folder, after links are followed; a
+    relative path starts there. A `locked` source comes from saved state, which may name any file: it is kept and saved
+    again, but not read. `FileSource(source.path)` in your own code unlocks it.
 
-    Copies and pickles keep `root` and `locked`; JSON holds the path alone.
+    Copies and pickles keep `root` and `locked`; JSON has only the path.
     """
 
     path: str
@@ -144,7 +144,7 @@ class FileSource:
         return read_file(self.path, max_bytes, self.root)
 
     def __post_init__(self) -> None:
-        # __init__ does not come here, but a codec that fills the slots itself does
+        # not called by __init__, but by a codec that sets the slots itself
         raise _refusal(self.path)
 
     @classmethod
@@ -153,15 +153,15 @@ class FileSource:
 
 
 def is_local(url: str) -> bool:
-    """Whether this is a path or a `file:` URL, and no address."""
+    """True for a path or a `file:` URL, False for another address."""
     found = _ADDRESS.match(url)
     return found is None or found[1].lower() == "file"
 
 
 def reading(file_root: str | os.PathLike[str] | None, *, lock: bool = False) -> dict[str, object]:
-    """The pydantic context with which messages are read from JSON.
+    """The pydantic context to read messages from JSON.
 
-    Files beneath `file_root` come back as `FileSource`s. Others are refused; with `lock` they come back locked.
+    Files below `file_root` become `FileSource`s. Others are refused, or with `lock` become locked ones.
     """
     return {FILE_ROOT: checked_root(file_root), LOCK_FILES: lock}
 
@@ -169,16 +169,16 @@ def reading(file_root: str | os.PathLike[str] | None, *, lock: bool = False) -> 
 def _schema(
     cls: type[Any], tag: str, field: str, read: core_schema.WithInfoWrapValidatorFunction
 ) -> core_schema.CoreSchema:
-    """What pydantic makes of such a dataclass, behind `read`.
+    """The schema that pydantic makes of such a dataclass, wrapped in `read`.
 
-    Written out, because pydantic shares the schema that it makes of a dataclass by its `ref`: where a class is used
-    twice, `read` would be left out the second time. Here `read` is in what is shared.
+    It is written out because pydantic shares the schema of a dataclass by its `ref`, without a wrapper around it:
+    where a class is used twice, `read` would be missing the second time. Here the shared schema includes `read`.
     """
     kind = core_schema.with_default_schema(core_schema.literal_schema([tag]), default=tag)
-    said = {field: core_schema.str_schema(), "type": kind}
-    fields = [core_schema.dataclass_field(name, schema) for name, schema in said.items()]
+    schemas = {field: core_schema.str_schema(), "type": kind}
+    fields = [core_schema.dataclass_field(name, schema) for name, schema in schemas.items()]
     arguments = core_schema.dataclass_args_schema(cls.__name__, fields)
-    made = core_schema.dataclass_schema(cls, arguments, list(said), post_init=True, slots=True)
+    made = core_schema.dataclass_schema(cls, arguments, list(schemas), post_init=True, slots=True)
     ref = f"{cls.__module__}.{cls.__qualname__}:{id(cls)}"
     return core_schema.with_info_wrap_validator_function(read, made, ref=ref)
 
@@ -198,7 +198,7 @@ def _read_file_source(value: Any, own: _Own, info: _Info) -> object:
 
 
 def _read_back(path: str, context: object) -> FileSource:
-    """The source that JSON names, as far as the context allows it."""
+    """The source for a path in JSON, if the context allows it."""
     root = cast("str | None", _mapping(context).get(FILE_ROOT))
     lock = _asks_to_lock(context)
     if root is None and not lock:
@@ -227,14 +227,14 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def _path_of_old(value: object) -> str | None:
-    """The path in what was saved when a `URLSource` could still hold one; None for anything else."""
+    """The path in a saved `URLSource` of an older release, which could hold one; None for anything else."""
     url = _mapping(value).get("url")
     if not isinstance(url, str) or not url or not is_local(url):
         return None
     try:
         return url2pathname(urlsplit(url).path) if url[:5].lower() == "file:" else url
     except ValueError:
-        # it never named a file; locked, it is kept as it was
+        # not a valid file URL; it is kept as a locked path
         return url
 
 
@@ -259,7 +259,7 @@ Source = Annotated[URLSource | Base64Source | FileSource, Discriminator("type")]
 
 @dataclass(frozen=True, slots=True)
 class FramesSource:
-    """A video as pictures, in their order; `VideoBlock.fps` says how many were taken in a second."""
+    """A video as pictures, in their order; `VideoBlock.fps` is their number per second."""
 
     frames: tuple[Source, ...]
     type: Literal["frames"] = "frames"

@@ -1,6 +1,6 @@
-"""The structured value of a message: JSON in its metadata under one key, and the way from there to a Python type.
+"""The structured value of a message: JSON in its metadata, and its conversion to a Python type.
 
-Strict JSON semantics: a date is an ISO string and an enum its value, but "3" is no int and 1 no bool.
+Validation is strict as for JSON: a date is an ISO string and an enum its value, but "3" is not an int and 1 not a bool.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ STRUCTURED = "structured_output"
 """The key in a message's (and a tool result's) metadata."""
 
 ADAPTERS = 128
-"""How many types are kept ready; to build one takes milliseconds."""
+"""How many adapters are cached; building one takes milliseconds."""
 
 
 def adapter_of(kind: type[T] | object) -> TypeAdapter[T]:
-    """The adapter of a type, made once; what pydantic raises if it can make none."""
+    """The cached adapter of a type; raises the error of pydantic for an unsupported type."""
     try:
-        # int | str and str | int are equal, but not the same
+        # int | str and str | int are equal, but validate in another order
         return cast("TypeAdapter[T]", _adapter(kind, repr(kind)))
     except TypeError as error:
         if "unhashable" not in str(error):
@@ -39,12 +39,12 @@ def _adapter(kind: object, name: str) -> TypeAdapter[object]:
 
 
 def read_json(adapter: TypeAdapter[T], value: object) -> T:
-    """The JSON value as a value of the type; pydantic's `ValidationError` if it does not fit."""
+    """The JSON value as a value of the type; `pydantic.ValidationError` if it does not fit."""
     return adapter.validate_json(to_json(value), strict=True)
 
 
 def structured_as(kind: type[T] | object, value: object, message_id: str) -> T:
-    """The stored value as this type; `InvalidInputError` if it is of another shape."""
+    """The stored value as this type; `InvalidInputError` if it does not fit."""
     adapter: TypeAdapter[T] = adapter_of(kind)
     try:
         return read_json(adapter, value)
