@@ -1,9 +1,8 @@
-"""`Folder`: an open folder, and what is done to the names in it. No name is looked up but in the folder that is open.
+"""`Folder`: an open folder, and operations on the names in it. Each name is looked up in the open folder itself.
 
-On POSIX it holds a descriptor and every call is made relative to it (`openat` and its kin) with O_NOFOLLOW: what is put
-in the folder's place meanwhile, or in the place of a folder above it, changes nothing. Elsewhere (Windows) it holds a
-path, and looks before and after each opening whether that still leads where it says: a race between those looks is
-not caught there.
+On POSIX it holds a descriptor, and every call is relative to it (`openat` and the like) with O_NOFOLLOW. Replacing the
+folder, or one above it, has no effect then. Elsewhere (Windows) it holds a path, and checks for links before and after
+each opening: a link that exists only between the two checks is followed.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any, NamedTuple
 
-BY_PARTS = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir, os.rename, os.readlink} <= os.supports_dir_fd and (
+HAS_DIR_FD = {os.open, os.stat, os.mkdir, os.unlink, os.rmdir, os.rename, os.readlink} <= os.supports_dir_fd and (
     os.scandir in os.supports_fd and hasattr(os, "O_NOFOLLOW")
 )
-"""Whether this system can open relative to a folder that is open."""
+"""True if this system can open names relative to an open folder."""
 
-# opening never waits (for the other end of a pipe) and never makes a terminal ours
+# opening a pipe must not wait for its other end, and a terminal must not become the controlling one
 _FLAGS = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 ) | getattr(os, "O_NOFOLLOW", 0)
@@ -29,7 +28,7 @@ _FOLDER = getattr(os, "O_DIRECTORY", 0)
 
 
 class FileKind(Enum):
-    """What a name in a folder stands for."""
+    """The kind of a directory entry."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -38,7 +37,7 @@ class FileKind(Enum):
 
     @classmethod
     def of(cls, mode: int) -> FileKind:
-        """The kind that `st_mode` tells."""
+        """The kind for an `st_mode`."""
         if stat.S_ISREG(mode):
             return cls.FILE
         if stat.S_ISDIR(mode):
@@ -46,8 +45,8 @@ class FileKind(Enum):
         return cls.LINK if stat.S_ISLNK(mode) else cls.OTHER
 
 
-class Found(NamedTuple):
-    """A name in a folder, as it was when the folder was read."""
+class DirEntry(NamedTuple):
+    """A name in a folder, at the time when the folder was read."""
 
     name: str
     kind: FileKind
@@ -56,7 +55,7 @@ class Found(NamedTuple):
 
 
 class Folder:
-    """An open folder; close it. `path` is where it was when it was opened."""
+    """An open folder; close it. `path` is its path at the time of opening."""
 
     __slots__ = ("_descriptor", "path")
 
@@ -65,85 +64,85 @@ class Folder:
         self._descriptor = descriptor
 
     @classmethod
-    def open(cls, path: str, *, by_parts: bool = BY_PARTS) -> Folder:
-        """The folder at a path of the caller's own, which is trusted but for its last name."""
-        if by_parts:
+    def open(cls, path: str, *, dir_fd: bool = HAS_DIR_FD) -> Folder:
+        """Open a folder by a trusted path, whose last name must not be a link."""
+        if dir_fd:
             return cls(path, os.open(path, os.O_RDONLY | _FLAGS | _FOLDER))
-        _not_elsewhere(path)
+        _check_no_links(path)
         return cls(path, None)
 
     def identity(self) -> tuple[int, int]:
-        """What tells this folder from all others that exist."""
+        """The device and inode, which no other existing folder has."""
         found = os.stat(self.path if self._descriptor is None else self._descriptor)
         return found.st_dev, found.st_ino
 
-    def look(self, name: str) -> os.stat_result:
-        """What a name stands for; a link stands for itself."""
-        return os.stat(self._at(name), follow_symlinks=False, **self._where())
+    def stat(self, name: str) -> os.stat_result:
+        """The status of a name; links are not followed."""
+        return os.stat(self._at(name), follow_symlinks=False, **self._dir_fd())
 
-    def folder(self, name: str) -> Folder:
-        """The folder of this name, open; `OSError` for a link."""
+    def open_folder(self, name: str) -> Folder:
+        """Open the folder of this name; `OSError` for a link."""
         path = os.path.join(self.path, name)
         if self._descriptor is None:
             if not stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode):
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            _not_elsewhere(path)
+            _check_no_links(path)
             return Folder(path, None)
         return Folder(path, os.open(name, os.O_RDONLY | _FLAGS | _FOLDER, dir_fd=self._descriptor))
 
-    def file(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-        """A descriptor of this name, which the caller closes; `OSError` for a link."""
+    def open_file(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+        """Open the file of this name; gives a descriptor that the caller closes. `OSError` for a link."""
         if self._descriptor is not None:
             return os.open(name, flags | _FLAGS, mode, dir_fd=self._descriptor)
         path = self._at(name)
         if not flags & os.O_CREAT:
-            _not_elsewhere(path)
+            _check_no_links(path)
         descriptor = os.open(path, flags | _FLAGS, mode)
         try:
-            _not_elsewhere(path)
+            _check_no_links(path)
         except BaseException:
             os.close(descriptor)
             raise
         return descriptor
 
-    def link_target(self, name: str) -> str:
-        """Where a link says that it leads."""
-        return os.readlink(self._at(name), **self._where())
+    def readlink(self, name: str) -> str:
+        """The target of a link."""
+        return os.readlink(self._at(name), **self._dir_fd())
 
-    def make(self, name: str) -> None:
-        """A new folder; `FileExistsError` if the name is taken."""
-        os.mkdir(self._at(name), **self._where())
+    def mkdir(self, name: str) -> None:
+        """Make a folder; `FileExistsError` if the name exists."""
+        os.mkdir(self._at(name), **self._dir_fd())
 
     def unlink(self, name: str) -> None:
-        """Remove a name that is no folder; a link goes, not what it leads to."""
-        os.unlink(self._at(name), **self._where())
+        """Remove a file, or a link but not its target."""
+        os.unlink(self._at(name), **self._dir_fd())
 
-    def remove_folder(self, name: str) -> None:
-        """Remove a folder that is empty."""
-        os.rmdir(self._at(name), **self._where())
+    def rmdir(self, name: str) -> None:
+        """Remove an empty folder."""
+        os.rmdir(self._at(name), **self._dir_fd())
 
     def rename(self, name: str, target: Folder, new: str) -> None:
-        """Give what `name` stands for another name, in place of a file that has it; links stand for themselves."""
+        """Rename, replacing an existing file; links are not followed."""
         if self._descriptor is None:
-            _not_elsewhere(self.path)
-            _not_elsewhere(target.path)
+            _check_no_links(self.path)
+            _check_no_links(target.path)
             os.replace(self._at(name), target._at(new))
         else:
             os.replace(name, new, src_dir_fd=self._descriptor, dst_dir_fd=target._descriptor)
 
-    def list(self) -> list[Found]:
-        """Everything in it, by name."""
+    def list(self) -> list[DirEntry]:
+        """All entries, sorted by name."""
         with os.scandir(self.path if self._descriptor is None else self._descriptor) as entries:
             return sorted(each for each in map(_found, entries) if each is not None)
 
     @contextmanager
     def as_path(self) -> Generator[str]:
-        """A path of it for a child to start in, good as long as the context: on Linux it is this very folder."""
-        here = f"/proc/self/fd/{self._descriptor}"
-        yield here if self._descriptor is not None and os.path.exists(here) else self.path
+        """A path for a child process to start in, valid within the context; on Linux it names this very folder."""
+        link = f"/proc/self/fd/{self._descriptor}"
+        yield link if self._descriptor is not None and os.path.exists(link) else self.path
 
     def close(self) -> None:
-        """Give the descriptor back; again is nothing."""
+        """Close the descriptor; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -157,20 +156,20 @@ class Folder:
     def _at(self, name: str) -> str:
         return name if self._descriptor is not None else os.path.join(self.path, name)
 
-    def _where(self) -> dict[str, Any]:
+    def _dir_fd(self) -> dict[str, Any]:
         return {} if self._descriptor is None else {"dir_fd": self._descriptor}
 
 
-def _found(entry: os.DirEntry[str]) -> Found | None:
+def _found(entry: os.DirEntry[str]) -> DirEntry | None:
     try:
         seen = entry.stat(follow_symlinks=False)
     except OSError:
-        # gone since the folder was read
+        # removed since the folder was read
         return None
-    return Found(entry.name, FileKind.of(seen.st_mode), seen.st_size, seen.st_mtime)
+    return DirEntry(entry.name, FileKind.of(seen.st_mode), seen.st_size, seen.st_mtime)
 
 
-def _not_elsewhere(path: str) -> None:
+def _check_no_links(path: str) -> None:
     """`OSError` if a part of an existing path is a link or a junction."""
     if os.path.realpath(path) != path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)

@@ -1,8 +1,7 @@
-"""`replaced`: one exact piece of a text becomes another; `changes`: what that did, as a small diff.
+"""`replaced`: replaces one exact piece of a text; `changes`: the difference as a small diff.
 
-The piece is found once, or the error says what to do: how often it is there and where, or which lines come close. The
-work is linear in the length of the text, whatever the text is: a model chooses both, and the thread that compares them
-cannot be stopped.
+The piece must occur once. Otherwise the error gives the number and lines of its occurrences, or the closest lines. The
+work is linear in the length of any text: a model chooses both texts, and the comparing thread cannot be interrupted.
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ from agentscope_rx.tools.files.paths import shown
 
 CONTEXT = 3
 MAX_DIFF = 80
-"""Lines of a diff that are shown."""
+"""How many lines of a diff are shown."""
 MAX_COMPARED = 5_000
-"""Lines that are compared one with the other."""
+"""How many lines are compared with each other."""
 MAX_STEPS = 500_000
-"""Steps that finding the smallest diff may take; past them each line is compared with the one at its place."""
+"""Steps for finding the smallest diff; beyond them each line is compared with the one at the same place."""
 MAX_SEARCHED = 50_000
-"""Lines in which text is looked for that differs in white space only."""
+"""How many lines are searched for a text that differs in white space only."""
 MAX_KEY = 200
-"""Characters of a line that are compared."""
+"""How many characters of a line are compared."""
 NEAR = 0.6
-"""How much of two lines is the same if they come close."""
+"""The similarity from which on two lines are close."""
 
 
 def replaced(text: str, old: str, new: str, *, every: bool, path: str, max_size: int | None = None) -> tuple[str, int]:
-    """The text with `new` for `old`, and how often; `ToolError` unless `old` is there once (or at all, for `every`).
+    """The text with `new` for `old`, and the number of replacements; `ToolError` unless `old` occurs once.
 
-    Where the text ends its lines with CR LF and the model wrote LF, CR LF is meant. What would be longer than
-    `max_size` is refused before it is made.
+    With `every`, all occurrences are replaced. In a text with CR LF, an LF in `old` and `new` means CR LF. A result of
+    more than `max_size` characters is refused before it is made.
     """
     if not old:
         raise ToolError("old_string is empty. Give the text to replace, or write the file with write_file.")
     if old == new:
-        raise ToolError("old_string and new_string are the same: there is nothing to change.")
+        raise ToolError("old_string and new_string are the same, so nothing would change.")
     if old not in text and "\r\n" in text:
         old, new = (_windows(each) for each in (old, new))
     elif "\r\n" in old and old not in text:
@@ -53,7 +52,7 @@ def replaced(text: str, old: str, new: str, *, every: bool, path: str, max_size:
         lines = list(islice(_lines_with(text, old), 11))
         where = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")
         raise ToolError(
-            f"old_string is in {shown(path)} {count} times, at lines {where}. Add lines around it until it is there "
+            f"old_string is in {shown(path)} {count} times, at lines {where}. Add surrounding lines until it occurs "
             "once, or set replace_all."
         )
     size = len(text) + count * (len(new) - len(old))
@@ -67,7 +66,7 @@ def replaced(text: str, old: str, new: str, *, every: bool, path: str, max_size:
 
 
 def changes(before: str, after: str) -> str:
-    """The lines that differ, as a unified diff, bounded."""
+    """The lines that differ, as a unified diff of bounded size."""
     before, after = unix(before), unix(after)
     start, end = _same_ends(before, after)
     first = before.count("\n", 0, start)
@@ -99,7 +98,7 @@ def _lines_with(text: str, piece: str) -> Iterator[int]:
         at = text.find(piece, at + len(piece))
 
 
-# --- what the model may have meant ------------------------------------------------------------------------------------
+# --- hints for a piece not found --------------------------------------------------------------------------------------
 
 
 def _closest(text: str, old: str) -> str:
@@ -111,14 +110,14 @@ def _closest(text: str, old: str) -> str:
     found: list[tuple[float, int, str]] = []
     for at, line in enumerate(_beginning(text, MAX_COMPARED)):
         bare = _bare(line[:MAX_KEY])
-        # lines of very different lengths cannot come close
+        # lines of very different lengths cannot be similar
         if 2 * min(len(bare), len(key)) >= NEAR * (len(bare) + len(key)):
             mine = _pairs(bare)
             near = 2 * len(mine & wanted) / (len(mine) + len(wanted))
             if near >= NEAR:
                 found.append((near, -at, line[:MAX_KEY]))
     if not found or not key:
-        return "No line comes close. Read the file again, and copy the text exactly, without line numbers."
+        return "No line is similar. Read the file again, and copy the text exactly, without line numbers."
     best = sorted((-at, line) for _, at, line in heapq.nlargest(3, found))
     lines = "\n".join(f"{at + 1}: {line}" for at, line in best)
     return f"The closest lines are:\n{lines}\nCopy the text exactly, without line numbers."
@@ -129,7 +128,7 @@ def _but_for_space(text: str, old: str) -> str | None:
     if not 0 < len(wanted) <= MAX_SEARCHED:
         return None
     lines = _beginning(text, MAX_SEARCHED)
-    # one search through one text: comparing each run of lines with those wanted would take the product of both
+    # a single search in one text: comparing each run of lines would take the product of both lengths
     bare = "\n".join(["", *map(_bare, lines), ""])
     at = bare.find("\n".join(["", *map(_bare, wanted), ""]))
     if at < 0:
@@ -145,27 +144,27 @@ def _bare(line: str) -> str:
 
 
 def _pairs(text: str) -> set[str]:
-    """The pairs of neighbouring characters: how many two lines share is known in time linear in their lengths."""
+    """The pairs of adjacent characters. Comparing them takes time linear in the lengths of two lines."""
     return {text[at : at + 2] for at in range(len(text) - 1)} or {text}
 
 
 def _beginning(text: str, count: int) -> list[str]:
-    """The first lines, of a text whose lines end with LF."""
+    """The first lines of a text with LF line ends."""
     lines = text.split("\n", count)
     if len(lines) > count or lines[-1] == "":
         lines.pop()
     return lines
 
 
-# --- what has changed -------------------------------------------------------------------------------------------------
+# --- diffs ------------------------------------------------------------------------------------------------------------
 
 
 class _TooLongError(Exception):
-    """The smallest diff would take more than `MAX_STEPS`."""
+    """Finding the smallest diff would take more than `MAX_STEPS`."""
 
 
 class _Bounded(difflib.SequenceMatcher[str]):
-    """Counts its steps: of texts with many equal lines it would take the cube of their number."""
+    """Counts its steps, which for many equal lines grow with the cube of their number."""
 
     def __init__(self, old: list[str], new: list[str]) -> None:
         super().__init__(None, old, new)
@@ -176,7 +175,7 @@ class _Bounded(difflib.SequenceMatcher[str]):
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> difflib.Match:
-        # it goes over these lines, and for each over all that are equal to it
+        # it visits these lines, and for each of them all equal ones
         self._left -= self._sums[-1 if ahi is None else ahi] - self._sums[alo]
         if self._left < 0:
             raise _TooLongError
@@ -184,7 +183,7 @@ class _Bounded(difflib.SequenceMatcher[str]):
 
 
 def _unified(old: list[str], new: list[str], first: int) -> list[str]:
-    """A unified diff without the names of files; `first` lines are above."""
+    """A unified diff without file names, of lines that have `first` lines above them."""
     found: list[str] = []
     for group in _Bounded(old, new).get_grouped_opcodes(CONTEXT):
         (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
@@ -199,13 +198,13 @@ def _unified(old: list[str], new: list[str], first: int) -> list[str]:
 
 
 def _range(start: int, end: int, first: int) -> str:
-    """Lines as a unified diff writes them: from 1; of none the line above; the length unless it is 1."""
+    """A range as unified diffs write it: from 1, the line above if it is empty, the length unless it is 1."""
     size = end - start
     return f"{first + start + (size > 0)}{'' if size == 1 else f',{size}'}"
 
 
 def _in_place(old: list[str], new: list[str], first: int) -> list[str]:
-    """The lines that differ from those at the same place."""
+    """The lines that differ, each compared with the one at the same place."""
     found: list[str] = []
     for at, (was, now) in enumerate(zip(old, new, strict=True), first + 1):
         if was != now:
@@ -214,7 +213,7 @@ def _in_place(old: list[str], new: list[str], first: int) -> list[str]:
 
 
 def _same_ends(before: str, after: str) -> tuple[int, int]:
-    """How many characters at the beginning and at the end are whole lines that are the same in both."""
+    """The lengths of the equal whole lines at the beginning and at the end of both texts."""
     most = min(len(before), len(after))
     start = _shared(lambda size: before[:size] == after[:size], most)
     start = before.rfind("\n", 0, start) + 1
@@ -224,7 +223,7 @@ def _same_ends(before: str, after: str) -> tuple[int, int]:
 
 
 def _shared(same: Callable[[int], bool], most: int) -> int:
-    """The largest size for which it is the same; it is for all smaller ones."""
+    """The largest size up to which the texts are the same, by bisection."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

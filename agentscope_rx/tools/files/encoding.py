@@ -1,13 +1,16 @@
-"""Bytes as text, and text as the bytes that a file of this style has: encoding, mark and line ends are kept.
+"""Bytes as text and back. An edited file keeps its encoding, byte order mark and line ends.
 
 | bytes                                     | encoding                                  |
 |-------------------------------------------|-------------------------------------------|
-| begin with a byte order mark              | what it says: UTF-8, UTF-16, UTF-32       |
+| begin with a byte order mark              | that of the mark: UTF-8, UTF-16, UTF-32   |
 | every other one is NUL, or nearly         | UTF-16 without a mark                     |
 | contain a NUL                             | none: binary                              |
 | are UTF-8                                 | UTF-8                                     |
 | else                                      | Windows-1252, or Latin-1 where that fails |
 | else, with many control characters        | none: binary                              |
+
+A table and not a library: charset-normalizer guesses by statistics of languages, so that a small edit of a file could
+change the encoding that it is read in. Here decoding always gives text that encodes to the same bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from agentscope_rx.errors import WorkspaceError
 from agentscope_rx.tools.files.paths import shown
 
 SAMPLE = 64 * 1024
-"""How much of a file is looked at to tell what it is."""
+"""How many bytes of a file decide its style."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -39,14 +42,14 @@ _IMAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How a file is written."""
+    """The encoding, byte order mark and line ends of a file."""
 
     encoding: str = "utf-8"
     mark: bytes = b""
     newline: str = "\n"
 
     def encode(self, text: str) -> bytes:
-        """The bytes of this text in this style; its line ends are left as they are."""
+        """The bytes of this text in this style; its line ends are not changed."""
         return self.mark + text.encode(self.encoding)
 
     def lines_ended(self, text: str) -> str:
@@ -61,17 +64,17 @@ class Style:
 
 
 PLAIN = Style()
-"""How a new file is written."""
+"""The style of a new file."""
 
 
 def style_of(data: bytes) -> Style | None:
-    """How these bytes are written, judged by their beginning; None if they are no text."""
+    """The style of a file that begins with these bytes; None if it is not text."""
     head = data[:SAMPLE]
     encoding, mark = _encoding(head, len(data) > SAMPLE)
     if encoding is None:
         return None
     text = head[len(mark) :].decode(encoding, "replace")
-    # (`\r\n` counts as itself alone)
+    # (`\r\n` counts once)
     windows = text.count("\r\n")
     unix, old = text.count("\n") - windows, text.count("\r") - windows
     newline = "\r\n" if windows > unix else "\r" if old > unix + windows else "\n"
@@ -79,7 +82,7 @@ def style_of(data: bytes) -> Style | None:
 
 
 def decoded(data: bytes, path: str) -> tuple[str, Style]:
-    """The text of a file and its style, such that encoding gives the same bytes; `WorkspaceError` if it is no text."""
+    """The text of a file and its style; encoding gives the same bytes. `WorkspaceError` if it is not text."""
     style = style_of(data)
     for encoding in (style.encoding, "cp1252", "latin-1") if style is not None else ():
         assert style is not None
@@ -95,7 +98,7 @@ def decoded(data: bytes, path: str) -> tuple[str, Style]:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines, without their ends; a last one that is empty is none."""
+    """The lines without their ends; an empty last one is left out."""
     lines = unix(text).split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -115,7 +118,7 @@ def unix(text: str) -> str:
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type, if these bytes are a picture of a kind that models take."""
+    """The media type of an image in a format that models take, or None."""
     for beginning, media_type in _IMAGES:
         if beginning.match(data):
             return media_type

@@ -1,14 +1,14 @@
-"""`FileTools`: the files of a workspace as tools. Every answer is bounded text (or a picture) that says how to go on.
+"""`FileTools`: the files of a workspace as tools. Results are bounded text (or an image), with a hint how to go on.
 
 | tool              | does                                                       |
 |-------------------|------------------------------------------------------------|
-| `read_file`       | numbered lines, from `offset`; pictures as pictures        |
-| `list_directory`  | what is in a folder, with sizes                            |
-| `glob`            | files whose path fits a pattern                            |
-| `grep`            | lines that fit a regular expression                        |
-| `write_file`      | a new file, or another text in its place                   |
-| `edit_file`       | one exact piece of text becomes another                    |
-| `move_file`       | another path; never over something                         |
+| `read_file`       | numbered lines, from `offset`; images as images            |
+| `list_directory`  | the names in a folder, with sizes                          |
+| `glob`            | files whose path matches a pattern                         |
+| `grep`            | lines that match a regular expression                      |
+| `write_file`      | creates or overwrites a file                               |
+| `edit_file`       | replaces an exact piece of text                            |
+| `move_file`       | renames, never over an existing file                       |
 | `delete_file`     | a file, or an empty folder                                 |
 """
 
@@ -34,7 +34,7 @@ from agentscope_rx.tools.function_tool import FunctionTool, tool
 
 MAX_LINES = 2_000
 MAX_TEXT = 50_000
-"""How many characters of a file one answer holds."""
+"""How many characters of a file one result holds."""
 MAX_LINE = 2_000
 MAX_ENTRIES = 500
 
@@ -48,9 +48,9 @@ FolderPath = Annotated[str, Field(description="The folder, relative to the worki
 
 
 class FileTools:
-    """The tools over one workspace. `read_only` leaves out those that write.
+    """The tools over one workspace. `read_only` leaves out the tools that write.
 
-    `requires_approval` names the tools whose calls wait for a person; True is every tool that writes.
+    `requires_approval` names the tools whose calls need approval; True is every tool that writes.
     """
 
     def __init__(
@@ -71,24 +71,22 @@ class FileTools:
             bound.requires_approval = False
             self.__dict__[name] = bound
         for name in WRITING if read_only else ():
-            # in the place of the tool, and no tool: it is not registered
+            # hides the tool by a plain function, which is not registered
             self.__dict__[name] = _refuse
 
     def __repr__(self) -> str:
         return f"<FileTools in {str(self.workspace.root)!r}{', read only' if self.read_only else ''}>"
 
-    # --- looking --------------------------------------------------------------------------------------------------
+    # --- reading --------------------------------------------------------------------------------------------------
 
     @tool
     def read_file(
         self,
         path: FilePath,
-        offset: Annotated[
-            int, Field(description="The line to begin with, counted from 1; from the end if negative.")
-        ] = 1,
+        offset: Annotated[int, Field(description="The first line, counted from 1; from the end if negative.")] = 1,
         limit: Annotated[int, Field(description="How many lines at most.", ge=1)] = MAX_LINES,
     ) -> object:
-        """Read a file: its lines with their numbers (which are not part of it), or a picture."""
+        """Read a file: its lines with line numbers (which are not part of it), or an image."""
         data = self.workspace.read(path)
         if media_type := image_type(data):
             return [
@@ -106,7 +104,7 @@ class FileTools:
 
     @tool
     def list_directory(self, path: FolderPath = ".") -> str:
-        """List what is in a folder: files with their sizes in bytes, folders with a / at the end."""
+        """List a folder: files with their sizes in bytes, folders with a / at the end."""
         entries = self.workspace.entries(path)
         if not entries:
             return f"The folder {shown(path)} is empty."
@@ -130,7 +128,7 @@ class FileTools:
         ],
         path: FolderPath = ".",
     ) -> str:
-        """Find files by a pattern of their path. Sorted; what is hidden is left out."""
+        """Find files by a pattern of their path. Sorted, without hidden files."""
         wanted = Glob(pattern)
         start = 0 if self.workspace.kind(path) is FileKind.FILE else len(self.workspace.parts(path))
         walk = Walk(self.workspace, path)
@@ -161,14 +159,14 @@ class FileTools:
         ],
         path: Annotated[str, Field(description="The file or folder to search in.")] = ".",
         glob: Annotated[
-            str | None, Field(description="Only files that fit; without a / the name alone.", examples=["*.py"])
+            str | None, Field(description="Only matching files; without a / by name alone.", examples=["*.py"])
         ] = None,
         ignore_case: bool = False,
         context: Annotated[int, Field(description="Lines to show before and after each match.", ge=0, le=20)] = 0,
     ) -> object:
-        """Search the text of files: gives path:line: text."""
+        """Search the text of files; results are path:line: text."""
         only = None if glob is None else Glob(glob if "/" in glob else f"**/{glob}")
-        # a generator, but not announced as one: its last value is the result alone, the values before it are progress
+        # annotated as an object, not as a generator: only the last value is the result, the others are progress
         return self._grep(Search(pattern, ignore_case=ignore_case, context=context), path, only)
 
     def _grep(self, search: Search, path: str, only: Glob | None) -> Generator[str]:
@@ -185,24 +183,24 @@ class FileTools:
         search.cut = search.cut or walk.cut
         yield search.result()
 
-    # --- changing -------------------------------------------------------------------------------------------------
+    # --- writing --------------------------------------------------------------------------------------------------
 
     @tool
     def write_file(
         self, path: FilePath, content: Annotated[str, Field(description="The whole text of the file.")]
     ) -> str:
-        """Write a file: a new one, with the folders above it, or another text in the place of what it says now."""
+        """Create a file, with the folders above it, or overwrite it."""
         note = ""
 
         def written(head: bytes | None) -> bytes:
             nonlocal note
             style = PLAIN if head is None else style_of(head) or PLAIN
-            # the line ends that the file has; what is new is written as it was given
+            # an existing file keeps its line ends, a new one has those of the text
             text = content if head is None or style.newline == "\n" else style.lines_ended(content)
             try:
                 data = style.encode(text)
             except UnicodeEncodeError:
-                data, note = PLAIN.encode(_clean(text)), f" It is UTF-8 now: {style.encoding} does not have all of it."
+                data, note = PLAIN.encode(_clean(text)), f" It is UTF-8 now: {style.encoding} cannot encode all of it."
             else:
                 note = f" ({style})" if str(style) else ""
             return data
@@ -215,15 +213,15 @@ class FileTools:
     def edit_file(
         self,
         path: FilePath,
-        old_string: Annotated[str, Field(description="The text to replace, exactly as it is, found only once.")],
-        new_string: Annotated[str, Field(description="The text to put in its place.")],
+        old_string: Annotated[str, Field(description="The exact text to replace, which must occur only once.")],
+        new_string: Annotated[str, Field(description="The new text.")],
         replace_all: Annotated[bool, Field(description="Replace every occurrence.")] = False,
     ) -> str:
-        """Replace a piece of a file's text by another; gives the lines that have changed."""
-        told = ""
+        """Replace a piece of a file's text; gives the changed lines."""
+        report = ""
 
         def changed(data: bytes) -> bytes:
-            nonlocal told
+            nonlocal report
             text, style = decoded(data, path)
             most = self.workspace.max_write
             edited, count = replaced(text, old_string, new_string, every=replace_all, path=path, max_size=most)
@@ -231,20 +229,20 @@ class FileTools:
                 after = style.encode(edited)
             except UnicodeEncodeError as error:
                 raise ToolError(
-                    f"{shown(path)} is written in {style.encoding}, which has no {edited[error.start]!r}. "
-                    "Use other characters, or write the file anew with write_file."
+                    f"{shown(path)} has the encoding {style.encoding}, which has no {edited[error.start]!r}. "
+                    "Use other characters, or overwrite the file with write_file."
                 ) from None
-            told = f"Edited {shown(path)}: {count} {'place' if count == 1 else 'places'}.\n{changes(text, edited)}"
+            report = f"Edited {shown(path)}: {count} {'place' if count == 1 else 'places'}.\n{changes(text, edited)}"
             return after
 
         self.workspace.update(path, changed)
-        return told
+        return report
 
     @tool(requires_approval=True)
     def move_file(
         self,
         path: Annotated[str, Field(description="The file or folder, relative to the working directory.")],
-        target: Annotated[str, Field(description="Its new path, where nothing is yet.")],
+        target: Annotated[str, Field(description="Its new path, which must not exist yet.")],
     ) -> str:
         """Move or rename a file or folder."""
         self.workspace.move(path, target)
@@ -252,13 +250,13 @@ class FileTools:
 
     @tool(requires_approval=True)
     def delete_file(self, path: FilePath) -> str:
-        """Delete a file, or a folder that is empty."""
+        """Delete a file or an empty folder."""
         self.workspace.delete(path)
         return f"Deleted {shown(path)}."
 
 
 def _fitting(lines: Iterable[str]) -> list[str]:
-    """As many of the lines as one answer holds, and one at least."""
+    """As many of the lines as one result holds, at least one."""
     taken: list[str] = []
     room = MAX_TEXT
     for line in lines:
@@ -271,12 +269,12 @@ def _fitting(lines: Iterable[str]) -> list[str]:
 
 for _each in vars(FileTools).values():
     if isinstance(_each, FunctionTool):
-        # what is done here is the library's own and ends by itself: stuck tools do not take its threads
+        # these tools always end, so that they run on threads which stuck tools cannot occupy
         cast("FunctionTool[..., object]", _each).default_executor = ENGINE_WORKERS
 
 
 def _refuse(*_: Any, **__: Any) -> str:
-    raise ToolError("These file tools are read-only: nothing is written.")
+    raise ToolError("These file tools are read-only. Nothing was written.")
 
 
 def _names(requires_approval: Collection[str] | bool) -> tuple[str, ...]:
@@ -291,12 +289,12 @@ def _names(requires_approval: Collection[str] | bool) -> tuple[str, ...]:
 
 
 def _clean(text: str) -> str:
-    """Without halves of characters, which no encoding has."""
+    """Replace lone surrogates, which no encoding has."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _numbered(lines: list[str], first: int, limit: int, style: str) -> str:
-    """Lines with their numbers, as many as fit, and a note if they are not the whole file."""
+    """Numbered lines, as many as fit, with a note if the file has more."""
     taken: list[str] = []
     room = MAX_TEXT
     for number, line in enumerate(lines[first - 1 : first - 1 + limit], first):

@@ -1,16 +1,17 @@
-"""A path as a model wrote it becomes the names of folders and a file below the workspace, or a refusal. By text alone.
+"""`parts_of`: a model's path as names below the workspace, or a refusal. Only the text is checked here.
 
 | path                                              | answer                                            |
 |---------------------------------------------------|---------------------------------------------------|
 | `docs/index.md`, `./docs//index.md`, `.`          | `("docs", "index.md")`, ..., `()`                 |
 | `/etc/passwd`, `C:\\x`, `C:x`, `\\\\host\\share`  | `absolute`                                        |
 | `../x`, `docs/../x`                               | `parent`                                          |
-| `~`, `~/x`, `~root/x`                             | `home`: nothing expands it, and nobody means it   |
+| `~`, `~/x`, `~root/x`                             | `home`: it is not expanded                        |
 | `NUL.txt`, `a:stream`, `x.`, `a\\b`, `PROGRA~1`   | `name`: another name, or a device, on some system |
 | NUL, control characters, 255 bytes and more       | `name`                                            |
 
-What only some systems take for something else is refused on all of them (`portable`), so that what a model wrote here
-can be used there. Where that is switched off, a system still refuses what it would take for something else itself.
+Names that have another meaning on some system are refused on every system (`portable`), so that a workspace can be
+copied between systems. Without `portable`, a system still refuses names that have another meaning on itself. (This is
+the only place that knows them: three patterns and a dozen lines.)
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import unicodedata
 from agentscope_rx.errors import WorkspaceError
 
 MAX_NAME = 255
-"""Bytes in one name; what common file systems take."""
+"""Bytes of one name, the limit of common file systems."""
 MAX_PARTS = 256
 MAX_PATH = 32_000
 
@@ -34,7 +35,7 @@ _NOT_PORTABLE = re.compile(r"[\\:<>\"|?*]")
 
 
 def parts_of(path: str, *, portable: bool = True, root: str | None = None) -> tuple[str, ...]:
-    """The parts of a path below the workspace; a `WorkspaceError` for what names a place elsewhere."""
+    """The parts of a path below the workspace; `WorkspaceError` for a path that leads elsewhere."""
     portable = portable or os.name == "nt"
     if len(path) > MAX_PATH:
         raise _refused(path, "name", f"cannot be opened: it is longer than {MAX_PATH} characters")
@@ -56,12 +57,12 @@ def parts_of(path: str, *, portable: bool = True, root: str | None = None) -> tu
 
 
 def shown(path: str) -> str:
-    """A path in a message to the model."""
+    """A path as it is quoted in messages to the model."""
     return repr(path if len(path) <= 120 else f"{path[:117]}...")
 
 
 def folded(name: str) -> str:
-    """A name as the least particular of file systems sees it: neither case, nor form, nor what is invisible counts."""
+    """A name without the differences that some file system ignores: case, Unicode form, invisible characters."""
     if name.isascii():
         return name.lower().rstrip(" .") or name
     plain = unicodedata.normalize("NFKC", name).casefold()
@@ -72,7 +73,7 @@ def _check(path: str, part: str, portable: bool) -> None:
     try:
         size = len(os.fsencode(part))
     except UnicodeEncodeError:
-        raise _refused(path, "name", "cannot be opened: it is no text that this system can write") from None
+        raise _refused(path, "name", "cannot be opened: this system cannot encode it") from None
     if size > MAX_NAME:
         raise _refused(path, "name", f"cannot be opened: a name in it is longer than {MAX_NAME} bytes")
     if not portable:

@@ -1,4 +1,4 @@
-"""`locate`: from the root to the last name of a path, one open folder at a time; `Place`: that name in its folder."""
+"""`resolve`: follows a path from the root by open folders. `ResolvedPath`: its last name, in an open folder."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ MAX_LINKS = 40
 
 
 def refusal(path: str, reason: str, why: str) -> WorkspaceError:
-    """The error for a path; `why` completes the sentence that it begins."""
+    """The error for a path; `why` completes the sentence that begins with it."""
     return WorkspaceError(f"{shown(path)} {why}.", path=path, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A name in an open folder; the name is empty for the root itself. `parts` lead there without any link."""
+class ResolvedPath:
+    """A name in an open folder; empty for the root itself. `parts` is the path without links."""
 
     path: str
     folder: Folder
     name: str
     parts: tuple[str, ...]
 
-    def look(self) -> os.stat_result | None:
-        """What is there, if anything."""
+    def stat(self) -> os.stat_result | None:
+        """The status of the name, or None if it does not exist."""
         try:
-            return self.folder.look(self.name or ".")
+            return self.folder.stat(self.name or ".")
         except FileNotFoundError:
             return None
 
-    def look_kind(self) -> FileKind | None:
-        """The kind of what is there, if anything."""
-        seen = self.look()
-        return None if seen is None else FileKind.of(seen.st_mode)
+    def kind_or_none(self) -> FileKind | None:
+        """The kind of the name, or None if it does not exist."""
+        status = self.stat()
+        return None if status is None else FileKind.of(status.st_mode)
 
     def kind(self) -> FileKind:
-        """A file or a folder; `WorkspaceError` for anything else."""
-        with explained(self.path):
-            seen = self.folder.look(self.name or ".")
-        kind = FileKind.of(seen.st_mode)
+        """File or folder; `WorkspaceError` for anything else."""
+        with translated_errors(self.path):
+            status = self.folder.stat(self.name or ".")
+        kind = FileKind.of(status.st_mode)
         if kind is FileKind.LINK:
             raise link_refusal(self.path, "/".join(self.parts))
         if kind is FileKind.OTHER:
@@ -55,58 +55,58 @@ class Place:
         return kind
 
     def read(self, limit: int) -> tuple[bytes, os.stat_result]:
-        """The bytes of the file, and what it was when they were read; `WorkspaceError` if more than `limit`."""
+        """The bytes of the file, and its status before reading; `WorkspaceError` if there are more than `limit`."""
         with self._open() as file:
-            seen = os.fstat(file.fileno())
-            with explained(self.path):
-                data = file.read(limit + 1) if seen.st_size <= limit else b""
-        if seen.st_size > limit or len(data) > limit:
-            size = max(seen.st_size, len(data))
+            status = os.fstat(file.fileno())
+            with translated_errors(self.path):
+                data = file.read(limit + 1) if status.st_size <= limit else b""
+        if status.st_size > limit or len(data) > limit:
+            size = max(status.st_size, len(data))
             raise refusal(self.path, "too_large", f"is too large: {size:,} bytes, and at most {limit:,} bytes are read")
-        return data, seen
+        return data, status
 
     def head(self, size: int) -> bytes:
         """The first bytes of the file."""
-        with self._open() as file, explained(self.path):
+        with self._open() as file, translated_errors(self.path):
             return file.read(size)
 
     @contextmanager
     def _open(self) -> Generator[BinaryIO]:
         if self.kind() is FileKind.FOLDER:
             raise refusal(self.path, "folder", "is a folder, not a file. List it instead")
-        with explained(self.path):
-            descriptor = self.folder.file(self.name)
+        with translated_errors(self.path):
+            descriptor = self.folder.open_file(self.name)
         with os.fdopen(descriptor, "rb") as file:
-            # once more, of what is open now: it may have been replaced since it was looked at
+            # check the open file again: the name may have been replaced since the first check
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise refusal(self.path, "special", "is neither a file nor a folder")
             yield file
 
     @contextmanager
     def open_folder(self) -> Generator[Folder]:
-        """The folder that is there, open."""
+        """Open the folder of this name."""
         if not self.name:
             yield self.folder
             return
         if self.kind() is FileKind.FILE:
             raise refusal(self.path, "file", "is a file, not a folder. Read it with read_file")
-        with explained(self.path):
-            folder = self.folder.folder(self.name)
+        with translated_errors(self.path):
+            folder = self.folder.open_folder(self.name)
         with folder:
             yield folder
 
 
-def locate(
+def resolve(
     path: str, parts: tuple[str, ...], open_root: Callable[[], Folder], *, follow: bool, make: bool, root: str
-) -> Place:
-    """Where the parts lead; the folder of the place is open, and whoever asked closes it."""
+) -> ResolvedPath:
+    """Resolve the parts. The caller closes the folder of the result."""
     pending, done, links = list(reversed(parts)), list[str](), 0
     folder = open_root()
     try:
         while pending:
             name = pending.pop()
             if name == "..":
-                # a link's own: up from where it led, and never above the root
+                # only links contain "..": it is relative to the link's target, and never leads above the root
                 if not done:
                     raise refusal(path, "link", "is behind a symbolic link that leads out of the working directory")
                 done.pop()
@@ -119,26 +119,26 @@ def locate(
                     raise link_refusal(path, "/".join([*done, name]))
                 if links > MAX_LINKS:
                     raise refusal(path, "link", "is behind symbolic links that lead in a circle")
-                target = folder.link_target(name)
+                target = folder.readlink(name)
                 if os.path.isabs(target):
                     folder = _reopened(folder, open_root, done := [])
                 pending += reversed(_link_parts(path, target, root))
                 continue
             if not pending:
-                return Place(path, folder, name, (*done, name))
+                return ResolvedPath(path, folder, name, (*done, name))
             if kind is FileKind.OTHER:
                 raise refusal(path, "special", f"cannot be opened: {shown('/'.join([*done, name]))} is no folder")
             folder = _down(folder, name, make and kind is None)
             done.append(name)
-        return Place(path, folder, "", tuple(done))
+        return ResolvedPath(path, folder, "", tuple(done))
     except BaseException:
         folder.close()
         raise
 
 
 @contextmanager
-def explained(path: str) -> Generator[None]:
-    """Says what an `OSError` of the system means for this path."""
+def translated_errors(path: str) -> Generator[None]:
+    """Turn an `OSError` for this path into a `WorkspaceError`."""
     try:
         yield
     except FileNotFoundError:
@@ -158,31 +158,31 @@ def explained(path: str) -> Generator[None]:
         if error.errno == errno.ELOOP:
             raise link_refusal(path, path) from None
         if error.errno == errno.ENOTEMPTY:
-            raise refusal(path, "folder", "is a folder with something in it. Delete that first") from None
+            raise refusal(path, "folder", "is not empty. Delete its contents first") from None
         raise refusal(path, "system", f"cannot be opened: {error.strerror or error}") from None
     except ValueError as error:
         raise refusal(path, "name", f"cannot be opened: {error}") from None
 
 
 def link_refusal(path: str, part: str) -> WorkspaceError:
-    """The error for a link that is not followed."""
+    """The error for a link, which is not followed."""
     text = f"{shown(part)} is a symbolic link. Links are not followed; give the path of the file itself."
     return WorkspaceError(text, path=path, reason="link")
 
 
 def _kind(folder: Folder, name: str) -> FileKind | None:
     try:
-        return FileKind.of(folder.look(name).st_mode)
+        return FileKind.of(folder.stat(name).st_mode)
     except FileNotFoundError:
         return None
 
 
 def _down(folder: Folder, name: str, make: bool) -> Folder:
     if make:
-        # (if somebody else was faster, what they made is opened, or refused, like anything that was there)
+        # a name that another process makes first is opened, or refused, like any existing one
         with suppress(FileExistsError):
-            folder.make(name)
-    below = folder.folder(name)
+            folder.mkdir(name)
+    below = folder.open_folder(name)
     folder.close()
     return below
 

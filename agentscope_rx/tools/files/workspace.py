@@ -1,15 +1,16 @@
-"""`Workspace`: a folder that no path leads out of. The one place where a model's path becomes an open file.
+"""`Workspace`: a folder that no path leads out of. Only here a model's path becomes an open file.
 
 | path                                   | answer                                                                |
 |----------------------------------------|-----------------------------------------------------------------------|
 | `docs/index.md`, `./docs//index.md`    | the file                                                              |
-| `/etc/passwd`, `../x`, `~/x`, `NUL`    | refused as it stands, before anything is looked at (see `paths`)      |
-| a link, or anything behind one         | refused, wherever it leads; followed inside with `follow_symlinks`    |
-| a pipe, a socket, a device             | refused, and not opened: opening one can wait, or do something        |
-| what a pattern of `deny` names         | refused, with all that is below it                                    |
+| `/etc/passwd`, `../x`, `~/x`, `NUL`    | refused by its text, before any file is accessed (see `paths`)        |
+| a link, or a path through one          | refused, wherever it leads; followed inside with `follow_symlinks`    |
+| a pipe, a socket, a device             | refused, and not opened: that can block, or have effects              |
+| a match of a `deny` pattern            | refused, with everything below it                                     |
 
-Every part is opened relative to the one before it (see `folder`), so that nothing that is put in place meanwhile is
-followed. What is written appears whole or not at all, under a name of its own first. A refusal is a `WorkspaceError`.
+Every part is opened relative to the one before it (see `dirfd`), so that a link put there meanwhile is not followed.
+A file is written under a temporary name, then renamed, and so appears whole or not at all. Refusals are
+`WorkspaceError`s.
 """
 
 from __future__ import annotations
@@ -18,24 +19,37 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from agentscope_rx.errors import ConfigurationError, WorkspaceError
 from agentscope_rx.reactive.kernel.forking import new_lock
-from agentscope_rx.tools.files.dirfd import BY_PARTS, FileKind, Folder
+from agentscope_rx.tools.files.dirfd import HAS_DIR_FD, FileKind, Folder
 from agentscope_rx.tools.files.encoding import SAMPLE
 from agentscope_rx.tools.files.globs import DenyList
-from agentscope_rx.tools.files.locks import locked
 from agentscope_rx.tools.files.paths import folded, parts_of, shown
-from agentscope_rx.tools.files.resolve import Place, explained, locate, refusal
+from agentscope_rx.tools.files.resolve import ResolvedPath, refusal, resolve, translated_errors
 
 MIB = 1024 * 1024
 DENIED = (".git", ".ssh", ".env", ".env.*")
-"""Out of bounds unless `deny` says otherwise: what other programs run (git's hooks and settings), and keys."""
+"""Denied by default: files that other programs run (git's hooks and settings), and keys."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
-"""What is left out of listings and searches, beside what is hidden."""
+"""Folders that listings and searches leave out, beside hidden ones."""
+
+
+class _FileLock:
+    """The lock of one file; it is dropped when no thread holds it or waits for it."""
+
+    __slots__ = ("__weakref__", "lock")
+
+    def __init__(self) -> None:
+        self.lock = new_lock()
+
+
+_locks: WeakValueDictionary[object, _FileLock] = WeakValueDictionary()
+_locks_guard = new_lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +64,11 @@ class FileEntry:
 
 
 class Workspace:
-    """The folder `root`, as it is called now: a link that leads to it is followed, once, here.
+    """The folder `root`. If it is a link, the link is followed once, when the workspace is made.
 
-    `max_read` and `max_write` bound one file, `max_total` all that is ever written through this object, in bytes.
-    `hidden` lists and searches names that begin with a dot, too. `deny` are patterns of what is out of bounds (see
-    `DenyList`). `portable=False` allows names that only other systems take for something else.
+    `max_read` and `max_write` bound one file, `max_total` all writes through this object together, in bytes. `hidden`
+    includes names that begin with a dot in listings and searches. `deny` are patterns of denied paths (see `DenyList`).
+    `portable=False` allows names that have another meaning on other systems only.
     """
 
     def __init__(
@@ -75,11 +89,11 @@ class Workspace:
         self.root = Path(os.path.realpath(root))
         for name, limit in (("max_read", max_read), ("max_write", max_write), ("max_total", max_total)):
             if type(limit) is not int or limit < 1:
-                raise ConfigurationError(f"{name} counts bytes: a whole number of at least 1, not {limit!r}.")
+                raise ConfigurationError(f"{name} is in bytes, a whole number of at least 1, not {limit!r}.")
         if not self.root.is_dir():
-            raise ConfigurationError(f"A workspace is a folder that exists; {str(root)!r:.200} is none. Make it first.")
+            raise ConfigurationError(f"A workspace is a folder that exists; {str(root)!r:.200} is not. Make it first.")
         if isinstance(deny, str):
-            raise ConfigurationError(f"deny takes several patterns, as in deny=[{deny!r}].")
+            raise ConfigurationError(f"deny takes a list of patterns, as in deny=[{deny!r}].")
         deny = tuple(deny)
         if strange := [each for each in deny if not isinstance(each, str)]:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"deny takes patterns, which are text, not {strange[0]!r:.60}.")
@@ -93,7 +107,7 @@ class Workspace:
         self._portable = portable
         self._written = 0
         self._quota = new_lock()
-        with Folder.open(str(self.root), by_parts=BY_PARTS) as folder:
+        with Folder.open(str(self.root), dir_fd=HAS_DIR_FD) as folder:
             self._identity = folder.identity()
 
     def __repr__(self) -> str:
@@ -105,25 +119,25 @@ class Workspace:
         return self._written
 
     def parts(self, path: str) -> tuple[str, ...]:
-        """The names that a path is made of; `WorkspaceError` for one that names a place elsewhere."""
+        """The names in a path; `WorkspaceError` for a path that leads elsewhere."""
         return parts_of(path, portable=self._portable, root=str(self.root))
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def kind(self, path: str) -> FileKind:
-        """Whether there is a file or a folder at this path; `WorkspaceError` if there is neither."""
-        with self.place(path) as place:
-            return place.kind()
+        """File or folder; `WorkspaceError` if there is neither at this path."""
+        with self.resolve(path) as resolved:
+            return resolved.kind()
 
     def read(self, path: str, limit: int | None = None) -> bytes:
-        """The bytes of a file; `WorkspaceError` if they are more than `limit` (`max_read`)."""
-        with self.place(path) as place:
-            return place.read(self.max_read if limit is None else limit)[0]
+        """The bytes of a file; `WorkspaceError` if there are more than `limit` (by default `max_read`)."""
+        with self.resolve(path) as resolved:
+            return resolved.read(self.max_read if limit is None else limit)[0]
 
     def entries(self, path: str = ".") -> list[FileEntry]:
-        """What is in a folder, by name, without what is hidden, skipped or denied."""
-        with self.place(path) as place, place.open_folder() as folder:
-            # named as it was asked for: behind a link, too, that is the path to go on with
+        """The entries of a folder by name, without hidden, skipped or denied ones."""
+        with self.resolve(path) as resolved, resolved.open_folder() as folder:
+            # paths as the caller gave them, also through a link: these work in further calls
             above = self.parts(path)
             found = folder.list()
         denied = self.deny.below(above)
@@ -134,102 +148,109 @@ class Workspace:
         ]
 
     def walk(self, path: str = ".", *, stop: Callable[[], bool] | None = None) -> Iterator[FileEntry]:
-        """Every file at or below a path, folder by folder, by name; links are not followed, nor unreadable folders.
+        """The files at or below a path, folder by folder, by name. Links and unreadable folders are left out.
 
-        It ends where `stop`, which is asked before each folder below is read, says so.
+        `stop` is called before each folder below is read; True ends the walk.
         """
         if self.kind(path) is FileKind.FILE:
             parts = self.parts(path)
             yield FileEntry(parts[-1], "/".join(parts), FileKind.FILE)
             return
-        waiting = list(reversed(self.entries(path)))
-        while waiting:
-            entry = waiting.pop()
+        pending = list(reversed(self.entries(path)))
+        while pending:
+            entry = pending.pop()
             if entry.kind is FileKind.FILE:
                 yield entry
             elif entry.kind is FileKind.FOLDER:
                 if stop is not None and stop():
                     return
                 with suppress(WorkspaceError):
-                    waiting += reversed(self.entries(entry.path))
+                    pending += reversed(self.entries(entry.path))
 
     @contextmanager
     def folder(self, path: str = ".") -> Generator[Folder]:
-        """A folder of the workspace, open."""
-        with self.place(path) as place, place.open_folder() as folder:
+        """Open a folder of the workspace."""
+        with self.resolve(path) as resolved, resolved.open_folder() as folder:
             yield folder
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     def write(self, path: str, data: bytes | Callable[[bytes | None], bytes]) -> bool:
-        """Put these bytes in the place of a file, or make it, with the folders above it; whether it is new.
+        """Create or overwrite a file, with the folders above it; True if it is new.
 
-        A function is given the first `SAMPLE` bytes of the file that is there, or None.
+        A function gets the first `SAMPLE` bytes of the existing file, or None, and gives the new bytes.
         """
-        with self.place(path, make=True) as place, self._locked(place):
-            seen = place.look()
+        with self.resolve(path, make=True) as resolved, self._locked(resolved):
+            before = resolved.stat()
             if not isinstance(data, bytes):
-                data = data(place.head(SAMPLE) if seen is not None and stat.S_ISREG(seen.st_mode) else None)
-            return self._put(place, data, seen)
+                data = data(resolved.head(SAMPLE) if before is not None and stat.S_ISREG(before.st_mode) else None)
+            return self._put(resolved, data, before)
 
     def update(self, path: str, change: Callable[[bytes], bytes]) -> None:
-        """Replace a file by what `change` makes of it; nobody else in this process writes to it meanwhile.
+        """Replace the bytes of a file by `change(bytes)`, under a lock for this process.
 
-        Another process that does is noticed: the file is left as it is, and the error says to read it again.
+        If another process writes to the file meanwhile, it is left unchanged, and the error says to read it again.
         """
-        with self.place(path) as place, self._locked(place):
-            data, seen = place.read(self.max_read)
+        with self.resolve(path) as resolved, self._locked(resolved):
+            data, before = resolved.read(self.max_read)
             changed = change(data)
             if changed != data:
-                self._put(place, changed, seen)
+                self._put(resolved, changed, before)
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a folder that is empty."""
-        with self.place(path) as place, self._locked(place), explained(path):
-            if not place.name:
-                raise refusal(path, "folder", "is the working directory itself. It stays")
-            self._refuse_git_folder(place)
-            if place.kind() is FileKind.FOLDER:
-                place.folder.remove_folder(place.name)
+        """Remove a file or an empty folder."""
+        with self.resolve(path) as resolved, self._locked(resolved), translated_errors(path):
+            if not resolved.name:
+                raise refusal(path, "folder", "is the working directory itself and cannot be deleted")
+            self._refuse_git_folder(resolved)
+            if resolved.kind() is FileKind.FOLDER:
+                resolved.folder.rmdir(resolved.name)
             else:
-                place.folder.unlink(place.name)
+                resolved.folder.unlink(resolved.name)
 
     def move(self, path: str, target: str) -> None:
-        """Give a file or folder another path; never in the place of something."""
-        with self.place(path) as old, self.place(target, make=True) as new, self._locked(old, new), explained(path):
+        """Rename a file or folder, never over an existing one."""
+        with (
+            self.resolve(path) as old,
+            self.resolve(target, make=True) as new,
+            self._locked(old, new),
+            translated_errors(path),
+        ):
             if not old.name or not new.name:
-                raise refusal(path, "folder", "cannot be moved: the working directory itself stays")
+                raise refusal(path, "folder", "cannot be moved: it is the working directory itself")
             old.kind()
             self._refuse_git_folder(old)
             self._refuse_git_folder(new)
-            if new.look() is not None:
+            if new.stat() is not None:
                 raise refusal(target, "exists", "exists already. Give another target, or delete it first")
             if new.parts[: len(old.parts)] == old.parts:
                 raise refusal(target, "parent", f"is inside {shown(path)}: a folder cannot be moved into itself")
-            if old.look_kind() is FileKind.FOLDER and self.deny.patterns:
+            if old.kind_or_none() is FileKind.FOLDER and self.deny.patterns:
                 self._all_allowed(path, new.parts)
             old.folder.rename(old.name, new.folder, new.name)
 
-    # --- where a path leads ---------------------------------------------------------------------------------------
+    # --- paths ----------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def place(self, path: str, *, make: bool = False) -> Generator[Place]:
-        """Where a path leads, with its folder open; `make` makes the folders above it."""
+    def resolve(self, path: str, *, make: bool = False) -> Generator[ResolvedPath]:
+        """Resolve a path, with its folder open; `make` creates the folders above it."""
         parts = self.parts(path)
         self._refuse_denied(path, parts)
-        with explained(path):
-            place = locate(path, parts, self._open_root, follow=self.follow_symlinks, make=make, root=str(self.root))
-        with place.folder:
-            if place.parts != parts:
-                self._refuse_denied(path, place.parts)
-            yield place
+        with translated_errors(path):
+            resolved = resolve(
+                path, parts, self._open_root, follow=self.follow_symlinks, make=make, root=str(self.root)
+            )
+        with resolved.folder:
+            if resolved.parts != parts:
+                self._refuse_denied(path, resolved.parts)
+            yield resolved
 
     def _open_root(self) -> Folder:
-        folder = Folder.open(str(self.root), by_parts=BY_PARTS)
+        folder = Folder.open(str(self.root), dir_fd=HAS_DIR_FD)
         if folder.identity() != self._identity:
             folder.close()
             raise WorkspaceError(
-                "The working directory is no longer the folder that it was: it has been replaced. Nothing can be done.",
+                "The working directory has been replaced by another folder since the start. Stop using these tools.",
                 path=".",
                 reason="replaced",
             )
@@ -237,76 +258,84 @@ class Workspace:
 
     def _refuse_denied(self, path: str, parts: tuple[str, ...]) -> None:
         if pattern := self.deny.denies(parts):
-            raise refusal(path, "denied", f"is out of bounds here (rule {pattern!r}). Do without it")
+            raise refusal(path, "denied", f"is out of bounds here (rule {pattern!r}). Do not use it")
 
-    def _refuse_git_folder(self, place: Place) -> None:
-        """What lies in a git folder names programs that git runs: it is git's to write, whatever the folder is called.
+    def _refuse_git_folder(self, resolved: ResolvedPath) -> None:
+        """Refuse writes in a git folder of any name: its files name programs that git runs.
 
-        (`.git` is denied by its name. `git init --separate-git-dir`, submodules and worktrees have others.)
+        `.git` is denied by its name. `git init --separate-git-dir`, submodules and worktrees use other names.
         """
-        for depth in range(len(place.parts)):
-            folder = self.root.joinpath(*place.parts[:depth])
+        for depth in range(len(resolved.parts)):
+            folder = self.root.joinpath(*resolved.parts[:depth])
             if (folder / "HEAD").is_file() and (
                 ((folder / "objects").is_dir() and (folder / "refs").is_dir()) or (folder / "commondir").is_file()
             ):
-                where = shown("/".join(place.parts[:depth]) or ".")
-                raise refusal(place.path, "repository", f"is within {where}, a folder of git's own. Use git for that")
+                where = shown("/".join(resolved.parts[:depth]) or ".")
+                raise refusal(
+                    resolved.path, "repository", f"is within {where}, a folder of git's own. Use git for that"
+                )
 
     def _all_allowed(self, path: str, target: tuple[str, ...]) -> None:
-        """A folder that moves takes along no name that is denied where it goes, nor one that is denied where it is."""
+        """Refuse to move a folder that holds a denied path, by its old or its new path."""
         above = self.parts(path)
-        waiting: list[tuple[str, ...]] = [()]
-        while waiting:
-            below = waiting.pop()
-            with self.place("/".join([*above, *below])) as place, place.open_folder() as folder:
+        pending: list[tuple[str, ...]] = [()]
+        while pending:
+            below = pending.pop()
+            with self.resolve("/".join([*above, *below])) as resolved, resolved.open_folder() as folder:
                 found = folder.list()
             for each in found:
                 self._refuse_denied(path, (*above, *below, each.name))
                 self._refuse_denied(path, (*target, *below, each.name))
                 if each.kind is FileKind.FOLDER:
-                    waiting.append((*below, each.name))
+                    pending.append((*below, each.name))
 
     def _listed(self, name: str) -> bool:
         return (self.hidden or not name.startswith(".")) and name not in self._skip
 
     @contextmanager
-    def _locked(self, *places: Place) -> Generator[None]:
-        with locked(*((self._identity, *map(folded, place.parts)) for place in places)):
+    def _locked(self, *paths: ResolvedPath) -> Generator[None]:
+        """Hold the locks of these files in this process, always taken in the same order to prevent deadlocks."""
+        locks: list[_FileLock] = []
+        with ExitStack() as held:
+            for key in sorted({(self._identity, *map(folded, each.parts)) for each in paths}, key=repr):
+                with _locks_guard:
+                    locks.append(_locks.setdefault(key, _FileLock()))
+                held.enter_context(locks[-1].lock)
             yield
 
-    # --- putting a file in its place ------------------------------------------------------------------------------
+    # --- replacing a file ----------------------------------------------------------------------------------------
 
-    def _put(self, place: Place, data: bytes, seen: os.stat_result | None) -> bool:
-        """Write under another name, then rename: who reads sees the old file or the new one, and never a part."""
+    def _put(self, resolved: ResolvedPath, data: bytes, before: os.stat_result | None) -> bool:
+        """Write under a temporary name, then rename: readers see the old file or the new one, never a part."""
         if len(data) > self.max_write:
             raise refusal(
-                place.path, "too_large", f"would be {len(data):,} bytes, and at most {self.max_write:,} may be written"
+                resolved.path, "too_large", f"would be {len(data):,} bytes; at most {self.max_write:,} may be written"
             )
-        if not place.name or (seen is not None and stat.S_ISDIR(seen.st_mode)):
-            raise refusal(place.path, "folder", "is a folder, not a file. Give the path of a file")
-        self._refuse_git_folder(place)
-        if seen is not None and FileKind.of(seen.st_mode) is not FileKind.FILE:
-            raise refusal(place.path, "special", "is neither a file nor a folder")
-        if seen is not None and not seen.st_mode & 0o222:
-            raise refusal(place.path, "permission", "is read-only and stays as it is")
-        self._take(place.path, len(data))
+        if not resolved.name or (before is not None and stat.S_ISDIR(before.st_mode)):
+            raise refusal(resolved.path, "folder", "is a folder, not a file. Give the path of a file")
+        self._refuse_git_folder(resolved)
+        if before is not None and FileKind.of(before.st_mode) is not FileKind.FILE:
+            raise refusal(resolved.path, "special", "is neither a file nor a folder")
+        if before is not None and not before.st_mode & 0o222:
+            raise refusal(resolved.path, "permission", "is read-only and stays as it is")
+        self._use_quota(resolved.path, len(data))
         temporary = f".{secrets.token_hex(8)}.tmp"
         try:
-            with explained(place.path):
-                _write(place.folder, temporary, data, seen)
-                if _stamp(place.look()) != _stamp(seen):
+            with translated_errors(resolved.path):
+                _write(resolved.folder, temporary, data, before)
+                if _stamp(resolved.stat()) != _stamp(before):
                     raise refusal(
-                        place.path, "changed", "has been changed by somebody else meanwhile. Read it again, then retry"
+                        resolved.path, "changed", "was changed by another program meanwhile. Read it again, then retry"
                     )
-                place.folder.rename(temporary, place.folder, place.name)
+                resolved.folder.rename(temporary, resolved.folder, resolved.name)
         except BaseException:
             with suppress(OSError):
-                place.folder.unlink(temporary)
-            self._take(place.path, -len(data))
+                resolved.folder.unlink(temporary)
+            self._use_quota(resolved.path, -len(data))
             raise
-        return seen is None
+        return before is None
 
-    def _take(self, path: str, size: int) -> None:
+    def _use_quota(self, path: str, size: int) -> None:
         with self._quota:
             if size > 0 and self._written + size > self.max_total:
                 raise refusal(
@@ -315,15 +344,17 @@ class Workspace:
             self._written += size
 
 
-def _write(folder: Folder, name: str, data: bytes, seen: os.stat_result | None) -> None:
-    descriptor = folder.file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if seen is None else 0o600)
+def _write(folder: Folder, name: str, data: bytes, before: os.stat_result | None) -> None:
+    descriptor = folder.open_file(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if before is None else 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-        if seen is not None and hasattr(os, "fchmod"):
-            # who may do what stays; rights that a program would gain by them do not
-            os.fchmod(descriptor, stat.S_IMODE(seen.st_mode) & 0o777)
+        if before is not None and hasattr(os, "fchmod"):
+            # keep the permissions, but not setuid and setgid
+            os.fchmod(descriptor, stat.S_IMODE(before.st_mode) & 0o777)
 
 
-def _stamp(seen: os.stat_result | None) -> tuple[int, ...] | None:
-    """What changes when somebody writes to a file, or puts another in its place."""
-    return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_mode)
+def _stamp(status: os.stat_result | None) -> tuple[int, ...] | None:
+    """The parts of a status that change when a file is written or replaced."""
+    return (
+        None if status is None else (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_mode)
+    )

@@ -49,10 +49,10 @@ def test_the_corpus_is_large():
     assert len(set(PATHS)) + len(set(COMMANDS)) >= 400
 
 
-@pytest.mark.parametrize("by_parts", [True, False], ids=["by parts", "by resolving"])
+@pytest.mark.parametrize("dir_fd", [True, False], ids=["by parts", "by resolving"])
 @pytest.mark.parametrize(("path", "reasons"), PATHS, ids=lambda each: repr(each)[:40])
-def test_paths(fence: Fence, path: str, reasons: str, by_parts: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(workspace, "BY_PARTS", by_parts)
+def test_paths(fence: Fence, path: str, reasons: str, dir_fd: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(workspace, "HAS_DIR_FD", dir_fd)
     tools = FileTools(fence.root)
     path = fence.fill(path)
     for name, way in ways(tools, path).items():
