@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import os
 import re
@@ -727,3 +728,16 @@ def test_no_descriptor_is_left(fence: Fence):
 def test_styles_are_told():
     assert str(style_of(b"a\r\nb")) == "lines end with CR LF"
     assert str(style_of("a".encode("utf-8-sig"))) == "utf-8 with a mark"
+
+
+NAMES = st.text("abA.-]\n[!^", min_size=1, max_size=5)
+GLOBS = st.lists(
+    st.sampled_from([*"abA.*?-^|+$\n", "[a-b]", "[!a]", "[]a]", "[b-a]", "["]), min_size=1, max_size=8
+).map("".join)
+
+
+@given(GLOBS, NAMES)
+def test_a_glob_matches_a_name_as_fnmatch_does(pattern: str, name: str):
+    """Law: within one name, a translated pattern is what `fnmatch` makes of it."""
+    assume(pattern not in (".", "..", "**"))
+    assert Glob(pattern).matches([name]) == fnmatch.fnmatchcase(name, pattern)
