@@ -379,9 +379,9 @@ class RuntimeContext:
     """The objects of one call, found by type; hooks and tools can read and change them from any thread.
 
     `values` are found by their type, `attributes` by their name; other objects are looked up in `store`, a
-    `ContextStore`. `tool_arguments` are arguments by tool name that replace the model's, for all calls of this run and
-    of its sub-agents (see `agentscope_rx.tools.argument_wrappers`); read-only. A context is never saved and no part of an
-    event's JSON.
+    `ContextStore`. `tool_arguments` are arguments by tool name that replace the model's, for all calls of this run
+    and of its sub-agents (see `agentscope_rx.tools.argument_wrappers`); read-only.
+    A context is never saved and no part of an event's JSON.
     """
 
     __slots__ = ("_lock", "_store", "_values", "attributes", "session_id", "tool_arguments", "user_id")
