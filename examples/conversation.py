@@ -12,8 +12,8 @@ import asyncio
 import sys
 from collections.abc import Iterator
 
-from agentscope_rx import Agent, Msg, ReActAgent, TerminalInput, UserAgent, tool
-from agentscope_rx.agent.user import Question
+from agentscope_rx import Agent, Msg, ReActAgent, UserAgent, tool
+from agentscope_rx.agent.user import Question, TerminalInput
 from agentscope_rx.errors import EndOfInputError
 from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.testing import ScriptedModel, call

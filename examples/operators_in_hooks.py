@@ -15,8 +15,9 @@ from functools import reduce
 from reactivex import Observable
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, ReActAgent, TextBlock, hook_operator
+from agentscope_rx import Hook, ReActAgent, TextBlock
 from agentscope_rx.events import PostCallEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import hook_operator
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 
 WORDS = (

@@ -15,8 +15,9 @@ import reactivex as rx
 from reactivex import Observable
 from reactivex import operators as ops
 
-from agentscope_rx import InMemoryMemory, Msg, ReActAgent, TextBlock, ToolResultBlock, hook, hook_operator, tool
+from agentscope_rx import InMemoryMemory, Msg, ReActAgent, TextBlock, ToolResultBlock, hook, tool
 from agentscope_rx.events import ActingChunkEvent, Event, PostActingEvent, PostReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import hook_operator
 from agentscope_rx.testing import ScriptedModel, call
 
 SECRET = re.compile(r"\bsk-\w+")

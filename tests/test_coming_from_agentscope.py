@@ -12,7 +12,6 @@ import pytest
 from pydantic import BaseModel
 
 from agentscope_rx import (
-    AgentBusyError,
     ExecutionConfig,
     GenerateOptions,
     GenerateReason,
@@ -25,14 +24,15 @@ from agentscope_rx import (
     StructuredOutput,
     Toolkit,
     ToolResultBlock,
-    ToolResultKind,
     ToolSuspend,
-    Tracer,
     UsageLimits,
     hook,
     tool,
 )
+from agentscope_rx.agent import Tracer
+from agentscope_rx.errors import AgentBusyError
 from agentscope_rx.events import ActingChunkEvent, ErrorEvent, PostActingEvent, PreReasoningEvent
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.models import MODEL_DEFAULTS, TOOL_DEFAULTS
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual

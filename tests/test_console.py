@@ -12,7 +12,7 @@ from typing import TextIO
 import pytest
 from reactivex import Observable
 
-from agentscope_rx import ChatUsage, Msg, ReActAgent, StreamOptions, TextBlock, ThinkingBlock, ToolUseBlock, hook, tool
+from agentscope_rx import Msg, ReActAgent, StreamOptions, TextBlock, ThinkingBlock, ToolUseBlock, hook, tool
 from agentscope_rx.console import Console, print_run
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
 from agentscope_rx.events import (
@@ -27,7 +27,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     RetryEvent,
 )
-from agentscope_rx.messages import ToolResultBlock, ToolResultKind
+from agentscope_rx.messages import ChatUsage, ToolResultBlock, ToolResultKind
 from agentscope_rx.models import ChatResponse, ExecutionConfig
 from agentscope_rx.reactive import Flow, from_iterable
 from agentscope_rx.testing import ScriptedModel, collect_dropped

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import StreamOptions, ToolResultKind, tool
+from agentscope_rx import StreamOptions, tool
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -21,7 +21,7 @@ from agentscope_rx.events import (
     event_from_json,
 )
 from agentscope_rx.events.kinds import ChunkEvent
-from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolResultKind
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual

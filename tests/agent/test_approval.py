@@ -14,13 +14,13 @@ from agentscope_rx import (
     Msg,
     Reject,
     Toolkit,
-    ToolResultKind,
     ToolUseBlock,
     fold,
     tool,
 )
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event, MemoryEvent, PreActingEvent, ReasoningChunkEvent
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import ScriptedModel
 from tests.agent.parts import agent, assert_whole, events_of, remembered, slow, weather

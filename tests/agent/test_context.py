@@ -11,8 +11,9 @@ import pytest
 from reactivex import Observable
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, Msg, hook, hook_operator, tool
+from agentscope_rx import Hook, Msg, hook, tool
 from agentscope_rx.events import Event, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import hook_operator
 from agentscope_rx.reactive import Flow, from_async_iterable, from_callable, just
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimitError, UsageLimits, hook, tool
+from agentscope_rx import Approve, GenerateReason, Hook, Msg, Toolkit, UsageLimits, hook, tool
+from agentscope_rx.errors import UsageLimitError
 from agentscope_rx.events import Event, PostReasoningEvent, PreCallEvent
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import ScriptedModel, run_virtual

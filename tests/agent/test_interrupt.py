@@ -10,22 +10,11 @@ from typing import Any
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import (
-    GenerateReason,
-    Hook,
-    InterruptSource,
-    Msg,
-    ReActAgent,
-    ToolContext,
-    Toolkit,
-    ToolResultKind,
-    hook,
-    tool,
-)
-from agentscope_rx.agent import Run
+from agentscope_rx import GenerateReason, Hook, Msg, ReActAgent, ToolContext, Toolkit, hook, tool
+from agentscope_rx.agent import InterruptSource, Run
 from agentscope_rx.errors import InvalidInputError, ToolSuspend
 from agentscope_rx.events import Event, PostCallEvent, PostReasoningEvent, PreActingEvent
-from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import WORKERS, from_callable, just
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, weather

@@ -11,27 +11,31 @@ from pydantic import BaseModel, field_validator
 from reactivex import operators as ops
 
 from agentscope_rx import (
-    AgentShuttingDownError,
     GenerateReason,
     Hook,
     InMemoryMemory,
-    InterruptSource,
     Msg,
     MsgRole,
     StreamOptions,
     StructuredOutput,
-    StructuredOutputError,
     ThinkingBlock,
-    ToolResultKind,
     ToolUseBlock,
     UsageLimits,
     fold,
     hook,
     tool,
 )
+from agentscope_rx.agent import InterruptSource
 from agentscope_rx.agent.interruption import Cut
 from agentscope_rx.console.transcript import Transcript
-from agentscope_rx.errors import BadRequestError, ConfigurationError, ModelConnectionError, RunDeadlineError
+from agentscope_rx.errors import (
+    AgentShuttingDownError,
+    BadRequestError,
+    ConfigurationError,
+    ModelConnectionError,
+    RunDeadlineError,
+    StructuredOutputError,
+)
 from agentscope_rx.events import (
     Event,
     MemoryEvent,
@@ -43,7 +47,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     event_from_json,
 )
-from agentscope_rx.messages import ChatUsage
+from agentscope_rx.messages import ChatUsage, ToolResultKind
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import run_virtual

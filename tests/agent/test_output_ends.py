@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from pydantic_core import to_json
 from reactivex import operators as ops
 
-from agentscope_rx import GenerateReason, Hook, Msg, StructuredOutput, StructuredOutputError, UsageLimits, fold
-from agentscope_rx.errors import AgentScopeError, EmptyResponseError
+from agentscope_rx import GenerateReason, Hook, Msg, StructuredOutput, UsageLimits, fold
+from agentscope_rx.errors import AgentScopeError, EmptyResponseError, StructuredOutputError
 from agentscope_rx.events import Event, OutputChunkEvent, PostCallEvent
 from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.testing import collect_dropped, run_virtual

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from agentscope_rx import GenerateReason, StructuredOutput, StructuredOutputError, fold, tool
+from agentscope_rx import GenerateReason, StructuredOutput, fold, tool
 from agentscope_rx.agent.structured_output.finish import FinishShape
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, StructuredOutputError
 from agentscope_rx.events import MemoryEvent, OutputChunkEvent
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import ScriptedModel, call

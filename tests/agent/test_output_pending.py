@@ -20,7 +20,6 @@ from agentscope_rx import (
     Msg,
     Reject,
     StructuredOutput,
-    StructuredOutputError,
     Toolkit,
     ToolSuspend,
     UserAgent,
@@ -28,7 +27,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import StatePersistence
 from agentscope_rx.agent.structured_output.pending import PendingOutput, read_output, saved_output
-from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, SavedStateError
+from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, SavedStateError, StructuredOutputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import run_virtual

@@ -20,7 +20,6 @@ from agentscope_rx import (
     Reject,
     Toolkit,
     ToolResultBlock,
-    ToolResultKind,
     ToolUseBlock,
     hook,
     tool,
@@ -35,7 +34,7 @@ from agentscope_rx.events import (
     PreCallEvent,
     PreReasoningEvent,
 )
-from agentscope_rx.messages import TextBlock
+from agentscope_rx.messages import TextBlock, ToolResultKind
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
 from tests.agent.parts import assert_whole, events_of, remembered, types

@@ -14,7 +14,6 @@ from agentscope_rx import (
     Msg,
     MsgRole,
     ReActAgent,
-    ToolResultKind,
     fold,
     hook,
     tool,
@@ -34,7 +33,7 @@ from agentscope_rx.events import (
     coalesce_chunks,
     event_from_json,
 )
-from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.response import ChatResponse, FinishReason, ToolUseDelta
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, call

@@ -18,13 +18,12 @@ from agentscope_rx import (
     Reject,
     ToolError,
     Toolkit,
-    ToolResultKind,
     UsageLimits,
     tool,
 )
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError, ToolSuspend
 from agentscope_rx.events import Event, PostActingEvent
-from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from agentscope_rx.tools.wrappers import limited

@@ -12,33 +12,29 @@ from reactivex import operators as ops
 
 from agentscope_rx import (
     Agent,
-    AgentShuttingDownError,
     Base64Source,
     ExecutionConfig,
     GenerateReason,
     GracefulShutdown,
     Hook,
-    HookError,
     ImageBlock,
     InMemoryMemory,
     InMemorySession,
     Msg,
     ReActAgent,
-    StatePersistence,
     StreamOptions,
     Toolkit,
-    ToolResultKind,
     ToolSuspend,
     ToolUseBlock,
-    Tracer,
     URLSource,
     UsageLimits,
     VideoBlock,
     hook,
     tool,
 )
+from agentscope_rx.agent import StatePersistence, Tracer
 from agentscope_rx.agent.run import Done
-from agentscope_rx.errors import InvalidInputError, ModelConnectionError, ServerError
+from agentscope_rx.errors import AgentShuttingDownError, HookError, InvalidInputError, ModelConnectionError, ServerError
 from agentscope_rx.events import (
     Event,
     PostActingEvent,
@@ -53,7 +49,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
 )
 from agentscope_rx.events.base import _KINDS
-from agentscope_rx.messages import TextBlock, ThinkingBlock
+from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolResultKind
 from agentscope_rx.models import growing_blocks as growing
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import empty, from_async_iterable, just, then

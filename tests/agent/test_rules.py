@@ -17,14 +17,13 @@ from agentscope_rx import (
     Reject,
     StructuredOutput,
     Toolkit,
-    ToolResultKind,
-    Tracer,
     fold,
     tool,
 )
+from agentscope_rx.agent import Tracer
 from agentscope_rx.errors import ModelConnectionError, RunInsideLoopError
 from agentscope_rx.events import Event
-from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolUseBlock
+from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentscope_rx import (
-    InMemoryMemory,
-    JsonSession,
-    Msg,
-    StatePersistence,
-    hook,
-)
+from agentscope_rx import InMemoryMemory, JsonSession, Msg, hook
+from agentscope_rx.agent import StatePersistence
 from agentscope_rx.events import PostReasoningEvent
 from agentscope_rx.testing import run_virtual
 from tests.agent.parts import remembered

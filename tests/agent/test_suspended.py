@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import Approve, GenerateReason, Hook, Msg, ReActAgent, Toolkit, ToolResultBlock, ToolResultKind, tool
+from agentscope_rx import Approve, GenerateReason, Hook, Msg, ReActAgent, Toolkit, ToolResultBlock, tool
 from agentscope_rx.errors import ToolSuspend
 from agentscope_rx.events import ActingChunkEvent, Event, PostActingEvent
-from agentscope_rx.messages import TextBlock, ToolUseBlock
+from agentscope_rx.messages import TextBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, just, throw
 from agentscope_rx.testing import ScriptedModel, run_virtual

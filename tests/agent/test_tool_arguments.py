@@ -9,19 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentscope_rx import (
-    AgentTool,
-    GenerateReason,
-    ReActAgent,
-    RuntimeContext,
-    ToolContext,
-    Toolkit,
-    ToolResultKind,
-    tool,
-)
+from agentscope_rx import GenerateReason, ReActAgent, RuntimeContext, ToolContext, Toolkit, tool
+from agentscope_rx.agent import AgentTool
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event
-from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.messages import ToolResultKind, ToolUseBlock
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import concat_map
 from agentscope_rx.testing import ScriptedModel, call, run_virtual

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from agentscope_rx import Msg, ReActAgent, Tracer
-from agentscope_rx.agent import Run
+from agentscope_rx import Msg, ReActAgent
+from agentscope_rx.agent import Run, Tracer
 from agentscope_rx.reactive import Flow, catch, concat, defer, empty, just, then, throw
 from agentscope_rx.testing import HANG, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, remembered, weather

@@ -25,7 +25,6 @@ from agentscope_rx import (
     Msg,
     MsgRole,
     ReActAgent,
-    TerminalInput,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
@@ -35,7 +34,7 @@ from agentscope_rx import (
     hook,
 )
 from agentscope_rx.agent import GracefulShutdown
-from agentscope_rx.agent.user import Question
+from agentscope_rx.agent.user import Question, TerminalInput
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentShuttingDownError,

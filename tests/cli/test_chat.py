@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentscope_rx import ChatUsage, ReActAgent
+from agentscope_rx import ReActAgent
 from agentscope_rx.cli.chat import NextStep, run_command
 from agentscope_rx.cli.exit_codes import line_of
 from agentscope_rx.cli.render import view_of
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.errors import AuthenticationError, PermissionDeniedError
+from agentscope_rx.messages import ChatUsage
 from agentscope_rx.models import ChatResponse
 from agentscope_rx.testing import ScriptedModel
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import Approve, Hook, InMemoryMemory, Msg, MsgRole, ReActAgent, hook, hook_operator
+from agentscope_rx import Approve, Hook, InMemoryMemory, Msg, MsgRole, ReActAgent, hook
 from agentscope_rx.errors import AgentScopeError, HookError
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -27,7 +27,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     SummaryChunkEvent,
 )
-from agentscope_rx.hooks import Hooks
+from agentscope_rx.hooks import Hooks, hook_operator
 from agentscope_rx.reactive import just, throw
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import remembered, weather

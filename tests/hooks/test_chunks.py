@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import DROP, Hook, StreamOptions, ToolError, hook, hook_operator, tool
+from agentscope_rx import Hook, StreamOptions, ToolError, hook, tool
 from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -22,7 +22,7 @@ from agentscope_rx.events import (
     RetryEvent,
     SummaryChunkEvent,
 )
-from agentscope_rx.hooks import Hooks
+from agentscope_rx.hooks import DROP, Hooks, hook_operator
 from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import ExecutionConfig

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import DROP, Hook, Msg, hook
+from agentscope_rx import Hook, Msg, hook
 from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.events import (
     Event,
@@ -24,7 +24,7 @@ from agentscope_rx.events import (
     PreReasoningEvent,
     PreSummaryEvent,
 )
-from agentscope_rx.hooks import Hooks
+from agentscope_rx.hooks import DROP, Hooks
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import empty, from_callable, just, never, throw, timer
 from agentscope_rx.testing import run_virtual

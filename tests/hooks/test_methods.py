@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import reactivex as rx
 
-from agentscope_rx import DROP, Hook, Msg, ReActAgent, hook
+from agentscope_rx import Hook, Msg, ReActAgent, hook
 from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -22,6 +22,7 @@ from agentscope_rx.events import (
     PreReasoningEvent,
     PreSummaryEvent,
 )
+from agentscope_rx.hooks import DROP
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import ScriptedModel, call, run_virtual

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import DROP, Hook, ReActAgent, hook, hook_operator
+from agentscope_rx import Hook, ReActAgent, hook
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     Event,
@@ -19,6 +19,7 @@ from agentscope_rx.events import (
     PreReasoningEvent,
     ReasoningChunkEvent,
 )
+from agentscope_rx.hooks import DROP, hook_operator
 from agentscope_rx.reactive import just, never, throw
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types

@@ -9,21 +9,8 @@ import pytest
 import reactivex as rx
 from reactivex import operators as ops
 
-from agentscope_rx import (
-    DROP,
-    Approve,
-    Hook,
-    Msg,
-    ReActAgent,
-    StructuredOutput,
-    StructuredOutputError,
-    ToolError,
-    fold,
-    hook,
-    hook_operator,
-    tool,
-)
-from agentscope_rx.errors import ModelConnectionError
+from agentscope_rx import Approve, Hook, Msg, ReActAgent, StructuredOutput, ToolError, fold, hook, tool
+from agentscope_rx.errors import ModelConnectionError, StructuredOutputError
 from agentscope_rx.events import (
     ActingChunkEvent,
     ErrorEvent,
@@ -34,7 +21,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     RetryEvent,
 )
-from agentscope_rx.hooks import Hooks
+from agentscope_rx.hooks import DROP, Hooks, hook_operator
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, just, never, throw

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, hook, hook_operator, tool
+from agentscope_rx import Hook, hook, tool
 from agentscope_rx.errors import DuplicateToolError, ModelConnectionError
 from agentscope_rx.events import ErrorEvent, Event, PostCallEvent, PreCallEvent, ReasoningChunkEvent
-from agentscope_rx.hooks import Hooks
+from agentscope_rx.hooks import Hooks, hook_operator
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import throw
 from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual

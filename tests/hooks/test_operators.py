@@ -9,8 +9,8 @@ import pytest
 import reactivex as rx
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, ReActAgent, RunDeadlineError, StructuredOutput, UsageLimits, hook_operator
-from agentscope_rx.errors import ModelConnectionError
+from agentscope_rx import Hook, ReActAgent, StructuredOutput, UsageLimits
+from agentscope_rx.errors import ModelConnectionError, RunDeadlineError
 from agentscope_rx.events import (
     ActingChunkEvent,
     ErrorEvent,
@@ -20,6 +20,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     SummaryChunkEvent,
 )
+from agentscope_rx.hooks import hook_operator
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, types

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, StructuredOutput, hook, hook_operator, tool
+from agentscope_rx import Hook, StructuredOutput, hook, tool
 from agentscope_rx.events import ActingChunkEvent, Event, OutputChunkEvent, PostCallEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import hook_operator
 from agentscope_rx.hooks.compose import CHUNKS_AHEAD
 from agentscope_rx.messages import Msg, TextBlock
 from agentscope_rx.models.chat_model import ChatModel

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agentscope_rx import Approve, Msg, PendingToolRecovery, ReActAgent, Reject, ToolResultBlock, ToolResultKind, hook
+from agentscope_rx import Approve, Msg, ReActAgent, Reject, ToolResultBlock, hook
 from agentscope_rx.errors import PendingCallsError
 from agentscope_rx.events import PostActingEvent, PostReasoningEvent, PreCallEvent
-from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.hooks import PendingToolRecovery
+from agentscope_rx.messages import ToolResultKind, ToolUseBlock
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from tests.agent.parts import assert_whole, events_of, remembered, weather
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import DROP, Hook, ReActAgent, StreamOptions, StructuredOutput, hook, hook_operator
+from agentscope_rx import Hook, ReActAgent, StreamOptions, StructuredOutput, hook
 from agentscope_rx.errors import HookError
 from agentscope_rx.events import ChunkEvent, Event, OutputChunkEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import DROP, hook_operator
 from agentscope_rx.messages import ContentBlock, TextBlock, ToolUseBlock
 from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.reactive import empty, just

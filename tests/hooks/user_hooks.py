@@ -11,7 +11,7 @@ import reactivex as rx
 from reactivex import Observable
 from reactivex import operators as ops
 
-from agentscope_rx import DROP, Hook, Msg, ReActAgent, hook, hook_operator, tool
+from agentscope_rx import Hook, Msg, ReActAgent, hook, tool
 from agentscope_rx.events import (
     ActingChunkEvent,
     ChunkEvent,
@@ -30,6 +30,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     RetryEvent,
 )
+from agentscope_rx.hooks import DROP, hook_operator
 from agentscope_rx.hooks.base import Answer
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.testing import ScriptedModel, call

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import AgentBusyError, InMemoryMemory, ReActAgent, Toolkit, tool
+from agentscope_rx import InMemoryMemory, ReActAgent, Toolkit, tool
 from agentscope_rx.agent import GracefulShutdown
 from agentscope_rx.agent.user.lines import Lines
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import AgentBusyError, ConfigurationError
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.transport.http import HttpRequest, Transport
 from agentscope_rx.models.wrappers import CircuitBreaker

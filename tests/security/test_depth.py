@@ -27,7 +27,6 @@ from agentscope_rx import (
     ThinkingBlock,
     Toolkit,
     ToolResultBlock,
-    ToolResultKind,
     ToolSuspend,
     ToolUseBlock,
     tool,
@@ -35,6 +34,7 @@ from agentscope_rx import (
 from agentscope_rx.errors import ProtocolError, SessionError
 from agentscope_rx.events import PreActingEvent
 from agentscope_rx.events.base import event_from_dict, event_from_json
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, freeze, thaw
 from agentscope_rx.models import ToolUseDelta
 from agentscope_rx.models.accumulate import ResponseAccumulator

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx import ReActAgent, Toolkit, ToolResultKind
+from agentscope_rx import ReActAgent, Toolkit
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import ActingChunkEvent
-from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tools.mcp import McpStdio
 from agentscope_rx.tools.process.supervised import Supervised, interpreter, namespace

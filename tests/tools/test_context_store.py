@@ -14,18 +14,8 @@ from calling import answer, use
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentscope_rx import (
-    ContextStore,
-    Inject,
-    InMemoryContextStore,
-    ReActAgent,
-    RuntimeContext,
-    ToolContext,
-    Toolkit,
-    hook,
-    tool,
-)
-from agentscope_rx.context import ask
+from agentscope_rx import Inject, ReActAgent, RuntimeContext, ToolContext, Toolkit, hook, tool
+from agentscope_rx.context import ContextStore, InMemoryContextStore, ask
 from agentscope_rx.errors import ConfigurationError, ContextError, InvalidInputError
 from agentscope_rx.events import PreActingEvent
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from mcp_types import Tool as Listed
 from pydantic import BaseModel, ConfigDict, Field
 
-from agentscope_rx import Tool, Toolkit, ToolResultKind, tool
-from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx import Tool, Toolkit, tool
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.tools import ExternalTool, InvalidArgumentsError, tool_from_schema

@@ -12,9 +12,10 @@ from calling import use
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentscope_rx import ContextStore, Inject, RuntimeContext, ToolContext, Toolkit, ToolResultKind
+from agentscope_rx import Inject, RuntimeContext, ToolContext, Toolkit
+from agentscope_rx.context import ContextStore
 from agentscope_rx.errors import ContextError
-from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, defer, empty, just
 from agentscope_rx.testing import run_virtual

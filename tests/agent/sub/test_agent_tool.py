@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import AgentTool, ConfigurationError, InMemoryMemory, ReActAgent, Toolkit, ToolResultKind
+from agentscope_rx import ConfigurationError, InMemoryMemory, ReActAgent, Toolkit
+from agentscope_rx.agent import AgentTool
 from agentscope_rx.agent.sub_agent.agent_tool import tool_name
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from agentscope_rx.tools import ToolContext
 from tests.agent.parts import events_of, remembered

@@ -9,21 +9,19 @@ from typing import Any
 import pytest
 
 from agentscope_rx import (
-    AgentBusyError,
-    AgentShuttingDownError,
     ExecutionConfig,
     GenerateReason,
     GracefulShutdown,
-    InterruptSource,
     Msg,
     ReActAgent,
-    RunDeadlineError,
-    ToolResultKind,
     UsageLimits,
     hook,
     tool,
 )
+from agentscope_rx.agent import InterruptSource
+from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError, RunDeadlineError
 from agentscope_rx.events import ActingChunkEvent
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.testing import HANG, Delay, collect_dropped, run_virtual
 from tests.agent.parts import events_of, remembered, slow, types
 from tests.agent.sub.parts import agent, ask, assert_all_whole, child_of, given, history, researcher, use

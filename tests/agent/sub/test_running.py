@@ -13,8 +13,6 @@ from agentscope_rx import (
     ReActAgent,
     RuntimeContext,
     StreamOptions,
-    ToolResultKind,
-    UsageLimitError,
     UsageLimits,
     UserAgent,
     fold,
@@ -22,7 +20,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.agent import Price
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, UsageLimitError
 from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
@@ -32,7 +30,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     event_from_json,
 )
-from agentscope_rx.messages import ChatUsage, ToolUseBlock
+from agentscope_rx.messages import ChatUsage, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.testing import Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.agent.parts import events_of, remembered, types, weather

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import AgentShuttingDownError, Approve, GracefulShutdown, InMemorySession, JsonSession, Session
-from agentscope_rx.errors import SavedStateError
+from agentscope_rx import Approve, GracefulShutdown, InMemorySession, JsonSession, Session
+from agentscope_rx.errors import AgentShuttingDownError, SavedStateError
 from agentscope_rx.testing import Delay, run_virtual
 from tests.agent.parts import remembered
 from tests.agent.sub.parts import Done, agent, ask, assert_all_whole, child_of, given, history, researcher, use

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agentscope_rx import (
-    Approve,
-    ExecutionConfig,
-    GenerateReason,
-    InvalidInputError,
-    PendingCallsError,
-    Reject,
-    ToolResultKind,
-    hook,
-)
+from agentscope_rx import Approve, ExecutionConfig, GenerateReason, InvalidInputError, Reject, hook
+from agentscope_rx.errors import PendingCallsError
 from agentscope_rx.events import PostReasoningEvent
+from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.tools import ResultLimit, limited, prefixed, renamed
 from tests.agent.parts import events_of, remembered, weather

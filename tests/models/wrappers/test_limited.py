@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tenacity.wait import wait_fixed
 
-from agentscope_rx import GenerateOptions, Msg, Rate, ReActAgent
+from agentscope_rx import GenerateOptions, Msg, ReActAgent
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelTimeoutError, RateLimitError
 from agentscope_rx.events import PostReasoningEvent
 from agentscope_rx.messages import ChatUsage, TextBlock
 from agentscope_rx.models import ChatResponse, ExecutionConfig
 from agentscope_rx.models.wrappers import FallbackModel, RateLimitedModel
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
+from agentscope_rx.tools import Rate
 
 BROKEN = ModelConnectionError("broken pipe")
 HI = (Msg.user("hi"),)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agentscope_rx import Approve, GenerateReason, InMemoryMemory, Msg, MsgRole, Reject, ToolResultKind, fold
+from agentscope_rx import Approve, GenerateReason, InMemoryMemory, Msg, MsgRole, Reject, fold
 from agentscope_rx.agent import ApprovalRule
 from agentscope_rx.agent.react.react_agent import NOT_RUN
 from agentscope_rx.errors import (
@@ -21,7 +21,7 @@ from agentscope_rx.errors import (
     UsageLimitError,
 )
 from agentscope_rx.events import Event, MemoryEvent, PreCallEvent, event_from_json
-from agentscope_rx.messages import ApprovalAnswer, ToolUseBlock, open_calls
+from agentscope_rx.messages import ApprovalAnswer, ToolResultKind, ToolUseBlock, open_calls
 from agentscope_rx.session import InMemorySession
 from agentscope_rx.testing import ScriptedModel
 from tests.support.assertions import assert_prompts_are_whole, results_in

@@ -9,7 +9,7 @@ from dataclasses import replace
 from reactivex import of
 from reactivex import operators as ops
 
-from agentscope_rx import Hook, Msg, hook_operator
+from agentscope_rx import Hook, Msg
 from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
@@ -20,6 +20,7 @@ from agentscope_rx.events import (
     PreCallEvent,
     ReasoningChunkEvent,
 )
+from agentscope_rx.hooks import hook_operator
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from tests.support.scripts.steps import Hooked
 

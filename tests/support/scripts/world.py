@@ -23,12 +23,11 @@ from agentscope_rx import (
     RuntimeContext,
     StructuredOutput,
     ToolResultBlock,
-    ToolResultKind,
     ToolUseBlock,
 )
 from agentscope_rx.agent import GracefulShutdown, InterruptSource
 from agentscope_rx.errors import ModelConnectionError
-from agentscope_rx.messages import TextBlock, ThinkingBlock, open_calls
+from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolResultKind, open_calls
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.session import InMemorySession, JsonSession, Session

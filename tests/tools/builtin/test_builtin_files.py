@@ -17,9 +17,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agentscope_rx import Toolkit, ToolResultKind
+from agentscope_rx import Toolkit
 from agentscope_rx.errors import ConfigurationError, ToolError, WorkspaceError
-from agentscope_rx.messages import ImageBlock, ToolResultBlock
+from agentscope_rx.messages import ImageBlock, ToolResultBlock, ToolResultKind
 from agentscope_rx.tools.files import FileTools, Workspace, files, search, workspace
 from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import decoded, style_of

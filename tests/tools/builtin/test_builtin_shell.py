@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx import ReActAgent, Toolkit, ToolResultKind
+from agentscope_rx import ReActAgent, Toolkit
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolError
 from agentscope_rx.events import ActingChunkEvent
-from agentscope_rx.messages import ToolResultBlock
+from agentscope_rx.messages import ToolResultBlock, ToolResultKind
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tools import ToolChunk
 from agentscope_rx.tools.files import FileTools, Workspace
