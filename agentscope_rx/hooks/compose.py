@@ -35,7 +35,7 @@ from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook
 from agentscope_rx.hooks.error_notes import add_note, noting
 from agentscope_rx.hooks.validate import check_chunk, checked
 from agentscope_rx.messages import ContentBlock
-from agentscope_rx.models.growing_blocks import Growing, growing
+from agentscope_rx.models.accumulate import BlockBuilder, block_builder
 from agentscope_rx.reactive import (
     Flow,
     Tail,
@@ -340,7 +340,7 @@ class _ShownBlocks:
 
     def __init__(self) -> None:
         # by the model's block; a chunk that a hook has made continues the block of its message and type
-        self._blocks: dict[object, Growing[ContentBlock]] = {}
+        self._blocks: dict[object, BlockBuilder[ContentBlock]] = {}
 
     def add(self, event: Event) -> Event:
         if not isinstance(event, ChunkEvent) or event.delta is None:
@@ -349,5 +349,5 @@ class _ShownBlocks:
         key = (event.view or event.message_id, type(delta))
         block = self._blocks.get(key)
         if block is None:
-            block = self._blocks[key] = growing(delta)
+            block = self._blocks[key] = block_builder(delta)
         return replace(event, view=block, count=block.add(delta))

@@ -50,7 +50,7 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.events.base import _KINDS
 from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolResultKind
-from agentscope_rx.models import growing_blocks as growing
+from agentscope_rx.models import accumulate
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import empty, from_async_iterable, just, then
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
@@ -441,12 +441,12 @@ def test_pieces_are_read_once():
     raw = '{"city":"' + "x" * 5000 + '"}'
     friday = agent([ToolUseDelta(0, "a", "weather"), *(ToolUseDelta(0, arguments=each) for each in raw)], "done")
     parsed: list[str] = []
-    original = growing.parse_arguments
-    growing.parse_arguments = lambda text: (parsed.append(text), original(text))[1]
+    original = accumulate.parse_arguments
+    accumulate.parse_arguments = lambda text: (parsed.append(text), original(text))[1]
     try:
         run_virtual(friday.call("hi"))
     finally:
-        growing.parse_arguments = original
+        accumulate.parse_arguments = original
     assert parsed == [raw]
 
 

@@ -26,7 +26,7 @@ from agentscope_rx.events import (
     fold,
 )
 from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.models.growing_blocks import growing
+from agentscope_rx.models.accumulate import block_builder
 from tests.events.values import EVENTS, events
 
 HI = Msg.user("hi")
@@ -188,7 +188,7 @@ def test_kinds_are_chosen_exactly(event: Event):
 
 def test_accumulated_content_stands_in_place_of_the_piece():
     pieces = [TextBlock("Hel"), TextBlock("lo"), TextBlock("!")]
-    view = growing(pieces[0])
+    view = block_builder(pieces[0])
     shown = [
         StreamOptions(incremental=False).shown(ReasoningChunkEvent(delta=piece, view=view, count=view.add(piece)))
         for piece in pieces

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import Approve, Reject
 from agentscope_rx import events as kinds
-from agentscope_rx.models.growing_blocks import growing
+from agentscope_rx.models.accumulate import block_builder
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import FinishReason
 from tests.messages.values import (
@@ -38,7 +38,7 @@ def chunks(draw, kind):
     delta = draw(st.none() | blocks)
     view = count = None
     if delta is not None and draw(flags):
-        view = growing(delta)
+        view = block_builder(delta)
         count = view.add(delta)
     return kind(
         **{name: draw(values) for name, values in places.items()},

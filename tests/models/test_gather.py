@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx.messages import ChatUsage, ImageBlock, Msg, TextBlock, ThinkingBlock, ToolUseBlock, URLSource
-from agentscope_rx.models import growing_blocks as growing_module
-from agentscope_rx.models.accumulate import ResponseAccumulator, parse_arguments
-from agentscope_rx.models.growing_blocks import growing
+from agentscope_rx.models import accumulate
+from agentscope_rx.models.accumulate import ResponseAccumulator, block_builder, parse_arguments
 from agentscope_rx.models.response import ChatResponse, FinishReason, RetryNotice, ToolUseDelta, WaitNotice
 from tests.messages.values import objects
 
@@ -316,7 +315,7 @@ def test_pieces_are_what_came():
 
 def test_whole_blocks_take_each_others_place():
     image = [ImageBlock(URLSource(f"https://x/{url}")) for url in "ab"]
-    block = growing(image[0])
+    block = block_builder(image[0])
     assert [block.add(each) for each in image] == [1, 2]
     assert (block.upto(1), block.upto(2), block.upto(None)) == (image[0], image[1], image[1])
 
@@ -328,9 +327,9 @@ def test_whole_blocks_take_each_others_place():
 def test_ten_thousand_pieces_cost_ten_thousand_steps(kind, monkeypatch):
     """No piece is joined, and no argument parsed, before the end; then once."""
     parsed: list[str] = []
-    monkeypatch.setattr(growing_module, "parse_arguments", lambda raw: (parsed.append(raw), ({}, None))[1])
+    monkeypatch.setattr(accumulate, "parse_arguments", lambda raw: (parsed.append(raw), ({}, None))[1])
     joins: list[int | None] = []
-    for owner in (growing_module.GrowingText, growing_module.GrowingThinking, growing_module.GrowingCall):
+    for owner in (accumulate.TextBuilder, accumulate.ThinkingBuilder, accumulate.ToolCallBuilder):
         real = owner.upto
         monkeypatch.setattr(owner, "upto", lambda self, count, real=real: (joins.append(count), real(self, count))[1])
     make = {

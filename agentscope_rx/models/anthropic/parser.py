@@ -23,9 +23,9 @@ from typing import cast
 
 from agentscope_rx.messages import ChatUsage
 from agentscope_rx.messages.frozen import EMPTY
+from agentscope_rx.models.accumulate import MAX_BLOCKS
 from agentscope_rx.models.anthropic.blocks import OpenBlock, open_block
 from agentscope_rx.models.anthropic.parts import kept_parts
-from agentscope_rx.models.growing_blocks import MAX_BLOCKS
 from agentscope_rx.models.http_model import Clock
 from agentscope_rx.models.response import ChatResponse, ChunkBlock, FinishReason
 from agentscope_rx.models.transport import ServerEvent

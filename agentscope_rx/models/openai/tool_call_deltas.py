@@ -21,7 +21,7 @@ from typing import cast
 from uuid import uuid4
 
 from agentscope_rx.errors import ProtocolError
-from agentscope_rx.models.growing_blocks import MAX_BLOCKS
+from agentscope_rx.models.accumulate import MAX_BLOCKS
 from agentscope_rx.models.response import ToolUseDelta
 from agentscope_rx.models.wire.json_codec import (
     JsonObject,
