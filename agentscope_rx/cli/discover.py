@@ -21,7 +21,7 @@ from reactivex import operators as ops
 
 from agentscope_rx.console.wording import one_line
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.models.transport.loopback import LOOPBACK, asked_here
+from agentscope_rx.models.transport.fetch import LOOPBACK, get_loopback
 from agentscope_rx.reactive import Flow, catch, concat_map, from_callable, just, merge_ordered, timeout
 
 SECONDS = 0.3
@@ -88,7 +88,9 @@ def _asked(place: KnownServer, seconds: float) -> Flow[FoundModel | None]:
         name, why = chosen
         return FoundModel(place.server, place.provider, name, f"http://{LOOPBACK}:{place.port}{place.base}", why)
 
-    answered = from_callable(lambda: asked_here(place.port, place.path)).pipe(concat_map(read), timeout(total=seconds))
+    answered = from_callable(lambda: get_loopback(place.port, place.path)).pipe(
+        concat_map(read), timeout(total=seconds)
+    )
     return answered.pipe(catch(lambda error: just(None)))
 
 

@@ -166,14 +166,16 @@ class HttpChatModel(ChatModel):
             try:
                 if exchange.streams:
                     received = self._transport.events(
-                        exchange.request, until=exchange.until, framing=exchange.framing, heard=heard
+                        exchange.request, until=exchange.until, framing=exchange.framing, on_headers=heard
                     )
                     async with aclosing(received) as events:
                         async for event in events:
                             for increment in parser.read(event):
                                 yield replace(increment, rates=rates.pop()) if rates else increment
                 else:
-                    for increment in parser.read_whole(await self._transport.answer(exchange.request, heard=heard)):
+                    for increment in parser.read_whole(
+                        await self._transport.answer(exchange.request, on_headers=heard)
+                    ):
                         yield replace(increment, rates=rates.pop()) if rates else increment
                 for increment in parser.end():
                     yield replace(increment, rates=rates.pop()) if rates else increment

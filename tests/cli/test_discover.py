@@ -145,7 +145,7 @@ def test_all_are_asked_at_once_and_within_the_time(monkeypatch: pytest.MonkeyPat
         servers = [each.server for each in await find()]
         return servers, asyncio.get_running_loop().time() - start
 
-    monkeypatch.setattr(discover, "asked_here", silent)
+    monkeypatch.setattr(discover, "get_loopback", silent)
     servers, seconds = run_virtual(found())
     assert servers == ["vLLM"]
     assert seconds == pytest.approx(0.3)

@@ -31,7 +31,7 @@ from agentscope_rx.messages import AudioBlock, ImageBlock, Msg, TextBlock, Think
 from agentscope_rx.models import ChatResponse, FinishReason
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.dashscope.parser import DashScopeParser
-from agentscope_rx.models.transport.sse import ServerEvent, read_events
+from agentscope_rx.models.transport.framing import ServerEvent, read_events
 
 
 def chunk(message: dict[str, Any] | None = None, finish: str | None = "null", **more: Any) -> dict[str, Any]:

@@ -19,8 +19,7 @@ from agentscope_rx.messages import ImageBlock, Msg, TextBlock, ThinkingBlock, To
 from agentscope_rx.models import ChatResponse, FinishReason
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.ollama.parser import OllamaParser
-from agentscope_rx.models.transport.ndjson import read_lines
-from agentscope_rx.models.transport.sse import ServerEvent
+from agentscope_rx.models.transport.framing import ServerEvent, read_lines
 
 
 def line(content: str = "", **more: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.formatter import format_messages
 from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.response import ChatResponse, FinishReason, ToolUseDelta
-from agentscope_rx.models.transport.sse import ServerEvent, read_events
+from agentscope_rx.models.transport.framing import ServerEvent, read_events
 from agentscope_rx.models.wire.answers import DONE
 
 

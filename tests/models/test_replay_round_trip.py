@@ -27,8 +27,7 @@ from agentscope_rx.models.openai import formatter as openai
 from agentscope_rx.models.openai.parser import ChunkParser
 from agentscope_rx.models.openai.profiles import GENERIC
 from agentscope_rx.models.transport import ServerEvent
-from agentscope_rx.models.transport.ndjson import read_lines
-from agentscope_rx.models.transport.sse import read_events
+from agentscope_rx.models.transport.framing import read_events, read_lines
 from agentscope_rx.models.wire.chat_turns import turns_of
 
 RECORDINGS = Path(__file__).resolve().parents[2].parent / "shared" / "replay" / "recordings"

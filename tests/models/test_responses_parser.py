@@ -52,7 +52,7 @@ from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.openai.responses.items import REASONING, input_of
 from agentscope_rx.models.openai.responses.parser import ResponseParser
 from agentscope_rx.models.openai.responses.request import ResponsesSettings, format_request, reasons
-from agentscope_rx.models.transport.sse import read_events
+from agentscope_rx.models.transport.framing import read_events
 from tests.models.conftest import Loopback, Reply
 
 Serve = Callable[..., Loopback]

@@ -12,7 +12,7 @@ from httpx_sse import EventSource
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx.models.transport.sse import EventLines, ServerEvent, read_events
+from agentscope_rx.models.transport.framing import EventLines, ServerEvent, read_events
 
 LINES = st.sampled_from(
     (

@@ -17,7 +17,7 @@ from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.http_model import AnswerParser
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import ServerEvent
-from agentscope_rx.models.transport.sse import read_events
+from agentscope_rx.models.transport.framing import read_events
 
 Make = Callable[[Callable[[], float]], AnswerParser]
 

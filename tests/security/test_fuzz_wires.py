@@ -17,7 +17,7 @@ from agentscope_rx.events.partial_json import partial_value
 from agentscope_rx.messages import TextBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper
 from agentscope_rx.models.accumulate import parse_arguments
-from agentscope_rx.models.transport.sse import EventLines
+from agentscope_rx.models.transport.framing import EventLines
 from agentscope_rx.models.transport.status import answered_error, http_error
 from agentscope_rx.models.wire.json_codec import decode_json
 from agentscope_rx.models.wire.json_size import WIRE_DEPTH

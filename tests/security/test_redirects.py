@@ -193,7 +193,7 @@ def test_cookies_are_not_kept(serve: Any) -> None:
 
 
 def test_https_to_the_same_host_is_another_origin() -> None:
-    from agentscope_rx.models.transport.redirect import origin
+    from agentscope_rx.models.transport.client import origin
 
     assert origin(httpx.URL("http://a/x")) != origin(httpx.URL("https://a/x"))
     assert origin(httpx.URL("https://A:443/x")) == origin(httpx.URL("https://a/y")) == "https://a"

@@ -18,8 +18,8 @@ from agentscope_rx.errors import AuthenticationError, ConfigurationError, ModelE
 from agentscope_rx.messages import Msg
 from agentscope_rx.models import ExecutionConfig, GenerateOptions, OpenAIChatModel
 from agentscope_rx.models.embedding import OpenAIEmbeddingModel
-from agentscope_rx.models.transport import HttpConfig, HttpRequest, Transport, tls
-from agentscope_rx.models.transport.tls import tls_context
+from agentscope_rx.models.transport import HttpConfig, HttpRequest, Transport, client
+from agentscope_rx.models.transport.client import tls_context
 from agentscope_rx.models.wire.base_url import base_parts, sendable
 from tests.models.conftest import Loopback, loopback
 from tests.security.test_redirects import KEY, MODELS
@@ -215,15 +215,15 @@ def test_headers_are_sent_or_refused(headers: dict[str, str]) -> None:
 
 
 def test_certificates_are_loaded_once_and_off_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "_contexts", {})
+    monkeypatch.setattr(client, "_contexts", {})
     threads: list[threading.Thread] = []
-    make = tls.httpx.create_ssl_context
+    make = client.httpx.create_ssl_context
 
     def counted(**given: Any) -> ssl.SSLContext:
         threads.append(threading.current_thread())
         return make(**given)
 
-    monkeypatch.setattr(tls.httpx, "create_ssl_context", counted)
+    monkeypatch.setattr(client.httpx, "create_ssl_context", counted)
 
     async def main() -> list[ssl.SSLContext]:
         return await asyncio.gather(*(tls_context(True, trust_env=True) for _ in range(8)))

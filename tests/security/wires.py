@@ -30,8 +30,7 @@ from agentscope_rx.models.openai.responses.items import input_of
 from agentscope_rx.models.openai.responses.parser import ResponseParser
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import ServerEvent
-from agentscope_rx.models.transport.ndjson import read_lines
-from agentscope_rx.models.transport.sse import read_events
+from agentscope_rx.models.transport.framing import read_events, read_lines
 from agentscope_rx.models.wire.chat_turns import turns_of
 from agentscope_rx.models.wire.json_codec import encode_json
 from tests.models.test_anthropic_parser import ANSWER as CLAUDE

@@ -1,8 +1,8 @@
 """How requests get to providers and answers back: HTTP, server-sent events, and what an error status means."""
 
 from agentscope_rx.models.transport.config import HttpConfig
+from agentscope_rx.models.transport.framing import ServerEvent
 from agentscope_rx.models.transport.http import Framing, HttpRequest, Transport
-from agentscope_rx.models.transport.sse import ServerEvent
 from agentscope_rx.models.transport.status import http_error
 
 __all__ = ["Framing", "HttpConfig", "HttpRequest", "ServerEvent", "Transport", "http_error"]

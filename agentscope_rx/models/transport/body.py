@@ -1,7 +1,7 @@
-"""The bytes of an answer, decompressed piece by piece, at most so many.
+"""The bytes of an answer, decompressed in bounded pieces up to a limit.
 
-A few kilobytes may be compressed from gigabytes, so the pieces are bounded as they are decompressed, not afterwards.
-(httpx decompresses whatever one read from the network gives, at once.)
+A few kilobytes may expand to gigabytes, so the limit applies while a chunk is decompressed, not afterwards. (httpx
+decompresses each chunk from the network at once.)
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from agentscope_rx.errors import AnswerTooLargeError, ProtocolError
 from agentscope_rx.models.transport.config import HttpConfig
 
 ENCODINGS = "gzip, deflate"
-"""What requests offer to take."""
+"""The Accept-Encoding header of requests."""
 
 PIECE = 64 * 1024
-"""How many bytes are decompressed at a time."""
+"""The maximum number of bytes decompressed at a time."""
 
 
 async def read_chunks(response: httpx.Response, config: HttpConfig) -> AsyncGenerator[bytes]:
-    """The chunks as they come; `AnswerTooLargeError` once they are more than `max_answer_bytes` together."""
+    """The chunks as they arrive; `AnswerTooLargeError` beyond `max_answer_bytes` in total."""
     left = config.max_answer_bytes
-    inflating = _inflating(response.headers.get("content-encoding", ""))
-    if inflating is None:
+    decompressor = _decompressor(response.headers.get("content-encoding", ""))
+    if decompressor is None:
         async for chunk in response.aiter_raw():
             left -= len(chunk)
             if left < 0:
@@ -33,7 +33,7 @@ async def read_chunks(response: httpx.Response, config: HttpConfig) -> AsyncGene
             yield chunk
         return
     async for chunk in response.aiter_raw():
-        for piece in inflating.feed(chunk):
+        for piece in decompressor.feed(chunk):
             left -= len(piece)
             if left < 0:
                 raise _too_large(config)
@@ -41,12 +41,12 @@ async def read_chunks(response: httpx.Response, config: HttpConfig) -> AsyncGene
 
 
 async def read_document(response: httpx.Response, config: HttpConfig) -> bytearray:
-    """All of an answer that is one document; `AnswerTooLargeError` beyond `max_event_bytes`."""
+    """The whole body of an answer; `AnswerTooLargeError` beyond `max_event_bytes`."""
     return await read_rest(bytearray(), read_chunks(response, config), config)
 
 
 async def read_rest(body: bytearray, chunks: AsyncGenerator[bytes], config: HttpConfig) -> bytearray:
-    """The document that begins with `body`, which is added to."""
+    """Appends the remaining chunks to `body` and returns it."""
     async for chunk in chunks:
         body += chunk
         if len(body) > config.max_event_bytes:
@@ -55,7 +55,7 @@ async def read_rest(body: bytearray, chunks: AsyncGenerator[bytes], config: Http
 
 
 async def read_error(response: httpx.Response, config: HttpConfig) -> bytes:
-    """The beginning of the body of an error, at most `max_error_bytes`."""
+    """The first `max_error_bytes` of the body of an error status."""
     body = bytearray()
     async for chunk in read_chunks(response, config):
         body += chunk
@@ -64,13 +64,13 @@ async def read_error(response: httpx.Response, config: HttpConfig) -> bytes:
     return bytes(body[: config.max_error_bytes])
 
 
-class _Inflating:
+class _Decompressor:
     """Decompresses at most `PIECE` bytes at a time."""
 
     __slots__ = ("_begun", "_raw", "_zlib")
 
     def __init__(self, encoding: str) -> None:
-        # servers mean one of two formats by `deflate`
+        # servers send one of two formats as `deflate`
         self._raw = encoding == "deflate"
         self._zlib = zlib.decompressobj() if self._raw else zlib.decompressobj(zlib.MAX_WBITS | 16)
         self._begun = False
@@ -97,13 +97,13 @@ class _Inflating:
         return piece
 
 
-def _inflating(encoding: str) -> _Inflating | None:
+def _decompressor(encoding: str) -> _Decompressor | None:
     name = encoding.strip().lower()
     if name in ("", "identity"):
         return None
     if name in ("gzip", "x-gzip", "deflate"):
-        return _Inflating(name)
-    raise ProtocolError(f"The answer is encoded as {name[:60]!r}; the request offered to take {ENCODINGS}.")
+        return _Decompressor(name)
+    raise ProtocolError(f"The answer is encoded as {name[:60]!r}; the request accepts {ENCODINGS}.")
 
 
 def _too_large(config: HttpConfig) -> AnswerTooLargeError:

@@ -1,4 +1,4 @@
-"""`HttpConfig`: how to connect, and how much of an answer is read."""
+"""`HttpConfig`: connection settings, and the limits on the size of an answer."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _PROXIES = ("http", "https", "socks5", "socks5h")
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """How to connect. The defaults are httpx's: proxies from the environment, certificates checked.
+    """Connection settings and limits. The defaults are httpx's: proxies from the environment, certificates verified.
 
-    `proxy` is a URL; `verify=False` turns certificate checks off, an `SSLContext` brings one's own. Configurations
-    that connect in the same way share their connections.
+    `proxy` is a URL; `verify=False` disables certificate verification, an `SSLContext` replaces it. Configurations
+    with the same connection settings share connections.
 
-    The limits are bytes after decompression; an answer beyond one is an `AnswerTooLargeError`:
+    The limits are bytes after decompression; an answer beyond one fails with `AnswerTooLargeError`:
 
     | limit              | bounds                                                                 |
     |--------------------|------------------------------------------------------------------------|
-    | `max_event_bytes`  | a line, an event, a JSON document (a picture comes in one of these)    |
-    | `max_answer_bytes` | all of an answer: a stream from its beginning to its end, a sound      |
-    | `max_error_bytes`  | what is read of the body of an error status; the rest is left (no error) |
+    | `max_event_bytes`  | a line, an event, a JSON document (which may hold a picture)           |
+    | `max_answer_bytes` | a whole answer: a stream from beginning to end, an audio file          |
+    | `max_error_bytes`  | the body of an error status; the rest is not read (no error)           |
     """
 
     proxy: str | None = None
@@ -59,7 +59,7 @@ class HttpConfig:
 
     @property
     def connection(self) -> tuple[object, ...]:
-        """What makes two connections different: all but the limits."""
+        """The settings that two configurations must share to share connections: all but the limits."""
         return (
             self.proxy,
             self.verify,
@@ -84,7 +84,7 @@ def _check_proxy(proxy: object) -> None:
                 return
         except ValueError:
             pass
-    # (not the URL itself: there may be a password in a part of it that cannot be told apart)
+    # (without the URL: it may hold a password in a part that cannot be parsed)
     raise ConfigurationError(
         "proxy must be a URL with a host and one of the schemes "
         f"{', '.join(_PROXIES)}, such as 'http://user:password@proxy.example:8080'; special characters in the "

@@ -1,9 +1,9 @@
-"""`fetched`: the bytes at an address that a server has named. The one place where such an address is asked.
+"""GET requests outside a provider's API: an address that a server named, or a server on this machine.
 
-A server that names an address of this machine, of its network or of a cloud's metadata would have us ask in its place.
-So the name is looked up once, every address that it has must be public, and one of these is connected to: that the name
-is looked up otherwise a moment later changes nothing. There is no key, no proxy (which would look the name up itself)
-and no redirect.
+`fetched` guards against server-side request forgery. An address named by a server could point to this machine, to its
+network or to a cloud's metadata service. So the host name is resolved once, all its addresses must be public, and the
+connection goes to one of these: a different DNS answer a moment later has no effect. The request has no key, uses no
+proxy (which would resolve the name itself) and follows no redirect.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import httpx
 
-from agentscope_rx.errors import ModelConnectionError, ProtocolError
+from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ProtocolError
+from agentscope_rx.models.transport.client import tls_context
 from agentscope_rx.models.transport.http import HttpConfig, user_agent
 from agentscope_rx.models.transport.status import BODY_SHOWN, http_error
-from agentscope_rx.models.transport.tls import tls_context
+from agentscope_rx.models.wire.json_size import load_json
 
 MAX_FETCHED_BYTES = 50 * 1024 * 1024
-"""The most that is fetched from one address."""
+"""The maximum size of one file."""
+
+LOOPBACK = "127.0.0.1"
+MAX_LOOPBACK_BYTES = 4 * 1024 * 1024
 
 _PORTS = {"http": 80, "https": 443}
-# metadata of Azure and of Oracle are at public addresses; fec0 is private, and in the others lies an IPv4 address
+# metadata services of Azure and Oracle have public addresses; fec0 is private; the others embed an IPv4 address
 _NOT_PUBLIC = tuple(
     ip_network(each)
     for each in (
@@ -36,14 +40,16 @@ _NOT_PUBLIC = tuple(
 
 
 async def fetched(url: str, config: HttpConfig, *, accept: str = "*/*", limit: int = MAX_FETCHED_BYTES) -> bytes:
-    """The bytes of the answer to a GET; `ProtocolError` for an address that is not public, or more than `limit`."""
+    """The body of the response to a GET; `ProtocolError` if an address is not public or the body exceeds `limit`."""
     try:
         where = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise ProtocolError(f"The server named an address that is none: {error}") from error
+        raise ProtocolError(f"The server named an invalid address: {error}") from error
     shown = f"{where.scheme}://{where.host:.100}"
     if where.scheme not in _PORTS or not where.host or where.userinfo:
-        raise ProtocolError(f"The server named an address that is not fetched ({shown}): only http and https are.")
+        raise ProtocolError(
+            f"The server named an address that is not fetched ({shown}): only http and https are supported."
+        )
     broken: httpx.RequestError | None = None
     for address in await public_addresses(where.host, where.port or _PORTS[where.scheme], shown):
         try:
@@ -58,7 +64,7 @@ async def fetched(url: str, config: HttpConfig, *, accept: str = "*/*", limit: i
 
 
 async def public_addresses(host: str, port: int, shown: str) -> list[str]:
-    """What the name stands for; `ProtocolError` if any of it is not public."""
+    """The addresses of a host; `ProtocolError` if any of them is not public."""
     try:
         found = [str(ip_address(host))]
     except ValueError:
@@ -67,7 +73,7 @@ async def public_addresses(host: str, port: int, shown: str) -> list[str]:
             infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise ModelConnectionError(f"No connection to {shown}: {error}") from error
-        # (a link-local IPv6 address has a zone behind it)
+        # (a link-local IPv6 address ends in a zone)
         found = list(dict.fromkeys(str(info[4][0]).partition("%")[0] for info in infos))
     if not found or not all(is_public(ip_address(each)) for each in found):
         raise ProtocolError(
@@ -78,7 +84,7 @@ async def public_addresses(host: str, port: int, shown: str) -> list[str]:
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether anyone can reach this address: none that is private, loopback, link-local, shared, a group, metadata."""
+    """True for a public address: not private, loopback, link-local, shared, multicast or of a metadata service."""
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     if any(address in network for network in _NOT_PUBLIC if network.version == address.version):
@@ -88,7 +94,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 @asynccontextmanager
 async def _opened(where: httpx.URL, address: str, config: HttpConfig, accept: str) -> AsyncGenerator[httpx.Response]:
-    # a client of its own: a connection to this address was checked for this name, and is for no other's
+    # its own client: the address was verified for this host name only, so the connection must not be shared
     async with httpx.AsyncClient(
         verify=await tls_context(config.verify, trust_env=config.trust_env),
         trust_env=False,
@@ -98,11 +104,11 @@ async def _opened(where: httpx.URL, address: str, config: HttpConfig, accept: st
         headers = {
             "host": where.netloc.decode("ascii"),
             "accept": accept,
-            # what is unpacked can be a thousand times what was sent
+            # a compressed body can expand a thousandfold
             "accept-encoding": "identity",
             "user-agent": user_agent(),
         }
-        # the certificate is the name's, whichever of its addresses is asked
+        # the certificate is checked against the host name
         extensions = {"sni_hostname": where.raw_host.decode("ascii")}
         url = where.copy_with(host=address)
         async with client.stream("GET", url, headers=headers, extensions=extensions) as response:
@@ -114,7 +120,7 @@ async def _body(response: httpx.Response, shown: str, limit: int) -> bytes:
         raise ProtocolError(f"The address that the server named ({shown}) redirects elsewhere, which is not followed.")
     if response.headers.get("content-encoding", "identity") != "identity":
         raise ProtocolError(
-            f"What is at the address that the server named ({shown}) is packed, which was not asked for."
+            f"The file at the address that the server named ({shown}) is compressed, against the request."
         )
     most = limit if response.is_success else 4 * BODY_SHOWN
     data = bytearray()
@@ -125,5 +131,34 @@ async def _body(response: httpx.Response, shown: str, limit: int) -> bytes:
     if not response.is_success:
         raise http_error(response.status_code, data[:most].decode("utf-8", "replace"), response.headers)
     if len(data) > limit:
-        raise ProtocolError(f"What is at the address that the server named ({shown}) has more than {limit:,} bytes.")
+        raise ProtocolError(f"The file at the address that the server named ({shown}) has more than {limit:,} bytes.")
     return bytes(data)
+
+
+async def get_loopback(port: int, path: str) -> object:
+    """The JSON answer of a server on this machine to a GET, without key, cookie or proxy.
+
+    None for an error status, for a body that is not JSON, or of more than `MAX_LOOPBACK_BYTES`. There is no deadline.
+    """
+    if not path.startswith("/"):
+        raise ConfigurationError(f"A path must begin with '/', not be {path!r}.")
+    try:
+        async with (
+            httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None) as client,  # noqa: S113
+            client.stream(
+                "GET",
+                f"http://{LOOPBACK}:{port}{path}",
+                # a compressed body can expand a thousandfold
+                headers={"accept-encoding": "identity", "user-agent": user_agent()},
+            ) as response,
+        ):
+            if not response.is_success or response.headers.get("content-encoding", "identity") != "identity":
+                return None
+            data = bytearray()
+            async for chunk in response.aiter_raw():
+                data += chunk
+                if len(data) > MAX_LOOPBACK_BYTES:
+                    return None
+            return load_json(data.decode("utf-8"))
+    except (httpx.HTTPError, ValueError):
+        return None

@@ -6,8 +6,8 @@
     request(request)    --answer|
 
 There is one pooled client for each event loop and configuration, closed with its loop, so one `Transport` works in any
-number of loops. Of times it bounds connecting only: how long an answer may take is a matter of operators above. How
-much of it is read is bounded here (`HttpConfig`), and where a request goes: to the origin that it is meant for.
+number of loops. It bounds the time to connect, the bytes that are read (`HttpConfig`) and the origin of redirects. The
+deadlines of an answer are operators above.
 """
 
 from __future__ import annotations
@@ -25,24 +25,28 @@ import httpx
 
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, ModelError, ModelHTTPError, ProtocolError
 from agentscope_rx.models.transport.body import ENCODINGS, read_chunks, read_document, read_error
-from agentscope_rx.models.transport.client import close_client, new_client
+from agentscope_rx.models.transport.client import (
+    MAX_REDIRECTS,
+    close_client,
+    new_client,
+    redirected,
+    tls_context,
+    too_many,
+)
 from agentscope_rx.models.transport.config import HttpConfig
-from agentscope_rx.models.transport.ndjson import read_lines
-from agentscope_rx.models.transport.redirect import MAX_REDIRECTS, redirected, too_many
+from agentscope_rx.models.transport.framing import ServerEvent, read_events, read_lines
 from agentscope_rx.models.transport.secrets import Secrets
-from agentscope_rx.models.transport.sse import ServerEvent, read_events
 from agentscope_rx.models.transport.status import BODY_SHOWN, http_error
-from agentscope_rx.models.transport.tls import tls_context
 from agentscope_rx.models.wire.base_url import sendable, shown_url
 from agentscope_rx.models.wire.json_size import load_json
 from agentscope_rx.reactive import Flow, from_async_iterable, from_callable
 from agentscope_rx.reactive.kernel.runtime import runtime
 
 Framing = Literal["sse", "ndjson"]
-"""How events follow each other in a body: server-sent events, or lines of JSON."""
+"""The format of a stream: server-sent events, or lines of JSON."""
 
-Heard = Callable[[Mapping[str, str]], object]
-"""What is called with the headers of an answer."""
+OnHeaders = Callable[[Mapping[str, str]], object]
+"""Called with the headers of a response."""
 
 _FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], AsyncGenerator[ServerEvent]]]] = {
     "sse": ("text/event-stream, application/json", read_events),
@@ -51,11 +55,10 @@ _FRAMINGS: dict[Framing, tuple[str, Callable[[httpx.Response, HttpConfig], Async
 
 DRAIN_SECONDS = 0.2
 DRAIN_BYTES = 64 * 1024
-"""How long, and for how much, the end of a body is waited for after its last event, so that the connection can be used
-again."""
+"""The limits for reading the rest of a body after its last event, so that the connection can be reused."""
 
 ERROR_BODY_SECONDS = 10.0
-"""How long the body of an error status is waited for."""
+"""The deadline for the body of an error status."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +71,20 @@ class HttpRequest:
     method: Literal["POST", "GET"] = "POST"
 
     def __repr__(self) -> str:
-        # the body is a conversation, and the query may hold a key
+        # without the body, which is a conversation, and the query, which may hold a key
         return f"HttpRequest({self.method} {shown_url(self.url)}, {len(self.body)} bytes)"
 
 
 class Transport:
-    """Sends requests; holds nothing but its configuration."""
+    """Sends requests; its only state is its configuration."""
 
     def __init__(self, config: HttpConfig | None = None) -> None:
         self.config = config or HttpConfig()
 
     def stream(self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse") -> Flow[ServerEvent]:
-        """The events of the answer as they come, up to and with the one whose data or name is `until`.
+        """The events of the answer as they arrive, up to and including the one whose data or name is `until`.
 
-        An answer that ends without it completes too: whether it is whole is the parser's to say.
+        An answer that ends without it completes, too: the parser decides if it is whole.
 
         Signals: events, then completion; a `ModelHTTPError` for an error status; `ModelConnectionError` if there is
         no connection or it breaks off; `ProtocolError` for a web page.
@@ -90,7 +93,7 @@ class Transport:
         return from_async_iterable(lambda: self.events(request, until=until, framing=framing))
 
     def request(self, request: HttpRequest) -> Flow[object]:
-        """The JSON value that the server answers with.
+        """The JSON value of the answer.
 
         Signals: the value and completion; errors as `stream`, and `ProtocolError` if the answer is not JSON.
         Cancels: the request; the response is closed.
@@ -98,15 +101,20 @@ class Transport:
         return from_callable(lambda: self.answer(request))
 
     async def events(
-        self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse", heard: Heard | None = None
+        self,
+        request: HttpRequest,
+        *,
+        until: str | None = None,
+        framing: Framing = "sse",
+        on_headers: OnHeaders | None = None,
     ) -> AsyncGenerator[ServerEvent]:
-        """What `stream` is made of, for a source that reads and parses in one go; to be closed by its user.
+        """The generator behind `stream`, for a source that reads and parses in one step; the caller closes it.
 
-        `heard(headers)` is called when the headers are there, of an error status as well.
+        `on_headers(headers)` is called when the headers arrive, also those of an error status.
         """
         accept, read = _FRAMINGS[framing]
         async with (
-            self._open(request, accept, heard) as response,
+            self._open(request, accept, on_headers) as response,
             aclosing(read(response, self.config)) as events,
         ):
             async for event in events:
@@ -116,14 +124,14 @@ class Transport:
                     return
 
     async def chunks(self, request: HttpRequest, *, accept: str) -> AsyncGenerator[bytes]:
-        """The bytes of an answer that is no text, as they come; to be closed by its user. Errors as `stream`."""
+        """The bytes of a binary answer as they arrive; the caller closes it. Errors as `stream`."""
         async with self._open(request, accept) as response, aclosing(read_chunks(response, self.config)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
-    async def answer(self, request: HttpRequest, *, heard: Heard | None = None) -> object:
-        """What `request` is made of; `heard` as that of `events`."""
-        async with self._open(request, "application/json", heard) as response:
+    async def answer(self, request: HttpRequest, *, on_headers: OnHeaders | None = None) -> object:
+        """The coroutine behind `request`; `on_headers` as in `events`."""
+        async with self._open(request, "application/json", on_headers) as response:
             body = (await read_document(response, self.config)).decode("utf-8-sig", "replace")
             try:
                 return load_json(body)
@@ -132,7 +140,7 @@ class Transport:
 
     @contextmanager
     def hiding(self, request: HttpRequest) -> Generator[None]:
-        """Errors of the block say nothing of the keys and passwords that this request carries."""
+        """Removes the request's keys and passwords from errors raised in the block."""
         try:
             yield
         except Exception as error:
@@ -141,9 +149,9 @@ class Transport:
 
     @asynccontextmanager
     async def _open(
-        self, request: HttpRequest, accept: str, heard: Heard | None = None
+        self, request: HttpRequest, accept: str, on_headers: OnHeaders | None = None
     ) -> AsyncGenerator[httpx.Response]:
-        """The response to a request, closed at the end; httpx's errors within become ours."""
+        """The response to a request, closed on exit; errors of httpx in the block are translated."""
         headers = {
             "accept": accept,
             "accept-encoding": ENCODINGS,
@@ -151,14 +159,14 @@ class Transport:
             "user-agent": user_agent(),
             **sendable(request.headers),
         }
-        with self.hiding(request), _ours(request.url):
+        with self.hiding(request), _translated(request.url):
             client = await self._client()
             url = httpx.URL(request.url)
             for redirects in count():
                 async with client.stream(request.method, url, content=request.body, headers=headers) as response:
                     if not response.has_redirect_location:
-                        if heard is not None:
-                            heard(response.headers)
+                        if on_headers is not None:
+                            on_headers(response.headers)
                         if not response.is_success:
                             raise await self._refused(response, request)
                         yield response
@@ -180,12 +188,12 @@ class Transport:
         )
 
     async def _refused(self, response: httpx.Response, request: HttpRequest) -> ModelHTTPError:
-        """The error of an error status. The status has been told: it says more than a body that breaks off or drags."""
+        """The error for an error status. A body that breaks off or is late is left out: the status matters more."""
         body = b""
         with suppress(TimeoutError, httpx.HTTPError, ModelError):
             async with asyncio.timeout(ERROR_BODY_SECONDS):
                 body = await read_error(response, self.config)
-        # before anything of it is cut: half a key would not be found
+        # before the body is cut: half a key would not be found
         text = self._secrets(request).hide(body.decode("utf-8-sig", "replace"))
         return http_error(response.status_code, text, response.headers)
 
@@ -195,7 +203,7 @@ class Transport:
 
 @cache
 def user_agent() -> str:
-    """What the library calls itself to servers."""
+    """The User-Agent header."""
     try:
         return f"agentscope-rx/{version('agentscope-rx')}"
     except PackageNotFoundError:
@@ -203,7 +211,7 @@ def user_agent() -> str:
 
 
 async def _drain(events: AsyncGenerator[ServerEvent]) -> None:
-    # Usually the end of the body is here already. A server that holds the connection open costs it and nothing else.
+    # Usually the end of the body has arrived already. If the server keeps it open, the connection is not reused.
     try:
         async with asyncio.timeout(DRAIN_SECONDS):
             left = DRAIN_BYTES
@@ -216,8 +224,8 @@ async def _drain(events: AsyncGenerator[ServerEvent]) -> None:
 
 
 @contextmanager
-def _ours(url: str) -> Generator[None]:
-    """Errors of httpx in the block become ours."""
+def _translated(url: str) -> Generator[None]:
+    """Translates errors of httpx in the block to those of this library."""
     try:
         yield
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:

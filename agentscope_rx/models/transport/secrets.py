@@ -1,7 +1,7 @@
-"""`Secrets`: what of a request no error may repeat.
+"""`Secrets`: removes the keys, tokens and passwords of a request from errors.
 
-Servers echo keys ("Incorrect API key provided: ..."), and errors are logged, shown and saved. So what an error says is
-searched for the keys, tokens and passwords that the request carried.
+Servers echo keys ("Incorrect API key provided: ..."), and errors are logged, displayed and saved. So the texts of an
+error are searched for the secrets of its request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 HIDDEN = "***"
 
 _SHORTEST = 6
-"""Shorter values are no secrets, and stand in other words."""
+"""Shorter values are not secrets, and occur within other words."""
 
 _SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature|^sig$", re.IGNORECASE)
 _TEXTS = ("body", "code", "request_id", "target", "reason")
@@ -22,7 +22,7 @@ _CAUSES = 8
 
 
 class Secrets:
-    """The secret values of a request, in the spellings that an answer may repeat them in."""
+    """The secret values of a request, in each encoding that an answer may echo."""
 
     __slots__ = ("_found",)
 
@@ -35,22 +35,22 @@ class Secrets:
         for address in (url, *more):
             if address:
                 values += _in_url(address)
-        spelled = {
+        encoded = {
             form
             for value in values
             if len(value) >= _SHORTEST
             for form in (value, quote(value, safe=""), value.replace("/", r"\/"))
         }
-        self._found = sorted(spelled, key=len, reverse=True)
+        self._found = sorted(encoded, key=len, reverse=True)
 
     def hide(self, text: str) -> str:
-        """The text with `***` in place of each."""
+        """The text with `***` in place of each secret."""
         for value in self._found:
             text = text.replace(value, HIDDEN)
         return text
 
     def hide_in(self, error: BaseException) -> None:
-        """The same in all that an error says, and in the errors that it came from."""
+        """Hides the secrets in the texts and notes of an error and of its causes."""
         each: BaseException | None = error
         for _ in range(_CAUSES if self._found else 0):
             if each is None:
