@@ -1,4 +1,4 @@
-"""`read_rates`: the rate limit headers of an answer -> what the provider has left for us, on our own clock.
+"""`read_rates`: the rate limit headers of an answer -> the remaining limits, on the local clock.
 
     x-ratelimit-limit-requests: 60                      anthropic-ratelimit-tokens-limit: 80000
     x-ratelimit-remaining-requests: 12                  anthropic-ratelimit-tokens-remaining: 5000
@@ -10,17 +10,17 @@
 | Azure              | the same                                               | none, or seconds                       |
 | Cerebras, Mistral  | `x-ratelimit-remaining-tokens-minute`, `-req-minute`   | seconds, or none                       |
 | OpenRouter         | `x-ratelimit-remaining`                                | milliseconds since 1970                |
-| Anthropic          | `anthropic-ratelimit-requests-remaining`, `-tokens-`,  | RFC 3339, by the server's clock, which |
-|                    | `-input-tokens-`, `-output-tokens-`                    | its `date` header tells                |
+| Anthropic          | `anthropic-ratelimit-requests-remaining`, `-tokens-`,  | RFC 3339, by the server's clock (its   |
+|                    | `-input-tokens-`, `-output-tokens-`                    | `date` header)                         |
 
-A reset is when the limit is whole again. Anthropic, OpenAI and Groq refill theirs evenly, so that there is room for a
-small request long before: `refill` says how much comes in a second. It is told by Anthropic's documentation, and of
-others by figures that fit an even refill within a minute or a day. All other limits have nothing before the reset.
-Without a reset, the limit is taken to refill evenly within the time in its name, or a minute; without `limit` nothing
-is known of when there is more.
+At its reset a limit is full again. Anthropic, OpenAI and Groq refill evenly, so a small request fits long before the
+reset: `refill` is the rate per second. An even refill is documented by Anthropic; for other providers it is assumed
+only if the numbers fit one within a minute or a day. All other limits are assumed to stay as they are until the reset.
+A limit without a reset is assumed to refill evenly within the window in its name, or a minute. Without `limit`, the
+time of the refill is unknown.
 
-A value that cannot be read is as good as not sent, and logged for debugging: a header never fails a call. A limit that
-does not tell what remains says nothing.
+A header never fails a call: a value that cannot be parsed is ignored, with a debug log message. A limit without its
+remaining amount is ignored.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ _COUNTED: Mapping[str, Counted] = {
     "input-tokens": "input_tokens",
     "output-tokens": "output_tokens",
 }
-# its limit of all tokens is the tightest of the others, and `max_tokens` counts for none of them
+# its limit of all tokens is the tightest of the other two, and `max_tokens` counts towards neither
 _ANTHROPIC_COUNTED: Mapping[str, Counted] = {**_COUNTED, "tokens": "input_tokens"}
 _WINDOWS = {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0, "month": 30 * 86_400.0}
-_LONGEST_VALUE = 40
-_MOST = 2.0**53
+_MAX_LENGTH = 40
+_MAX_AMOUNT = 2.0**53
 _NUMBER = re.compile(r"\d{1,20}(\.\d{1,20})?", re.ASCII)
 _PART = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)(ns|us|µs|ms|d|h|m|s)", re.ASCII)
 _DURATION = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
@@ -68,10 +68,10 @@ _EPOCH_MILLISECONDS = 1e11
 
 @dataclass(frozen=True, slots=True)
 class LimitWindow:
-    """One limit as a provider tells it. `name` is that of its headers, `counted` what it is a number of.
+    """One limit as reported by a provider. `name` is from its headers; `counted` is the unit of its numbers.
 
-    `reset` is an instant of the clock that was given to `read_rates`; None if it is not known. `refill` is what comes
-    back in a second until then; 0 if all comes at the reset.
+    `reset` is a time on the clock given to `read_rates`; None if unknown. `refill` is the amount per second that is
+    restored until then; 0 if everything is restored at the reset.
     """
 
     name: str
@@ -84,13 +84,13 @@ class LimitWindow:
 
 @dataclass(frozen=True, slots=True)
 class RateHeaders:
-    """What the headers of one answer say of limits, and when they came, by the same clock as the resets."""
+    """The limits in the headers of one answer; `at` is their time of arrival, on the same clock as the resets."""
 
     at: float
     limits: tuple[LimitWindow, ...]
 
 
-class _Told:
+class _LimitHeaders:
     """The headers of one limit."""
 
     __slots__ = ("anthropic", "counted", "fields", "window")
@@ -103,76 +103,76 @@ class _Told:
 
 
 def read_rates(headers: Mapping[str, str], now: float) -> RateHeaders | None:
-    """What the headers, which came at `now`, say of limits; None if that is nothing."""
-    told: dict[str, _Told] = {}
+    """The limits in these headers, which arrived at `now`; None if there are none."""
+    found: dict[str, _LimitHeaders] = {}
     for header, value in headers.items():
         name = header.lower()
         if "ratelimit-" in name:
-            _sort(name, value, told)
-    if not told:
+            _collect(name, value, found)
+    if not found:
         return None
     date = {name.lower(): value for name, value in headers.items()}.get("date")
-    limits = tuple(limit for name, each in told.items() if (limit := _limit(name, each, now, date)) is not None)
+    limits = tuple(limit for name, each in found.items() if (limit := _limit(name, each, now, date)) is not None)
     return RateHeaders(now, limits) if limits else None
 
 
-def _sort(header: str, value: str, told: dict[str, _Told]) -> None:
-    """Put a header to the others of its limit."""
-    found = _NAME.fullmatch(header)
-    if found is not None:
-        name = found["name"].removeprefix("-") or "requests"
-        window = _WINDOWS.get(found["window"] or "")
-        each = told.setdefault(name, _Told(_COUNTED[found["kind"] or "requests"], window, anthropic=False))
+def _collect(header: str, value: str, found: dict[str, _LimitHeaders]) -> None:
+    """Add a header to those of its limit."""
+    match = _NAME.fullmatch(header)
+    if match is not None:
+        name = match["name"].removeprefix("-") or "requests"
+        window = _WINDOWS.get(match["window"] or "")
+        limit = found.setdefault(name, _LimitHeaders(_COUNTED[match["kind"] or "requests"], window, anthropic=False))
     else:
-        found = _ANTHROPIC.fullmatch(header)
-        if found is None:
+        match = _ANTHROPIC.fullmatch(header)
+        if match is None:
             return
-        name = found["name"]
-        each = told.setdefault(name, _Told(_ANTHROPIC_COUNTED[name], None, anthropic=True))
-    each.fields[found["field"]] = (header, value.strip())
+        name = match["name"]
+        limit = found.setdefault(name, _LimitHeaders(_ANTHROPIC_COUNTED[name], None, anthropic=True))
+    limit.fields[match["field"]] = (header, value.strip())
 
 
-def _limit(name: str, told: _Told, now: float, date: str | None) -> LimitWindow | None:
-    remaining = _amount(told, "remaining")
+def _limit(name: str, headers: _LimitHeaders, now: float, date: str | None) -> LimitWindow | None:
+    remaining = _amount(headers, "remaining")
     if remaining is None:
         return None
-    limit = _amount(told, "limit")
+    limit = _amount(headers, "limit")
     if limit is not None and limit < max(remaining, 1):
-        # what cannot be; and 0 of 0, an account without any allowance, for which nothing is worth a wait
+        # inconsistent numbers; or 0 of 0, an account without any allowance, where waiting would not help
         limit = None
-    wait = _wait(told, date)
+    wait = _wait(headers, date)
     refill = 0.0
     if limit is not None:
         missing = limit - remaining
         if wait is None:
-            refill = limit / (told.window or 60.0)
+            refill = limit / (headers.window or 60.0)
             wait = missing / refill
-        elif wait > 0 and (told.anthropic or _even(missing, limit, wait)):
+        elif wait > 0 and (headers.anthropic or _even(missing, limit, wait)):
             refill = missing / wait
-    return LimitWindow(name, told.counted, remaining, limit, None if wait is None else now + wait, refill)
+    return LimitWindow(name, headers.counted, remaining, limit, None if wait is None else now + wait, refill)
 
 
 def _even(missing: float, limit: float, wait: float) -> bool:
-    """Whether that is how long an even refill of `limit` a minute, or a day, takes for what is missing.
+    """True if an even refill of `limit` per minute, or per day, takes `wait` seconds for the missing amount.
 
-    Strictly so: a window that is taken for an even refill would be asked too early. What remains is told in whole
-    numbers, so slightly less may be missing.
+    The test is strict: if a fixed window were mistaken for an even refill, requests would be sent too early. Providers
+    round the remaining amount down to whole numbers, so slightly less may be missing.
     """
-    whole = [missing * window / limit for window in (_WINDOWS["minute"], _WINDOWS["day"])]
-    return any(0.98 * each <= wait <= 1.01 * each for each in whole)
+    expected = [missing * window / limit for window in (_WINDOWS["minute"], _WINDOWS["day"])]
+    return any(0.98 * each <= wait <= 1.01 * each for each in expected)
 
 
-def _amount(told: _Told, field: str) -> float | None:
-    header, text = told.fields.get(field, ("", ""))
+def _amount(headers: _LimitHeaders, field: str) -> float | None:
+    header, text = headers.fields.get(field, ("", ""))
     if not header:
         return None
     value = float(text) if _NUMBER.fullmatch(text) else math.nan
-    return value if value <= _MOST else _ignored(header, text)
+    return value if value <= _MAX_AMOUNT else _ignored(header, text)
 
 
-def _wait(told: _Told, date: str | None) -> float | None:
-    """Seconds until the reset, none for one in the past; None if it does not tell."""
-    header, text = told.fields.get("reset", ("", ""))
+def _wait(headers: _LimitHeaders, date: str | None) -> float | None:
+    """Seconds until the reset, 0 if it is past; None if there is no valid header."""
+    header, text = headers.fields.get("reset", ("", ""))
     if not header:
         return None
     try:
@@ -183,13 +183,13 @@ def _wait(told: _Told, date: str | None) -> float | None:
 
 
 def _seconds_until(text: str, date: str | None) -> float:
-    if len(text) > _LONGEST_VALUE:
+    if len(text) > _MAX_LENGTH:
         raise ValueError("it is too long")
     if _NUMBER.fullmatch(text):
         number = float(text)
         if number < _EPOCH_SECONDS:
             return number
-        # (not as a date: those end in the year 9999)
+        # (not as a datetime, which ends in the year 9999)
         return (number / 1000 if number > _EPOCH_MILLISECONDS else number) - _server_time(date).timestamp()
     if _DURATION.fullmatch(text):
         return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
@@ -197,15 +197,15 @@ def _seconds_until(text: str, date: str | None) -> float:
 
 
 def _server_time(date: str | None) -> datetime:
-    """Its clock, where it tells: ours may be wrong."""
+    """The server's `date` header, if valid: the local clock may be wrong."""
     try:
         if date is not None:
-            told = parsedate_to_datetime(date)
-            return told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+            parsed = parsedate_to_datetime(date)
+            return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
     except (ValueError, TypeError, OverflowError):
         pass
     return datetime.now(UTC)
 
 
 def _ignored(header: str, text: str) -> None:
-    _log.debug("the header %s is ignored: it cannot be read: %.60r", header, text)
+    _log.debug("ignoring the header %s with the invalid value %.60r", header, text)

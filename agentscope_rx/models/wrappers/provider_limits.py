@@ -1,14 +1,14 @@
-"""`ProviderLimits`: a limiter with the room that the provider's headers report.
+"""`ProviderLimits`: a limiter that follows the rate limit headers of the provider's answers.
 
-    headers say: 2 left, whole again at t=30                        [a]  [b]  c waits ........[c]
-                                                                     0    1   2               30
+    headers: 2 remaining, reset at t=30                         [a]  [b]  c waits ........[c]
+                                                                 0    1   2               30
 
-What an answer tells counts from the moment that its request began: requests begun since then, and not answered yet,
-are taken off, as the provider may not have counted them. An answer to a request that began before the one that told
-last is late news: it counts where it says less.
+The numbers in an answer count from the moment that its request began. The provider may not have counted requests that
+began later and have no answer yet, so their cost is subtracted. Answers may arrive out of order: an answer to an older
+request replaces the current numbers only if it lowers them.
 
-At the reset a limit is whole again, and the requests that begin then are taken off until an answer tells anew. So it is
-when it was told longer ago than `longest`, whatever the reset: one answer must not park all runs.
+At its reset a limit is full again. Requests that begin afterwards are subtracted until the next answer reports new
+numbers. A report is valid for at most `longest` seconds, even if its reset is later: one answer must not stop all runs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import NamedTuple
 from agentscope_rx.models.rates import Counted, LimitWindow, RateHeaders
 from agentscope_rx.reactive.limiter import EPSILON, LOCK, ByClock, Lease, Limiter, Tokens, changed, notify
 
-AGAIN = 60.0
-"""Seconds that a limit is taken to last after its reset, until an answer tells."""
+DEFAULT_WINDOW = 60.0
+"""The assumed length in seconds of the windows after a reset, until an answer reports new numbers."""
 
 _AMOUNT = 1e-6
 
 
 class RemainingLimit(NamedTuple):
-    """What is left of a limit now, and in how many seconds it is whole again; None for what is not known."""
+    """The amount left of a limit now, and the seconds until it is full again; None for unknown values."""
 
     left: float
     limit: float | None
@@ -35,141 +35,142 @@ class RemainingLimit(NamedTuple):
 
 
 class RequestCost(Tokens):
-    """One attempt: what it takes of a budget, of each kind of limit, and its number among those begun."""
+    """The cost of one attempt for a token budget and for each kind of limit, and its sequence number."""
 
-    __slots__ = ("begun", "costs")
+    __slots__ = ("costs", "number")
 
-    def __init__(self, question: float, written: float) -> None:
-        super().__init__(question + written)
-        # the tokens of an answer are counted as they come: nobody is refused for those to come
+    def __init__(self, input_tokens: float, output_tokens: float) -> None:
+        super().__init__(input_tokens + output_tokens)
+        # providers count output tokens as they are generated, so a request is not refused for those to come
         self.costs: dict[Counted, float] = {
             "requests": 1.0,
-            "tokens": question + written,
-            "input_tokens": question,
+            "tokens": input_tokens + output_tokens,
+            "input_tokens": input_tokens,
             "output_tokens": 1.0,
         }
-        self.begun = 0
+        self.number = 0
 
 
-class _Left:
-    """What is left of one limit, at an instant."""
+class _Remaining:
+    """The amount left of one limit at one moment."""
 
-    __slots__ = ("at", "begun", "left", "told", "whole_at")
+    __slots__ = ("at", "left", "number", "reset", "window")
 
-    def __init__(self, told: LimitWindow, at: float, left: float, begun: int, longest: float) -> None:
-        self.told = told
+    def __init__(self, window: LimitWindow, at: float, left: float, number: int, longest: float) -> None:
+        self.window = window
         self.at = at
         self.left = left
-        self.begun = begun
-        """The number of the attempt whose answer told it."""
-        self.whole_at = None if told.reset is None else min(told.reset, at + longest)
+        self.number = number
+        """The number of the attempt whose answer reported this limit."""
+        self.reset = None if window.reset is None else min(window.reset, at + longest)
 
     def advance(self, now: float) -> bool:
-        """Bring it to this instant; False if nothing is known any more."""
-        told = self.told
-        if self.whole_at is None or now < self.whole_at - EPSILON:
-            if told.refill and told.limit is not None:
-                self.left = min(told.limit, self.left + told.refill * (now - self.at))
+        """Update the amount to this moment; False if it is no longer known."""
+        window = self.window
+        if self.reset is None or now < self.reset - EPSILON:
+            if window.refill and window.limit is not None:
+                self.left = min(window.limit, self.left + window.refill * (now - self.at))
             self.at = now
             return True
-        if told.limit is None:
+        if window.limit is None:
             return False
-        self.left, self.at, self.whole_at = told.limit, now, now + AGAIN
+        self.left, self.at, self.reset = window.limit, now, now + DEFAULT_WINDOW
         return True
 
-    def need(self, asked: RequestCost) -> float:
-        """What there must be for it: one that needs more than all goes when it is whole."""
-        cost, limit = asked.costs[self.told.counted], self.told.limit
+    def cost(self, request: RequestCost) -> float:
+        """The amount that a request needs; one that costs more than the whole limit goes when the limit is full."""
+        cost, limit = request.costs[self.window.counted], self.window.limit
         return cost if limit is None else min(cost, limit)
 
-    def wait(self, now: float, asked: RequestCost) -> float:
-        lacking = self.need(asked) - self.left
-        if lacking <= _AMOUNT or self.whole_at is None:
-            # (nothing tells for how long one would have to wait)
+    def wait(self, now: float, request: RequestCost) -> float:
+        missing = self.cost(request) - self.left
+        if missing <= _AMOUNT or self.reset is None:
+            # (without a reset the length of the wait is unknown)
             return 0.0
-        until_whole = self.whole_at - now
-        return max(EPSILON, min(until_whole, lacking / self.told.refill) if self.told.refill else until_whole)
+        until_reset = self.reset - now
+        return max(EPSILON, min(until_reset, missing / self.window.refill) if self.window.refill else until_reset)
 
 
-class _Known:
-    """All that is known by one clock."""
+class _State:
+    """The limits and the unanswered requests of one clock."""
 
     __slots__ = ("limits", "unanswered")
 
     def __init__(self) -> None:
-        self.limits: dict[str, _Left] = {}
+        self.limits: dict[str, _Remaining] = {}
         self.unanswered: dict[RequestCost, None] = {}
 
 
 class ProviderLimits(Limiter):
-    """Has room for the requests that the provider would accept, by the headers of its answers."""
+    """Admits the requests that the provider would accept, according to the headers of its answers."""
 
-    __slots__ = ("_known", "_numbers")
+    __slots__ = ("_numbers", "_states")
     by_clock = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._known: ByClock[_Known] = ByClock(_Known)
+        self._states: ByClock[_State] = ByClock(_State)
         self._numbers = itertools.count(1)
 
     def after_fork(self) -> None:
         super().after_fork()
-        for known in self._known.states:
-            known.unanswered.clear()
+        for state in self._states.states:
+            state.unanswered.clear()
 
     def wait(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> float:
-        now, known = self._now(loop)
-        if not known.limits or not isinstance(tokens, RequestCost):
+        now, state = self._advanced(loop)
+        if not state.limits or not isinstance(tokens, RequestCost):
             return 0.0
-        return max(limit.wait(now, tokens) for limit in known.limits.values())
+        return max(limit.wait(now, tokens) for limit in state.limits.values())
 
     def take(self, lease: Lease) -> None:
-        asked = lease.tokens
-        if isinstance(asked, RequestCost):
-            _, known = self._now(lease.loop)
-            asked.begun = next(self._numbers)
-            known.unanswered[asked] = None
-            for limit in known.limits.values():
-                limit.left -= limit.need(asked)
+        request = lease.tokens
+        if isinstance(request, RequestCost):
+            _, state = self._advanced(lease.loop)
+            request.number = next(self._numbers)
+            state.unanswered[request] = None
+            for limit in state.limits.values():
+                limit.left -= limit.cost(request)
 
     def give(self, lease: Lease) -> None:
         if isinstance(lease.tokens, RequestCost):
-            self._known.of(lease.loop)[1].unanswered.pop(lease.tokens, None)
+            self._states.of(lease.loop)[1].unanswered.pop(lease.tokens, None)
 
-    def hear(self, asked: RequestCost, rates: RateHeaders, longest: float, loop: AbstractEventLoop) -> None:
-        """The headers of this attempt's answer. Who fits now is let through; called on the loop that began it."""
+    def update(self, request: RequestCost, rates: RateHeaders, longest: float, loop: AbstractEventLoop) -> None:
+        """Apply the headers of a request's answer and admit requests that fit now. Call it on the request's loop."""
         with LOCK:
-            now, known = self._now(loop)
-            known.unanswered.pop(asked, None)
-            since = [other for other in known.unanswered if other.begun > asked.begun]
-            for each in rates.limits:
-                new = _Left(each, rates.at, each.remaining, asked.begun, longest)
-                new.left -= sum(map(new.need, since))
-                old = known.limits.get(each.name)
+            now, state = self._advanced(loop)
+            state.unanswered.pop(request, None)
+            later = [other for other in state.unanswered if other.number > request.number]
+            for window in rates.limits:
+                new = _Remaining(window, rates.at, window.remaining, request.number, longest)
+                new.left -= sum(map(new.cost, later))
+                old = state.limits.get(window.name)
                 if not new.advance(now):
-                    if old is None or old.begun <= asked.begun:
-                        known.limits.pop(each.name, None)
-                elif old is None or old.begun <= asked.begun or new.left < old.left:
-                    known.limits[each.name] = new
+                    if old is None or old.number <= request.number:
+                        state.limits.pop(window.name, None)
+                elif old is None or old.number <= request.number or new.left < old.left:
+                    state.limits[window.name] = new
             calls = changed(self)
         notify(calls)
 
     def left(self, loop: AbstractEventLoop) -> dict[str, RemainingLimit]:
-        """What is left, by the names of the limits."""
+        """The remaining limits by name."""
         with LOCK:
-            now, known = self._now(loop)
+            now, state = self._advanced(loop)
             return {
                 name: RemainingLimit(
-                    max(0.0, each.left), each.told.limit, None if each.whole_at is None else each.whole_at - now
+                    max(0.0, each.left), each.window.limit, None if each.reset is None else each.reset - now
                 )
-                for name, each in known.limits.items()
+                for name, each in state.limits.items()
             }
 
-    def _now(self, loop: AbstractEventLoop) -> tuple[float, _Known]:
-        clock, known = self._known.of(loop)
+    def _advanced(self, loop: AbstractEventLoop) -> tuple[float, _State]:
+        """The time on the loop's clock, and its state updated to that time."""
+        clock, state = self._states.of(loop)
         now = clock()
-        if known.limits:
-            gone = [name for name, limit in known.limits.items() if not limit.advance(now)]
-            for name in gone:
-                del known.limits[name]
-        return now, known
+        if state.limits:
+            unknown = [name for name, limit in state.limits.items() if not limit.advance(now)]
+            for name in unknown:
+                del state.limits[name]
+        return now, state

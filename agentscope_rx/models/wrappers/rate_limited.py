@@ -1,23 +1,23 @@
-"""`RateLimitedModel`: at most so many requests at once, so many a minute, so many tokens a minute.
+"""`RateLimitedModel`: limits concurrent requests, requests per minute and tokens per minute.
 
     RateLimitedModel(model, max_concurrency=8, rate=Rate(500, per=60), tokens_per_minute=200_000)
-    RateLimitedModel(model)                      what the provider itself tells in the headers of its answers
+    RateLimitedModel(model)                      follows the rate limit headers of the provider's answers
 
     a   [=====]|
-    b   w......r[==]|        w: it waits; r: it is let through; a request that need not wait says neither
+    b   w......r[==]|        w: it waits; r: it is admitted; both are chunks, emitted only if it must wait
 
-| limit               | counts                                                      | is given back                    |
+| limit               | counts                                                      | is restored                      |
 |---------------------|-------------------------------------------------------------|----------------------------------|
-| `max_concurrency`   | attempts whose answer has not ended                         | when it has ended or was closed  |
+| `max_concurrency`   | attempts in progress                                        | when the answer has ended        |
 | `rate`              | attempts begun                                              | `per` seconds later              |
-| `tokens_per_minute` | what an attempt is estimated at, then the usage it tells    | a minute after it began          |
-| a `Retry-After`     | of an attempt that the provider has refused: nobody asks    | when that time has passed        |
-| `headers`           | what the rate headers of the last answer say is left, less  | at the reset that they tell, or  |
-|                     | what has begun since                                        | evenly until then: see `rates()` |
+| `tokens_per_minute` | the estimated tokens of an attempt, then its reported usage | a minute after it began          |
+| a `Retry-After`     | all attempts wait after the provider refused one            | when that time has passed        |
+| `headers`           | the remaining amounts in the last answer's headers, less    | at the reset in the headers, or  |
+|                     | the attempts begun since                                    | evenly until then: see `rates()` |
 
-A `Retry-After` or a reset of more than `max_retry_after` (`ExecutionConfig`, a minute unless given) from now holds all
-for that long, and then they ask again.
-One object is one limit, for all runs, threads and event loops; attempts go first come, first served.
+A `Retry-After` or a reset longer than `max_retry_after` (`ExecutionConfig`, default a minute) is cut to that time; then
+the next attempt is sent, and the provider may refuse it again.
+One object is one limit for all runs, threads and event loops; attempts are admitted first come, first served.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from agentscope_rx.reactive.budget import Cooldown, TokenBudget
 from agentscope_rx.reactive.kernel.flow import Operator
 from agentscope_rx.reactive.limiter import Limiter, Tokens
 
-LONGEST_PAUSE = 3600.0
-"""Seconds that a `Retry-After` keeps others waiting where `max_retry_after` is None."""
+MAX_COOLDOWN = 3600.0
+"""The longest effect in seconds of a `Retry-After` if `max_retry_after` is None."""
 
 
 class RateLimitedStatistics(NamedTuple):
-    """How many attempts are under way and how many wait; the tokens of the last minute, if those are limited."""
+    """The numbers of attempts in progress and waiting; the tokens of the last minute, None if those are not limited."""
 
     in_flight: int
     waiting: int
@@ -67,15 +67,15 @@ class RateLimitedStatistics(NamedTuple):
 
 
 class RateLimitedModel(AttemptWrapper):
-    """Each attempt to ask `model` waits for its turn; the table above says what for.
+    """Each attempt to ask `model` waits until all limits in the table above have room for it.
 
-    `counter` counts the tokens of a question, an estimate by the costs of the model's vendor unless given; what the
-    answer may take (`max_tokens`) comes on top. An attempt that tells no usage has cost what was counted, and one of
-    more than all goes alone. What it waited is a chunk with `wait`, `PostReasoningEvent.queued`, and `model_waiting` of
-    `run.stats()`.
+    `counter` counts the input tokens of an attempt (default: an estimate by the costs of the model's vendor);
+    `max_tokens` of the answer is added. If an attempt reports no usage, the estimate stands. An attempt that costs more
+    than a whole limit is sent alone. The time spent waiting is reported in a chunk with `wait`, in
+    `PostReasoningEvent.queued`, and in `model_waiting` of `run.stats()`.
 
-    `headers=False` leaves the rate headers of answers alone. They are heard of one model only: what one of those behind
-    a `FallbackModel` has left says nothing of the others. Put each of these into a `RateLimitedModel` of its own.
+    `headers=False` ignores the rate limit headers of answers. Headers are used for a single model only: the limits of
+    one model in a `FallbackModel` do not apply to the others. Wrap each of these in its own `RateLimitedModel`.
     """
 
     def __init__(
@@ -91,8 +91,8 @@ class RateLimitedModel(AttemptWrapper):
         super().__init__(model)
         if type(headers) is not bool:
             raise ConfigurationError(f"headers must be True or False, not {headers!r:.60}.")
-        self._told = ProviderLimits() if headers and len(self.model.model_names) == 1 else None
-        if max_concurrency is None and rate is None and tokens_per_minute is None and self._told is None:
+        self._provider_limits = ProviderLimits() if headers and len(self.model.model_names) == 1 else None
+        if max_concurrency is None and rate is None and tokens_per_minute is None and self._provider_limits is None:
             raise ConfigurationError(
                 "RateLimitedModel needs a limit: max_concurrency=, rate=Rate(500, per=60) or tokens_per_minute=. "
                 "Around a single model headers=True is enough."
@@ -105,86 +105,89 @@ class RateLimitedModel(AttemptWrapper):
             raise ConfigurationError(f"rate must be Rate(n, per=seconds), not {rate!r:.60}.")
         if counter is not None and not isinstance(counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"counter must be a TokenCounter, such as EstimatedTokens(), not {counter!r:.60}.")
-        self._permits = Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
+        self._semaphore = Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
         self._budget = None if tokens_per_minute is None else TokenBudget(tokens_per_minute, 60.0)
-        self._pause = Cooldown()
+        self._cooldown = Cooldown()
         self.counter = counter or EstimatedTokens(COSTS_OF.get(self.provider))
-        gates: list[Limiter] = [self._permits, self._pause]
+        limiters: list[Limiter] = [self._semaphore, self._cooldown]
         if rate is not None:
-            gates.append(rate.limiter())
+            limiters.append(rate.limiter())
         if self._budget is not None:
-            gates.append(self._budget)
-        if self._told is not None:
-            gates.append(self._told)
-        self._gates = gates
+            limiters.append(self._budget)
+        if self._provider_limits is not None:
+            limiters.append(self._provider_limits)
+        self._limiters = limiters
 
     def around(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> Operator[ChatResponse, ChatResponse]:
-        """Waits for the turn, then asks.
+        """Sends the attempt when all limits have room for it.
 
-        Signals: those of the attempt; a chunk with `wait` before and one behind the wait, if there is one.
-        Cancels: the wait or the attempt; its place is free when its clean-up has run.
+        Signals: those of the attempt; if it must wait, a chunk with `wait` before the wait and one after it.
+        Cancels: the wait or the attempt; its room is free again when its clean-up is done.
         """
         given = (options.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
-        longest = LONGEST_PAUSE if given.longest_retry_after is None else given.longest_retry_after
+        longest = MAX_COOLDOWN if given.longest_retry_after is None else given.longest_retry_after
 
         def begin(attempt: Flow[ChatResponse]) -> Flow[ChatResponse]:
             refused = catch(partial(self._refused, longest=longest))
-            if self._budget is None and self._told is None:
-                return _admitted(self._gates, attempt.pipe(refused), None)
-            written = options.max_completion_tokens or options.max_tokens or 0
-            asked = RequestCost(self.counter.count(messages, tools), written)
-            account = _Account(self._budget, self._told, asked, longest)
-            return _admitted(self._gates, attempt.pipe(flat_map_iterable(account.take, account.end), refused), asked)
+            if self._budget is None and self._provider_limits is None:
+                return _admitted(self._limiters, attempt.pipe(refused), None)
+            answer_tokens = options.max_completion_tokens or options.max_tokens or 0
+            cost = RequestCost(self.counter.count(messages, tools), answer_tokens)
+            meter = _Meter(self._budget, self._provider_limits, cost, longest)
+            return _admitted(self._limiters, attempt.pipe(flat_map_iterable(meter.take, meter.end), refused), cost)
 
         return lambda attempt: defer(lambda: begin(flow(attempt)))
 
     def rates(self) -> Mapping[str, RemainingLimit]:
-        """What the provider's headers have told last, less what has begun since, by the names that they give the limits
-        (`requests`, `tokens`, `input-tokens`, ...); on any loop, as `statistics`. Empty before the first answer."""
-        return {} if self._told is None else self._told.left(asyncio.get_running_loop())
+        """The provider's remaining limits by their names in the headers (`requests`, `tokens`, `input-tokens`, ...).
+
+        These are the numbers of the last answer, less the attempts begun since; empty before the first answer. Call it
+        in a running event loop.
+        """
+        return {} if self._provider_limits is None else self._provider_limits.left(asyncio.get_running_loop())
 
     def statistics(self) -> RateLimitedStatistics:
-        """The numbers of this moment; on any loop (its clock says what a minute is)."""
-        held = self._permits.statistics()
+        """The current numbers. Call it in a running event loop, whose clock measures the minute."""
+        counts = self._semaphore.statistics()
         tokens = None if self._budget is None else self._budget.spent(asyncio.get_running_loop())
-        return RateLimitedStatistics(held.held, held.waiting, tokens)
+        return RateLimitedStatistics(counts.held, counts.waiting, tokens)
 
     def _refused(self, error: Exception, longest: float) -> Flow[ChatResponse]:
-        asked = asked_wait(error) if isinstance(error, RateLimitError) else None
-        if asked:
-            # one refusal must not park all runs: after so long somebody asks again, and is told again
-            self._pause.begin(min(asked, longest), asyncio.get_running_loop())
+        delay = asked_wait(error) if isinstance(error, RateLimitError) else None
+        if delay:
+            # one refusal must not stop all runs: after `longest` the next attempt learns the current state
+            self._cooldown.begin(min(delay, longest), asyncio.get_running_loop())
         return throw(error)
 
 
-class _Account:
-    """What an attempt says of limits, and of its usage; it has cost that once it is over."""
+class _Meter:
+    """Reads the limits and the usage that an attempt reports; the usage corrects the budget at the end."""
 
     def __init__(
-        self, budget: TokenBudget | None, told: ProviderLimits | None, asked: RequestCost, longest: float
+        self, budget: TokenBudget | None, provider_limits: ProviderLimits | None, cost: RequestCost, longest: float
     ) -> None:
         self._budget = budget
-        self._told = told
-        self._asked = asked
+        self._provider_limits = provider_limits
+        self._cost = cost
         self._longest = longest
         self._tokens: int | None = None
 
     def take(self, chunk: ChatResponse) -> Iterable[ChatResponse]:
-        if chunk.rates is not None and self._told is not None:
-            self._told.hear(self._asked, chunk.rates, self._longest, asyncio.get_running_loop())
+        if chunk.rates is not None and self._provider_limits is not None:
+            self._provider_limits.update(self._cost, chunk.rates, self._longest, asyncio.get_running_loop())
         if chunk.usage is not None:
             self._tokens = chunk.usage.total_tokens
         return (chunk,)
 
     def end(self) -> Iterable[ChatResponse]:
         if self._tokens is not None and self._budget is not None:
-            self._budget.correct(self._asked, self._tokens, asyncio.get_running_loop())
+            self._budget.correct(self._cost, self._tokens, asyncio.get_running_loop())
         return ()
 
 
-def _admitted(gates: Sequence[Limiter], attempt: Flow[ChatResponse], tokens: Tokens | None) -> Flow[ChatResponse]:
+def _admitted(limiters: Sequence[Limiter], attempt: Flow[ChatResponse], tokens: Tokens | None) -> Flow[ChatResponse]:
     waited: list[bool] = []
 
     def waiting() -> ChatResponse:
@@ -194,4 +197,4 @@ def _admitted(gates: Sequence[Limiter], attempt: Flow[ChatResponse], tokens: Tok
     def use(seconds: float) -> Flow[ChatResponse]:
         return concat(just(ChatResponse(wait=WaitNotice(seconds))), attempt) if waited else attempt
 
-    return admitted(gates, use, tokens=tokens, waiting=waiting)
+    return admitted(limiters, use, tokens=tokens, waiting=waiting)
