@@ -1,6 +1,7 @@
-"""What a caller may ask of a model or tool call: sampling, tools, connection, and how long and how often to try.
+"""Options of a model or tool call: sampling, tools, request parameters, deadlines and retries.
 
-Every field of `GenerateOptions` and `ExecutionConfig` may be left out; `a.over(b)` takes a's where given, else b's.
+Every field of `GenerateOptions` and `ExecutionConfig` is optional. `a.over(b)` has the fields of `a`, and those of `b`
+where `a` has none.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
-from typing import Final, Literal, Self, TypeGuard
+from typing import Final, Literal, Self
 
 from tenacity import RetryCallState
 from tenacity.stop import stop_after_attempt, stop_base
@@ -17,6 +18,7 @@ from tenacity.wait import wait_base, wait_exponential
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages.frozen import EMPTY, freeze
+from agentscope_rx.models.checks import check_count, check_seconds, is_number
 from agentscope_rx.models.retryable import ErrorKinds, asked_wait, check_error_kinds, error_predicate, is_retryable
 from agentscope_rx.models.wire.base_url import sendable
 from agentscope_rx.reactive.operators._retry import MAX_RETRY_AFTER, RetryPolicy, jittered
@@ -32,12 +34,12 @@ class Unset(Enum):
 
 
 UNSET: Final = Unset.UNSET
-"""Not given: take the default. (None, where it is allowed, is a choice of its own: no limit.)"""
+"""The field is not set: the default applies. (None, where allowed, means no limit.)"""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """A tool as a model sees it: `parameters` is a JSON schema of type object."""
+    """The description of a tool for a model; `parameters` is a JSON schema of type object."""
 
     name: str
     description: str
@@ -47,7 +49,7 @@ class ToolSchema:
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """Whether the model may, must or must not call a tool, or which one it must call."""
+    """Allows, requires or forbids tool calls: "auto", "required", "none", or "specific" for one named `tool`."""
 
     mode: Literal["auto", "none", "required", "specific"] = "auto"
     tool: str | None = None
@@ -56,25 +58,25 @@ class ToolChoice:
         if self.mode not in (modes := ("auto", "none", "required", "specific")):
             raise ConfigurationError(f"The mode of a ToolChoice must be one of {modes}, not {self.mode!r:.60}.")
         if (self.mode == "specific") != bool(self.tool and self.tool.strip()):
-            raise ConfigurationError("ToolChoice names a tool if, and only if, its mode is 'specific'.")
+            raise ConfigurationError("A ToolChoice names a tool if, and only if, its mode is 'specific'.")
 
     def check(self, tools: Sequence[ToolSchema]) -> None:
-        """`ConfigurationError` if it demands a call where there are no tools, or of one that is not among them."""
+        """Raises `ConfigurationError` if the required tool is not among these, or if there are no tools at all."""
         if self.fits(tools):
             return
         if not tools:
-            raise ConfigurationError("tool_choice demands a tool call, but there are no tools.")
+            raise ConfigurationError("tool_choice requires a tool call, but there are no tools.")
         names = ", ".join(tool.name for tool in tools)
         raise ConfigurationError(f"tool_choice names {self.tool!r}, which is not among the tools: {names}.")
 
     def fits(self, tools: Sequence[ToolSchema]) -> bool:
-        """Whether it asks for nothing that these tools do not have."""
+        """True if these tools can satisfy the choice."""
         if self.mode == "specific":
             return any(tool.name == self.tool for tool in tools)
         return bool(tools) or self.mode != "required"
 
     def is_met(self, calls: Iterable[str]) -> bool:
-        """Whether it demands a call, and calls of these tools are what it demands."""
+        """True if a call is required, and calls of these tools satisfy the choice."""
         names = tuple(calls)
         return self.tool in names if self.mode == "specific" else self.mode == "required" and bool(names)
 
@@ -86,19 +88,26 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionConfig:
-    """How long one attempt may take, and how often and when to try again. Seconds throughout; None is no limit.
+    """Deadlines and retries of a call. Times are in seconds; None means no limit.
 
-    `timeout` bounds one attempt as a whole, `first_chunk_timeout` the wait for its first chunk, `idle_timeout` the
-    silence between chunks; `total_timeout` bounds all attempts and the waits between them together. The waits are
-    `initial_backoff`, times `backoff_multiplier` each, at most `max_backoff`, +-50 % jitter, and never less than what a
-    Retry-After asks for. One of more than `max_retry_after` (60 unless given) is not waited for: the error is final,
-    and its `retry_after` tells how long the server wants. `wait`, `stop` take tenacity objects instead, if given.
-    `retry_on` says which errors are worth another attempt: an exception type, a tuple of them, or a function;
-    `is_retryable` unless given.
+    | field                 | sets                                                                              |
+    |-----------------------|-----------------------------------------------------------------------------------|
+    | `timeout`             | the deadline of one attempt                                                       |
+    | `first_chunk_timeout` | the deadline of an attempt's first chunk                                          |
+    | `idle_timeout`        | the longest time between two chunks                                               |
+    | `total_timeout`       | the deadline of all attempts and the waits between them                           |
+    | `max_attempts`        | the number of attempts, the first included                                        |
+    | `initial_backoff`     | the first wait; each later one is `backoff_multiplier` times longer, at most      |
+    |                       | `max_backoff`, with a jitter of +-50 %, and never shorter than a Retry-After      |
+    | `max_retry_after`     | the longest Retry-After that is waited for (default 60); beyond it the error is   |
+    |                       | final, and its `retry_after` holds the seconds that the server asks for           |
+    | `retry_on`            | the errors that are retried: an exception type, a tuple of types, or a predicate; |
+    |                       | default `is_retryable`                                                            |
+    | `wait`, `stop`        | tenacity objects that replace the backoff and `max_attempts`                      |
+    | `after_content`       | the effect of an error after a model's answer was shown in part: "error" (the     |
+    |                       | default) ends the answer, "restart" discards the part with a notice and retries   |
 
-    `after_content` says what happens if a model's answer breaks off once some of it was shown: that is the end
-    ("error", unless given), or it is announced as void, and another attempt is made ("restart"). A tool's progress
-    always is.
+    The progress of a tool is always discarded before a retry.
     """
 
     timeout: float | Unset | None = UNSET
@@ -116,23 +125,20 @@ class ExecutionConfig:
     stop: stop_base | Unset = UNSET
 
     def __post_init__(self) -> None:
-        for name in ("timeout", "first_chunk_timeout", "idle_timeout", "total_timeout"):
+        for name in ("timeout", "first_chunk_timeout", "idle_timeout", "total_timeout", "max_retry_after"):
             limit: object = getattr(self, name)
-            if limit is not UNSET and limit is not None and not (_is_number(limit) and limit > 0):
-                raise ConfigurationError(f"{name} must be more than 0 seconds (or None for no limit), not {limit!r}.")
+            if limit is not UNSET:
+                check_seconds(name, limit, optional=True, zero=name == "max_retry_after")
         attempts: object = self.max_attempts
-        if attempts is not UNSET and not (type(attempts) is int and attempts >= 1):
-            raise ConfigurationError(f"max_attempts counts the first try: a whole number >= 1, not {attempts!r}.")
+        if attempts is not UNSET:
+            check_count("max_attempts", attempts)
         factor: object = self.backoff_multiplier
-        if factor is not UNSET and not (_is_number(factor) and factor >= 1):
+        if factor is not UNSET and not (is_number(factor) and factor >= 1):
             raise ConfigurationError(f"backoff_multiplier must be >= 1.0, not {factor!r}.")
         for name in ("initial_backoff", "max_backoff"):
             delay: object = getattr(self, name)
-            if delay is not UNSET and not (_is_number(delay) and delay >= 0):
-                raise ConfigurationError(f"{name} must be >= 0 seconds, not {delay!r}.")
-        longest: object = self.max_retry_after
-        if longest is not UNSET and longest is not None and not (_is_number(longest) and longest >= 0):
-            raise ConfigurationError(f"max_retry_after must be >= 0 seconds (or None for no limit), not {longest!r}.")
+            if delay is not UNSET:
+                check_seconds(name, delay, zero=True)
         if self.retry_on is not UNSET:
             check_error_kinds("retry_on", self.retry_on)
         check_after_content(self.after_content)
@@ -142,29 +148,29 @@ class ExecutionConfig:
                 raise ConfigurationError(f"{name} must be callable, not {value!r:.60}.")
 
     def over(self, other: ExecutionConfig | None) -> Self:
-        """This config, with what it leaves out taken from `other`."""
+        """This config, with unset fields taken from `other`."""
         if other is None:
             return self
         given = {f.name: getattr(other, f.name) for f in fields(self) if getattr(self, f.name) is UNSET}
         return replace(self, **given)
 
     def limit(self, name: Literal["timeout", "first_chunk_timeout", "idle_timeout", "total_timeout"]) -> float | None:
-        """The seconds of one deadline; None if there is none."""
+        """A deadline in seconds; None if there is none."""
         value: float | Unset | None = getattr(self, name)
         return None if value is UNSET else value
 
     @property
     def longest_retry_after(self) -> float | None:
-        """The longest Retry-After that is waited for; None if there is no limit."""
+        """The longest Retry-After that is waited for; None for no limit."""
         return MAX_RETRY_AFTER if self.max_retry_after is UNSET else self.max_retry_after
 
     @property
     def retries(self) -> bool:
-        """Whether there may be a second attempt."""
+        """True if there may be a second attempt."""
         return self.stop is not UNSET or self.max_attempts not in (UNSET, 1)
 
     def policy(self, jitter: Callable[[], float] = random.random) -> RetryPolicy:
-        """The retry policy that this config describes; `jitter` gives numbers in [0, 1)."""
+        """The retry policy of this config; `jitter` returns random numbers in [0, 1)."""
         attempts = 1 if self.max_attempts is UNSET else self.max_attempts
         wait = self.wait
         if wait is UNSET:
@@ -194,13 +200,9 @@ class ExecutionConfig:
 
 
 def check_after_content(given: object) -> None:
-    """`ConfigurationError` for what it cannot be."""
+    """Raises `ConfigurationError` unless it is unset, "error" or "restart"."""
     if given is not UNSET and given not in ("error", "restart"):
         raise ConfigurationError(f"after_content must be 'error' or 'restart', not {given!r:.60}.")
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _is_whole(value: object) -> bool:
@@ -208,7 +210,7 @@ def _is_whole(value: object) -> bool:
 
 
 _KINDS: Final[tuple[tuple[tuple[str, ...], str, Callable[[object], bool]], ...]] = (
-    (("temperature", "top_p", "frequency_penalty", "presence_penalty"), "a number", _is_number),
+    (("temperature", "top_p", "frequency_penalty", "presence_penalty"), "a number", is_number),
     (("top_k", "max_tokens", "max_completion_tokens", "seed", "thinking_budget"), "a whole number", _is_whole),
     (("reasoning_effort",), "text such as 'low'", lambda value: isinstance(value, str)),
     (("parallel_tool_calls", "stream"), "True or False", lambda value: isinstance(value, bool)),
@@ -231,7 +233,7 @@ MODEL_DEFAULTS: Final = ExecutionConfig(
     backoff_multiplier=2.0,
     max_retry_after=60.0,
 )
-"""5 minutes an attempt, 3 attempts, 2 s to 30 s between them, a minute if the server asks for it; 20 minutes in all."""
+"""3 attempts of 5 minutes, 2 to 30 s apart, up to a minute if the server asks for it; 20 minutes in total."""
 
 TOOL_DEFAULTS: Final = ExecutionConfig(
     timeout=300.0,
@@ -241,15 +243,15 @@ TOOL_DEFAULTS: Final = ExecutionConfig(
     backoff_multiplier=2.0,
     max_retry_after=60.0,
 )
-"""5 minutes and a single attempt: a tool's effect may not bear repeating."""
+"""One attempt of 5 minutes: a tool may have effects that must not be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerateOptions:
-    """What to ask of one model call; a field left None is the provider's default.
+    """Options of one model call; None means the provider's default.
 
-    `additional_body_params`, `_headers` and `_query_params` go to the wire as they are. An option that a provider
-    does not know is a `ConfigurationError`, never dropped.
+    `additional_body_params`, `additional_headers` and `additional_query_params` are sent unchanged. An option that the
+    provider does not support is a `ConfigurationError`; it is never dropped silently.
     """
 
     temperature: float | None = None
@@ -268,7 +270,7 @@ class GenerateOptions:
     response_format: Mapping[str, object] | None = None
     stream: bool | None = None
     execution_config: ExecutionConfig | None = None
-    # keys go here, too: they are not shown
+    # not in the repr, because they may hold keys
     additional_headers: Mapping[str, str] = field(default=EMPTY, repr=False)  # pyright: ignore[reportAssignmentType]
     additional_body_params: Mapping[str, object] = EMPTY
     additional_query_params: Mapping[str, str] = field(default=EMPTY, repr=False)  # pyright: ignore[reportAssignmentType]
@@ -280,11 +282,11 @@ class GenerateOptions:
         if self.response_format is not None:
             object.__setattr__(self, "response_format", freeze(self.response_format))
         if self.stop is not None:
-            # a single str is a sequence, too: of its letters
+            # a str is a sequence, too, of its characters
             object.__setattr__(self, "stop", (self.stop,) if isinstance(self.stop, str) else tuple(self.stop))
 
     def _check(self) -> None:
-        """`ConfigurationError` for what no provider takes; which values it takes is the provider's to say."""
+        """Raises `ConfigurationError` for a wrong type. The ranges of values are checked by the provider."""
         for names, what, right in _KINDS:
             for name in names:
                 value: object = getattr(self, name)
@@ -296,7 +298,7 @@ class GenerateOptions:
         sendable(self.additional_headers)
 
     def over(self, other: GenerateOptions | None) -> GenerateOptions:
-        """These options, with what they leave out taken from `other`; the maps and execution configs are united."""
+        """These options, with unset fields taken from `other`; mappings and execution configs are merged."""
         if other is None or other is self:
             return self
         merged: dict[str, object] = {}

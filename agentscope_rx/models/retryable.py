@@ -1,7 +1,8 @@
-"""What an error says of another attempt: whether it is worth one, and how long to wait before it.
+"""Which errors are worth a retry, and the wait that an error asks for.
 
-An error of this library says it itself (`retryable`, `retry_after`). Of others the HTTP answer that they carry tells,
-in the places where httpx, requests, aiohttp and urllib keep it: `error.response`, or the error itself.
+Errors of this library have the attributes `retryable` and `retry_after`. For other errors the status and headers of
+their HTTP response decide, found where httpx, requests, aiohttp and urllib keep it: in `error.response` or the error
+itself.
 """
 
 from __future__ import annotations
@@ -13,19 +14,19 @@ from email.utils import parsedate_to_datetime
 from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.models.checks import is_number
 
 ErrorKinds = Callable[[BaseException], bool] | type[BaseException] | tuple[type[BaseException], ...]
-"""Which errors: those of a type, of one of several, or those that a function is true of."""
+"""A set of errors: an exception type, a tuple of types, or a predicate."""
 
 TRANSIENT = frozenset({408, 425, 429})
-"""Statuses that are no word on the request itself; neither are those of 500 and more, which are the server's own, but
-for 501: what it cannot do it will not do later."""
+"""Statuses below 500 that may succeed later. All from 500 on may, but for 501 (not implemented)."""
 
 
 def is_retryable(error: BaseException) -> bool:
-    """What the error says of itself in `retryable`, or by the status of the HTTP answer that it carries.
+    """True if the error's `retryable` attribute is, or else its HTTP status or type is transient.
 
-    OS-level I/O errors and timeouts are, anything else is not.
+    Connection errors and timeouts are transient; any other error without a status is not.
     """
     answer = getattr(error, "retryable", None)
     if isinstance(answer, bool):
@@ -37,32 +38,32 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def asked_wait(error: BaseException) -> float | None:
-    """Seconds to wait that the error asks for: its `retry_after`, or the Retry-After of the HTTP answer it carries."""
-    asked: object = getattr(error, "retry_after", None)
-    if isinstance(asked, (int, float)) and not isinstance(asked, bool):
-        return _seconds(asked)
+    """The seconds to wait before a retry: the error's `retry_after`, or the Retry-After of its HTTP response."""
+    delay: object = getattr(error, "retry_after", None)
+    if is_number(delay):
+        return _seconds(delay)
     headers = _headers(error)
     return None if headers is None else retry_after(headers)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait that headers (names in lower case) ask for, in milliseconds, seconds or as a date, or None.
+    """The seconds to wait by the headers (names in lower case), given in milliseconds, seconds or as a date; or None.
 
-    May be infinite: what is too long is for the retry policy to say.
+    The value may be infinite: the retry policy has a limit.
     """
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    asked = headers.get("retry-after")
-    if asked is None:
+    value = headers.get("retry-after")
+    if value is None:
         return None
-    seconds = _number(asked)
+    seconds = _number(value)
     if seconds is not None:
         return seconds
     try:
-        # a date is the server's: its own clock, where it tells, makes the difference right
+        # the date is by the server's clock, so it is compared with the server's `date` header, if any
         now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
-        return max(0.0, (parsedate_to_datetime(asked) - now).total_seconds())
+        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -75,7 +76,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _seconds(given: float) -> float | None:
-    """As seconds from now; None for what is no number."""
+    """As seconds from now; None for NaN."""
     try:
         seconds = float(given)
     except OverflowError:
@@ -86,7 +87,7 @@ def _seconds(given: float) -> float | None:
 def _status(error: BaseException) -> int | None:
     carrier: object = getattr(error, "response", None)
     if carrier is None:
-        # `code` and `status` alone say nothing: errors of all kinds have them
+        # `code` and `status` without headers prove nothing: errors of all kinds have them
         carrier = error if getattr(error, "headers", None) is not None else None
     for name in ("status_code", "status", "code"):
         value: object = getattr(carrier, name, None)
@@ -102,27 +103,27 @@ def _headers(error: BaseException) -> Mapping[str, str] | None:
     if not callable(items):
         return None
     try:
-        # (the headers of urllib are no Mapping)
+        # (urllib's headers are not a Mapping)
         return {str(name).lower(): str(value) for name, value in items()}  # pyright: ignore
     except (TypeError, ValueError):
         return None
 
 
 def check_error_kinds(name: str, given: object) -> None:
-    """`ConfigurationError` for what are no `ErrorKinds`; a type that is no exception would pass for a function."""
+    """Raises `ConfigurationError` unless it is an `ErrorKinds`. (Any type is callable, but only exceptions fit.)"""
     kinds = cast("tuple[object, ...]", given) if isinstance(given, tuple) else (given,)
     typed = isinstance(given, (tuple, type))
     if not typed and callable(given):
         return
     if not (typed and kinds and all(isinstance(each, type) and issubclass(each, BaseException) for each in kinds)):
         raise ConfigurationError(
-            f"{name} must be an exception type, a tuple of them, or a function of the error that says whether to try "
-            f"again, not {given!r:.60}."
+            f"{name} must be an exception type, a tuple of them, or a function of the error that is true for "
+            f"those to retry, not {given!r:.60}."
         )
 
 
 def error_predicate(kinds: ErrorKinds) -> Callable[[BaseException], bool]:
-    """Whether an error is of these kinds."""
+    """A predicate that is true for these errors."""
     if isinstance(kinds, (type, tuple)):
         return lambda error: isinstance(error, kinds)
     return kinds

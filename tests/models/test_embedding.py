@@ -85,7 +85,7 @@ def test_one_text() -> None:
 @pytest.mark.parametrize("given", ["", ["a", " \n"], [TextBlock("")], [3]])
 def test_input_that_cannot_be_embedded_is_refused_unsent(given: Any) -> None:
     model = Numbers()
-    verify(model.embed(given)).expect_error(InvalidInputError, match="input [01]").run()
+    verify(model.embed(given)).expect_error(InvalidInputError, match="Input [01]").run()
     assert model.batches == []
 
 

@@ -1,22 +1,21 @@
-"""`CachedEmbeddingModel`: what has been embedded is not asked for again; only what is new goes to the model."""
+"""`CachedEmbeddingModel`: sends only new inputs to the model, and keeps their vectors."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, Vector
 from agentscope_rx.reactive import Flow, concat_map, defer, just
 
 
 class CachedEmbeddingModel(EmbeddingModel):
-    """Keeps the vectors of the last `max_entries` inputs that were asked for, in this process."""
+    """Keeps the vectors of the `max_entries` most recently used inputs, in this process."""
 
     def __init__(self, model: EmbeddingModel, max_entries: int = 10_000) -> None:
-        if type(max_entries) is not int or max_entries < 1:
-            raise ConfigurationError(f"max_entries must be a whole number >= 1, not {max_entries!r}.")
+        check_count("max_entries", max_entries)
         super().__init__(model.model_name, batch_size=model.batch_size, max_concurrency=model.max_concurrency)
         self.model = model
         self.provider = model.provider
@@ -24,10 +23,10 @@ class CachedEmbeddingModel(EmbeddingModel):
         self._known: OrderedDict[EmbeddingInput, Vector] = OrderedDict()
 
     def embed(self, inputs: EmbeddingInput | Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        """The vectors of these inputs; each that is new is asked for once. `tokens` are those of what was asked for.
+        """The vectors of these inputs; each new input is sent once. `tokens` are those of the inputs sent.
 
         Signals: as the inner model's.
-        Cancels: the requests of the inner model; nothing of them is kept.
+        Cancels: the requests of the inner model; none of their vectors are kept.
         """
         given = (inputs,) if isinstance(inputs, (str, TextBlock, ImageBlock, VideoBlock)) else tuple(inputs)
 
@@ -40,17 +39,17 @@ class CachedEmbeddingModel(EmbeddingModel):
             if not new:
                 return just(Embeddings(tuple(found[key] for key in keys)))
 
-            def joined(asked: Embeddings) -> Embeddings:
-                fresh: dict[EmbeddingInput, Vector] = dict(zip(new, asked.vectors, strict=True))
+            def joined(answer: Embeddings) -> Embeddings:
+                fresh: dict[EmbeddingInput, Vector] = dict(zip(new, answer.vectors, strict=True))
                 self._keep(fresh)
-                return Embeddings(tuple(fresh[key] if key in fresh else found[key] for key in keys), asked.tokens)
+                return Embeddings(tuple(fresh[key] if key in fresh else found[key] for key in keys), answer.tokens)
 
             return self.model.embed(new).pipe(concat_map(joined))
 
         return defer(begin)
 
     def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        """One attempt of the inner model, past the cache.
+        """One attempt of the inner model, bypassing the cache.
 
         Signals: as the inner model's.
         Cancels: its request.

@@ -1,6 +1,6 @@
-"""The port to an embedding model: texts and media in, one vector for each out, in their order.
+"""The port to an embedding model: one vector for each text or medium, in the order of the inputs.
 
-A provider implements `do_embed`, one attempt for one batch. `embed` does the rest:
+A provider implements `do_embed`, one attempt for one batch. `embed` adds batching, deadlines and retries:
 
     batches of batch_size, each: defer(do_embed) |> timeout |> retry    merge_ordered, at most max_concurrency at once
 """
@@ -15,8 +15,9 @@ from typing import TypeAlias
 
 from reactivex import operators as ops
 
-from agentscope_rx.errors import ConfigurationError, InvalidInputError, ModelTimeoutError, ProtocolError
+from agentscope_rx.errors import InvalidInputError, ModelTimeoutError, ProtocolError
 from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered, retry, timeout
 
@@ -26,7 +27,7 @@ Vector: TypeAlias = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Embeddings:
-    """A vector for each input, in their order, and the tokens that they cost, where the provider says."""
+    """A vector for each input, in order, and the tokens that they cost, if the provider reports them."""
 
     vectors: tuple[Vector, ...]
     tokens: int = 0
@@ -35,7 +36,7 @@ class Embeddings:
 class EmbeddingModel(ABC):
     """An embedding model. Subclass it and implement `do_embed`; users call `embed`.
 
-    `batch_size` is how many inputs go into one request, `max_concurrency` how many requests run at once.
+    `batch_size` is the number of inputs in one request, `max_concurrency` the number of requests at once.
     """
 
     provider: str = "custom"
@@ -49,8 +50,7 @@ class EmbeddingModel(ABC):
         execution_config: ExecutionConfig | None = None,
     ) -> None:
         for name, value in (("batch_size", batch_size), ("max_concurrency", max_concurrency)):
-            if type(value) is not int or value < 1:
-                raise ConfigurationError(f"{name} must be a whole number >= 1, not {value!r}.")
+            check_count(name, value)
         self.model_name = model_name
         self.batch_size = batch_size
         self.max_concurrency = max_concurrency
@@ -65,10 +65,10 @@ class EmbeddingModel(ABC):
         """
 
     def embed(self, inputs: EmbeddingInput | Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        """The vectors of these inputs. What is refused, is before anything is sent.
+        """The vectors of these inputs. Invalid inputs are refused before any request is sent.
 
-        Signals: one value, then completion; `InvalidInputError`; the first `ModelError` of a batch that has used up its
-        attempts: there is a vector for each input or none for any.
+        Signals: one value, then completion; `InvalidInputError`; the first `ModelError` of a batch after its last
+        attempt. There are vectors for all inputs or for none.
         Cancels: the requests in progress, the waits before others.
         """
         given = (inputs,) if isinstance(inputs, (str, TextBlock, ImageBlock, VideoBlock)) else tuple(inputs)
@@ -79,8 +79,8 @@ class EmbeddingModel(ABC):
             if not given:
                 return just(Embeddings(()))
             batches = [given[at : at + self.batch_size] for at in range(0, len(given), self.batch_size)]
-            asked = [self._bounded(batch) for batch in batches]
-            parts = merge_ordered(asked, max_concurrency=self.max_concurrency)
+            requests = [self._bounded(batch) for batch in batches]
+            parts = merge_ordered(requests, max_concurrency=self.max_concurrency)
             return parts.pipe(ops.to_list(), concat_map(_joined))
 
         return defer(begin)
@@ -102,7 +102,7 @@ class EmbeddingModel(ABC):
     def _checked(self, batch: Sequence[EmbeddingInput], found: Embeddings) -> Embeddings:
         if len(found.vectors) != len(batch):
             raise ProtocolError(
-                f"{len(batch)} inputs were sent and {len(found.vectors)} vectors came back.",
+                f"{len(batch)} inputs were sent, but the answer has {len(found.vectors)} vectors.",
                 model=self.model_name,
                 provider=self.provider,
             )
@@ -113,7 +113,7 @@ class EmbeddingModel(ABC):
 
 
 def text_of(each: EmbeddingInput, model: EmbeddingModel) -> str:
-    """The text of an input; `InvalidInputError` if it is media, for models that take words only."""
+    """The text of an input; `InvalidInputError` for media, for models that embed text only."""
     if isinstance(each, str):
         return each
     if isinstance(each, TextBlock):
@@ -122,7 +122,7 @@ def text_of(each: EmbeddingInput, model: EmbeddingModel) -> str:
 
 
 def cosine(one: Vector, other: Vector) -> float:
-    """How alike two vectors are: 1 for the same direction, 0 for none in common (or a vector of zeros)."""
+    """The cosine similarity: 1 for the same direction, 0 for orthogonal vectors (or a vector of zeros)."""
     if len(one) != len(other):
         raise InvalidInputError(f"Vectors of {len(one)} and {len(other)} dimensions cannot be compared.")
     lengths = sqrt(sum(x * x for x in one)) * sqrt(sum(x * x for x in other))
@@ -133,7 +133,7 @@ def _check(each: object, number: int) -> None:
     text = each.text if isinstance(each, TextBlock) else each
     if isinstance(text, str):
         if not text.strip():
-            raise InvalidInputError(f"There is nothing to embed in input {number}: it is blank.")
+            raise InvalidInputError(f"Input {number} is blank: there is nothing to embed.")
     elif not isinstance(each, (ImageBlock, VideoBlock)):
         raise InvalidInputError(f"Texts, images and videos can be embedded; input {number} is {each!r:.80}.")
 

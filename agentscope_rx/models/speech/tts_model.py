@@ -1,7 +1,7 @@
-"""The port to a voice: text in, at once or as it is written, chunks of sound out, in order.
+"""The port to a text-to-speech model: chunks of audio for a text, or for a stream of text.
 
-synthesize(text)            at most max_characters a request, cut after sentences
-synthesize(flow of text)    sentence by sentence, as each is whole
+synthesize(text)            at most max_characters a request, split after sentences
+synthesize(flow of text)    sentence by sentence, as each is complete
 
 sentences -- each: defer(do_synthesize) |> timeout |> retry -- one after the other --> AudioBlock, AudioBlock, ...
 """
@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 
 from reactivex import Observable
 
-from agentscope_rx.errors import ConfigurationError, ModelError, ModelTimeoutError
+from agentscope_rx.errors import ModelError, ModelTimeoutError
 from agentscope_rx.messages import AudioBlock
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
 from agentscope_rx.models.speech.sentences import Sentences
 from agentscope_rx.reactive import (
@@ -32,33 +33,32 @@ from agentscope_rx.reactive import (
 
 
 class TTSModel(ABC):
-    """A voice. Subclass it and implement `do_synthesize`; users call `synthesize`."""
+    """A text-to-speech model. Subclass it and implement `do_synthesize`; users call `synthesize`."""
 
     provider: str = "custom"
 
     def __init__(
         self, model_name: str, *, max_characters: int = 1_000, execution_config: ExecutionConfig | None = None
     ) -> None:
-        if type(max_characters) is not int or max_characters < 20:
-            raise ConfigurationError(f"max_characters must be a whole number >= 20, not {max_characters!r}.")
+        check_count("max_characters", max_characters, minimum=20)
         self.model_name = model_name
         self.max_characters = max_characters
         self.execution_config = execution_config
 
     @abstractmethod
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
-        """One attempt to speak one piece of text, which is not blank: a cold Flow, without retry or deadline.
+        """One attempt to speak one piece of text (never blank): a cold Flow, without retry or deadline.
 
-        Signals: chunks of sound, which played one after the other are the text; one `ModelError`.
+        Signals: chunks of audio, to be played one after the other; one `ModelError`.
         Cancels: the request, or the program.
         """
 
     def synthesize(self, text: str | Observable[str]) -> Flow[AudioBlock]:
-        """Speak a text, or a text that is still being written: its first sentence when that is whole.
+        """Speak a text, or a stream of text sentence by sentence, each as soon as it is complete.
 
-        Signals: chunks of sound in the order of the text, none for blank text; a `ModelError`, or the text's own error.
-        An attempt is made again only while nothing of its sentence has been heard.
-        Cancels: the request in progress, and the flow of text. (Text is read as it comes: its sentences wait, not it.)
+        Signals: chunks of audio in the order of the text, none for blank text; a `ModelError`, or the stream's error.
+        A sentence is retried only while none of its audio has been emitted.
+        Cancels: the request in progress, and the stream of text. (The stream is not slowed down: sentences are queued.)
         """
         if isinstance(text, str):
             return from_iterable(self._pieces(text)).pipe(concat_map(self._bounded))
@@ -66,7 +66,7 @@ class TTSModel(ABC):
         def begin() -> Flow[AudioBlock]:
             sentences = Sentences(longest=min(300, self.max_characters))
             whole = flow(text).pipe(flat_map_iterable(sentences.take, sentences.rest))
-            return whole.pipe(flat_map_iterable(_said), concat_map(self._bounded))
+            return whole.pipe(flat_map_iterable(_speakable), concat_map(self._bounded))
 
         return defer(begin)
 
@@ -75,10 +75,10 @@ class TTSModel(ABC):
         piece = ""
         for sentence in (*sentences.take(text), *sentences.rest()):
             if len(piece) + len(sentence) > self.max_characters:
-                yield from _said(piece)
+                yield from _speakable(piece)
                 piece = ""
             piece += sentence
-        yield from _said(piece)
+        yield from _speakable(piece)
 
     def _bounded(self, text: str) -> Flow[AudioBlock]:
         config = (self.execution_config or ExecutionConfig()).over(MODEL_DEFAULTS)
@@ -110,7 +110,7 @@ class TTSModel(ABC):
         return f"{type(self).__name__}({self.model_name!r})"
 
 
-def _said(text: str) -> Iterable[str]:
-    """The text without the white space around it; nothing if there is nothing in it to say."""
-    said = text.strip()
-    return (said,) if any(letter.isalnum() for letter in said) else ()
+def _speakable(text: str) -> Iterable[str]:
+    """The text, stripped; nothing if it has no letter or digit."""
+    stripped = text.strip()
+    return (stripped,) if any(letter.isalnum() for letter in stripped) else ()

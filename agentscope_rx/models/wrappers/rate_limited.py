@@ -31,6 +31,7 @@ from typing import NamedTuple
 from agentscope_rx.errors import ConfigurationError, RateLimitError
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.checks import check_count
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, WaitNotice
 from agentscope_rx.models.retryable import asked_wait
@@ -97,10 +98,8 @@ class RateLimitedModel(AttemptWrapper):
                 "RateLimitedModel needs a limit: max_concurrency=, rate=Rate(500, per=60) or tokens_per_minute=. "
                 "Around a single model headers=True is enough."
             )
-        if max_concurrency is not None and (type(max_concurrency) is not int or max_concurrency < 1):
-            raise ConfigurationError(
-                f"max_concurrency must be a whole number of at least 1, not {max_concurrency!r:.60}."
-            )
+        if max_concurrency is not None:
+            check_count("max_concurrency", max_concurrency)
         if rate is not None and not isinstance(rate, Rate):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"rate must be Rate(n, per=seconds), not {rate!r:.60}.")
         if counter is not None and not isinstance(counter, TokenCounter):  # pyright: ignore[reportUnnecessaryIsInstance]

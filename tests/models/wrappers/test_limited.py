@@ -339,7 +339,7 @@ def test_it_is_the_model_in_everything_else():
         (slow(), {"headers": False}, "needs a limit"),
         (FallbackModel(slow(), slow()), {}, "needs a limit"),
         (slow(), {"headers": 1}, "headers must be"),
-        (slow(), {"max_concurrency": 0}, "at least 1"),
+        (slow(), {"max_concurrency": 0}, ">= 1"),
         (slow(), {"rate": 5}, "rate must be"),
         (slow(), {"tokens_per_minute": 0}, "more than 0"),
         (slow(), {"tokens_per_minute": True}, "more than 0"),
