@@ -43,7 +43,7 @@ from agentscope_rx.models.tokens import (
     TokenCounter,
     estimated_tokens,
 )
-from agentscope_rx.models.tokens.image_tokens import size_of
+from agentscope_rx.models.tokens.costs import size_of
 from tests.models.conversations import conversations
 
 ROOT = Path(__file__).parent.parent.parent
@@ -116,7 +116,7 @@ def test_file_counts(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no file"):
         FileTokens(tmp_path / "nothing.json")
     (tmp_path / "bad.json").write_text("{}")
-    with pytest.raises(ConfigurationError, match=r"no tokenizer\.json"):
+    with pytest.raises(ConfigurationError, match=r"not a valid tokenizer\.json"):
         FileTokens(tmp_path / "bad.json")
 
 

@@ -135,7 +135,7 @@ def _check(each: object, number: int) -> None:
         if not text.strip():
             raise InvalidInputError(f"Input {number} is blank: there is nothing to embed.")
     elif not isinstance(each, (ImageBlock, VideoBlock)):
-        raise InvalidInputError(f"Texts, images and videos can be embedded; input {number} is {each!r:.80}.")
+        raise InvalidInputError(f"Input {number} must be a text, an image or a video, not {each!r:.80}.")
 
 
 def _joined(parts: Sequence[Embeddings]) -> Embeddings:

@@ -1,12 +1,12 @@
-"""`asked_tokens`: what the vendor itself says that a request counts. Anthropic and Gemini are asked; nobody else tells.
+"""`asked_tokens`: the token count of a request by the vendor's own API, which Anthropic and Gemini have.
 
-| provider              | asked at                    | with                                                |
+| provider              | endpoint                    | body                                                |
 |-----------------------|-----------------------------|-----------------------------------------------------|
-| Anthropic             | `/messages/count_tokens`    | the request, without what is about the answer alone |
+| Anthropic             | `/messages/count_tokens`    | the request, without the options of the answer      |
 | Gemini, Developer API | `models/<name>:countTokens` | the request, as `generateContentRequest`            |
-| others                | nowhere                     | `ConfigurationError`: count by a tokenizer, estimate |
+| others                | none                        | `ConfigurationError`: use a tokenizer or an estimate |
 
-It takes a request of its own, so it is for measuring, not for each turn: `TruncatingModel` counts here.
+Each count is a request, so use it for measurements, not in each turn: `TruncatingModel` counts locally.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from agentscope_rx.reactive import (
     timeout,
 )
 
-# what `anthropic.types.MessageCountTokensParams` has
+# the fields of `anthropic.types.MessageCountTokensParams`
 _ANTHROPIC = frozenset(("messages", "model", "output_config", "speed", "system", "thinking", "tool_choice", "tools"))
 
 
@@ -46,15 +46,15 @@ def asked_tokens(
     tools: Sequence[ToolSchema] = (),
     options: GenerateOptions | None = None,
 ) -> Flow[int]:
-    """Ask the model's vendor how many tokens of input this would be; the answer is not made.
+    """Ask the model's vendor for the number of input tokens; no answer is generated.
 
     Signals: one number; a `ModelError` after the model's own number of attempts; `ConfigurationError` for a model
-    whose vendor does not tell.
+    whose vendor has no such API.
     Cancels: the request, or the wait before the next one.
     """
     if not isinstance(model, HttpChatModel) or model.provider not in ("anthropic", "gemini"):
         raise ConfigurationError(
-            f"The vendor of {model!r} does not count for others. Use OpenAITokens, FileTokens or EstimatedTokens."
+            f"The vendor of {model!r} has no API to count tokens. Use OpenAITokens, FileTokens or EstimatedTokens."
         )
     merged = replace((options or model.options).over(model.options), stream=False)
     config = (merged.execution_config or ExecutionConfig()).over(model.execution_config).over(MODEL_DEFAULTS)
@@ -89,7 +89,7 @@ def asked_tokens(
 
 
 def _counting(model: ChatModel, request: HttpRequest) -> HttpRequest:
-    """The request for the answer, made into that for its count."""
+    """The request for an answer, converted to the request for its token count."""
     parts = urlsplit(request.url)
     body = cast("JsonObject", decode_json(request.body.decode()))
     if model.provider == "anthropic":
@@ -98,7 +98,9 @@ def _counting(model: ChatModel, request: HttpRequest) -> HttpRequest:
     else:
         path, _, _ = parts.path.rpartition(":")
         if "/publishers/" in path or "/projects/" in path:
-            raise ConfigurationError("Vertex AI counts in another way; ask the Developer API, or use EstimatedTokens.")
+            raise ConfigurationError(
+                "Vertex AI counts tokens by another API; use the Developer API or EstimatedTokens."
+            )
         name = path[path.rindex("/", 0, path.rindex("/")) + 1 :]
         path = f"{path}:countTokens"
         body = {"generateContentRequest": {"model": name, **body}}
@@ -111,4 +113,4 @@ def _number(answer: object) -> int:
     for name in ("input_tokens", "totalTokens"):
         if name in fields:
             return integer(fields, name)
-    raise ProtocolError("The answer does not say how many tokens there are.", body=f"{cast('object', answer)!r:.500}")
+    raise ProtocolError("The answer has no token count.", body=f"{cast('object', answer)!r:.500}")

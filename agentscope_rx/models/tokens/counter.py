@@ -1,16 +1,23 @@
-"""`TokenCounter`: the port. `TextCounter`: what counts text, made to count messages and tools by a vendor's costs.
+"""`TokenCounter`: the port. `TextCounter`: counts messages and tools by a text counter and a vendor's costs.
 
-A message is counted once, as long as it lives: counts are kept beside the very object, weakly. So to count a history
-again costs a look-up for each message, and to count what has been added, only that.
+Each message object is counted once: its count is kept in a table with weak references. So counting a history again
+costs one look-up per message.
+
+`EstimatedTokens` needs no tokenizer: it counts by the kinds of characters. A token is about: a word of up to 9 letters
+with the space before it, two digits, three punctuation marks, or a line break with the indentation after it. In other
+scripts a character is a fraction of a token, by the table `_SCRIPTS`. The numbers are fitted to real tokenizers;
+`docs/tokens-speech-embeddings.md` lists the errors.
 """
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from math import ceil
 from typing import Protocol, runtime_checkable
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import (
     ContentBlock,
     FramesSource,
@@ -23,13 +30,28 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.options import ToolSchema
-from agentscope_rx.models.tokens.image_tokens import FlatRule, PictureRule
+from agentscope_rx.models.tokens.costs import Costs
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.media import MediaBlock
 
+_ASCII = re.compile(r"[A-Z]?[a-z]{1,9}|[A-Z]{1,3}|[0-9]{1,2}|[!-/:-@\[-`{-~]{1,3}|\n[ \t]*| {2,}")
+
+_SCRIPTS = tuple(
+    (re.compile(f"[{characters}]+"), weight)
+    for characters, weight in (
+        (r"\u2e80-\u2fff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff", 0.85),  # Han
+        (r"\u3000-\u30ff\uff00-\uffef", 0.9),  # kana and wide marks
+        (r"\u1100-\u11ff\uac00-\ud7af", 0.85),  # Hangul
+        (r"\u0080-\u024f\u2000-\u206f", 0.85),  # Latin with marks, typographic marks
+        (r"\u0250-\u08ff\u1e00-\u1fff\ufb1d-\ufdff\ufe70-\ufefe", 0.4),  # Greek, Cyrillic, Hebrew, Arabic
+        (r"\u0900-\u10ff\u1200-\u1dff", 0.5),  # the scripts of India and South East Asia, and others
+        (r"\u2070-\u2e7f\ue000-\uf8ff\U00010000-\U0001ffff", 1.8),  # symbols, emoji
+    )
+)
+
 
 class MessageCounts:
-    """A function of a message, worked out once for each as long as it lives."""
+    """A function of a message, computed once per message object."""
 
     __slots__ = ("_count", "_known")
 
@@ -40,7 +62,7 @@ class MessageCounts:
     def __call__(self, message: Msg) -> int:
         key = id(message)
         known = self._known.get(key)
-        # an id may be that of another one that is gone
+        # the id may be that of a message that is gone
         if known is not None and known[0]() is message:
             return known[1]
         count = self._count(message)
@@ -53,36 +75,15 @@ class MessageCounts:
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """How many tokens of input a request takes."""
+    """Counts the input tokens of a request."""
 
     def count(self, messages: Sequence[Msg], tools: Sequence[ToolSchema] = ()) -> int:
         """The tokens of these messages and tools together."""
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
-    """What a vendor takes for what is no text. Sources beside the vendors' own values, in `vendors`.
-
-    `request`, `message`, `name`, `call`, `result` and `tool` are for the marks around each of them, `thinking` says
-    whether earlier thinking is sent back; `audio`, `video` and `file` are flat, as their lengths are not known here.
-    """
-
-    request: int = 3
-    message: int = 4
-    name: int = 1
-    call: int = 8
-    result: int = 4
-    tool: int = 8
-    thinking: bool = True
-    picture: PictureRule = field(default_factory=lambda: FlatRule(1_100))
-    audio: int = 1_500
-    video: int = 4_000
-    file: int = 3_000
-
-
 class TextCounter:
-    """Counts messages and tools by a function that counts text: any tokenizer will do.
+    """Counts messages and tools by a function that counts text, such as any tokenizer.
 
     TextCounter(lambda text: len(tokenizer.encode(text)))
     """
@@ -104,7 +105,7 @@ class TextCounter:
         if tools is known or (len(tools) == len(known) and all(a is b for a, b in zip(tools, known, strict=True))):
             return count
         count = sum(map(self._tool, tools))
-        # the schemas themselves, not the list, which may be changed
+        # a copy, because the list may be modified
         self._tools = (tuple(tools), count)
         return count
 
@@ -136,3 +137,22 @@ class TextCounter:
         if isinstance(block, VideoBlock) and isinstance(block.source, FramesSource):
             return sum(map(self.costs.picture.of, block.source.frames))
         return {"audio": self.costs.audio, "video": self.costs.video, "file": self.costs.file}[block.type]
+
+
+def estimated_tokens(text: str) -> int:
+    """The approximate number of tokens of the text; 0 only for the empty text."""
+    if not text:
+        return 0
+    count: float = len(_ASCII.findall(text))
+    if not text.isascii():
+        count += sum(weight * sum(map(len, script.findall(text))) for script, weight in _SCRIPTS)
+    return max(1, ceil(count))
+
+
+class EstimatedTokens(TextCounter):
+    """Counts without a tokenizer. `scale` adjusts for a model with smaller tokens: 1.3 means 30 % more tokens."""
+
+    def __init__(self, costs: Costs | None = None, *, scale: float = 1.0) -> None:
+        if not 0.1 <= scale <= 10:
+            raise ConfigurationError(f"scale must be a factor from 0.1 to 10, not {scale!r}.")
+        super().__init__(estimated_tokens if scale == 1.0 else lambda text: ceil(scale * estimated_tokens(text)), costs)

@@ -1,6 +1,6 @@
 """Exact counts of text: OpenAI's tokenizers (extra `[tokens]`, with their vocabularies), and any `tokenizer.json`.
 
-Both are loaded when they are made, which takes up to two seconds: make one where the program begins, not in a loop.
+The vocabulary is loaded in the constructor, which takes up to two seconds: create one counter at program start.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
-from agentscope_rx.models.tokens.costs import OPENAI
-from agentscope_rx.models.tokens.counter import Costs, TextCounter
+from agentscope_rx.models.tokens.costs import OPENAI, Costs
+from agentscope_rx.models.tokens.counter import TextCounter
 
 Encoding = Literal["o200k_base", "cl100k_base"]
 _OLD = ("gpt-4-", "gpt-3.5", "gpt-35", "text-embedding-")
 _PIECE = 40_000
-"""Characters encoded in one go: the tokenizer takes at most 200,000 tokens."""
+"""The characters encoded at a time: the tokenizer accepts at most 200,000 tokens."""
 
 
 class OpenAITokens(TextCounter):
-    """Counts as OpenAI's models do: `o200k_base` since gpt-4o, `cl100k_base` for gpt-4, gpt-3.5 and embeddings.
+    """Counts like OpenAI's models: `o200k_base` since gpt-4o, `cl100k_base` for gpt-4, gpt-3.5 and embeddings.
 
-    Text is exact; what stands around it is by OpenAI's published rule, and images by `costs`.
+    Text is exact; the overhead follows OpenAI's published rule, and images `costs`.
     """
 
     def __init__(self, model_name: str = "gpt-4o", *, encoding: Encoding | None = None, costs: Costs = OPENAI) -> None:
@@ -48,8 +48,8 @@ class FileTokens(TextCounter):
         try:
             tokenizer: Any = Tokenizer.from_file(str(file))
         except Exception as error:
-            # the package raises Exception itself for every file that it cannot read
-            raise ConfigurationError(f"{str(file)!r} is no tokenizer.json: {error}") from error
+            # the package raises a plain Exception for an invalid file
+            raise ConfigurationError(f"{str(file)!r} is not a valid tokenizer.json: {error}") from error
         tokenizer.no_truncation()
         tokenizer.no_padding()
         super().__init__(lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids), costs)
@@ -59,7 +59,7 @@ class FileTokens(TextCounter):
 def _encoding(name: Encoding) -> Any:
     try:
         with warnings.catch_warnings():
-            # it reads its data by a function that Python 3.11 calls deprecated, and 3.13 no more
+            # it uses a function that is deprecated in Python 3.11, but not in 3.13
             warnings.simplefilter("ignore", DeprecationWarning)
             import bpe_openai  # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
@@ -68,7 +68,7 @@ def _encoding(name: Encoding) -> Any:
 
 
 def _pieces(text: str) -> list[str]:
-    """The text in pieces that begin with a space, where a token begins, too."""
+    """The text in pieces that begin with a space, which is a token boundary."""
     pieces: list[str] = []
     at = 0
     while len(text) - at > _PIECE:

@@ -1,4 +1,4 @@
-"""Bytes and pictures as blocks; the kind of bytes is read from their first ones.
+"""Bytes and pictures as blocks: the kind of a file is read from its first bytes.
 
 | bytes begin with                       | block                                                    |
 |----------------------------------------|----------------------------------------------------------|
@@ -9,11 +9,14 @@
 
 | object                                 | block                                                    |
 |----------------------------------------|----------------------------------------------------------|
-| with `_repr_png_()` or `_repr_jpeg_()` (a PIL image, a notebook's output)   | the image it gives  |
+| with `_repr_png_()` or `_repr_jpeg_()` (a PIL image, what a notebook shows) | the image it gives  |
 | a figure of matplotlib                 | `figure.savefig(..., format="png")`                      |
 
-Neither PIL nor matplotlib is imported: an object that can be drawn has one of these methods. An object whose method
-returns None (sympy's formulas, by default) is no picture.
+Neither PIL nor matplotlib is imported: an object is a picture if it has one of these methods. One whose method returns
+nothing (sympy's formulas, by default) is not a picture.
+
+(The table is kept here: `filetype` reports audiobooks as video, misses MP4 files of DASH streams, names types that
+models do not accept, such as image/apng and audio/x-flac, and takes 20 times as long for bytes of an unknown kind.)
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ _BLOCKS = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock, "appli
 
 
 def media_type(data: bytes) -> str | None:
-    """The media type of a file's bytes, or None if their beginning is not in the table."""
+    """The media type of a file's bytes; None if their beginning is not in the table."""
     for beginning, found in _BEGINNINGS:
         if data.startswith(beginning):
             return found
@@ -61,30 +64,30 @@ def media_type(data: bytes) -> str | None:
     if data[4:8] == b"ftyp":
         return _BRANDS.get(data[8:12], "video/mp4")
     if data.startswith(b"\x1a\x45\xdf\xa3"):
-        # the first element of the header names the format
+        # the first element of the header names the kind
         return "video/webm" if b"webm" in data[:64] else "video/x-matroska"
     return None
 
 
 def media_block(data: bytes) -> ImageBlock | AudioBlock | VideoBlock | FileBlock | None:
-    """The block of these bytes, or None if their format is unknown."""
+    """The block for these bytes; None if their kind is unknown."""
     found = media_type(data)
     return None if found is None else _BLOCKS[found.partition("/")[0]](Base64Source.of(data, found))
 
 
 PLAIN = frozenset({str, int, float, bool, type(None), dict, list, tuple})
-"""The types that most results consist of, none of which can be drawn."""
+"""The types of most results, which are never pictures."""
 
 
 def can_be_drawn(value: object) -> bool:
     """True if the value has a method that draws it."""
-    # looked up on the class: a proxy or a mock, which has any attribute, is no picture
+    # looked up on the class: a proxy or mock has every attribute, and is not a picture
     kind = type(value)
     return kind not in PLAIN and (hasattr(kind, "_repr_png_") or hasattr(kind, "_repr_jpeg_") or _is_figure(kind))
 
 
 def drawn(value: object) -> ImageBlock | None:
-    """The picture of a value that can be drawn, or None; takes as long as drawing does."""
+    """The picture of a value, None if its method returns none. Blocks while the value is drawn."""
     given: Any = value
     for name, kind in (("_repr_png_", "image/png"), ("_repr_jpeg_", "image/jpeg")):
         make = cast("Callable[[], object] | None", getattr(given, name, None))
