@@ -1,12 +1,12 @@
-"""The port to a model: messages, tools and options in, a Flow of increments out.
+"""The port to a model: a Flow of increments for messages, tools and options.
 
-A provider implements `do_stream`, one attempt. `stream` puts the deadlines and the retries around it, in that order:
+A provider implements `do_stream`, one attempt. `stream` adds the deadlines and the retries, in this order:
 
     defer(do_stream) |> timeout(first, idle, total) |> around |> retry(policy) |> timeout(total_timeout)
 
-so each attempt has its own clock, is really made anew, and is announced in-band by a `RetryNotice`; the last deadline,
-if there is one, bounds them all and the waits between them. `around` is what models around this one do to each of its
-attempts (see `models.wrappers`): what it waits for counts for no attempt's deadlines.
+So each attempt has its own deadlines and is a new subscription, announced by a `RetryNotice` in the stream. The last
+deadline, if any, bounds all attempts and the waits between them. `around` is the operator of a wrapper for each attempt
+(see `models.wrappers`); time spent waiting in it does not count towards an attempt's deadlines.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from agentscope_rx.reactive.kernel.flow import Operator
 from agentscope_rx.reactive.operators._retry import Attempt
 
 OutputSupport = Literal["native", "tool", "prompted"]
-"""How a model can be asked for JSON of a given shape: by `response_format`, by a tool call, in words."""
+"""The ways to ask a model for JSON by a schema: `response_format`, a tool call, or instructions in the prompt."""
 
 
 class _Plan(NamedTuple):
-    """The options of a call, merged, and the operators they ask for."""
+    """The merged options of a call, and their operators."""
 
     options: GenerateOptions
     deadlines: Operator[ChatResponse, ChatResponse]
@@ -44,7 +44,7 @@ class ChatModel(ABC):
 
     provider: str = "custom"
     output_modes: frozenset[OutputSupport] = frozenset(("tool", "prompted"))
-    """What the model supports. Native: `response_format` of type json_schema holds it to the schema, tools or not."""
+    """The supported modes. Native: `response_format` of type json_schema enforces the schema, also with tools."""
 
     def __init__(
         self,
@@ -70,18 +70,18 @@ class ChatModel(ABC):
     ) -> Flow[ChatResponse]:
         """One attempt: a cold Flow of increments, without retry or deadline.
 
-        Signals: increments; then completion when the answer is whole, or one `ModelError`.
+        Signals: increments; then completion when the answer is complete, or one `ModelError`.
         Cancels: the request; its response is closed.
         """
 
     @property
     def model_names(self) -> Sequence[str]:
-        """All who may answer."""
+        """The names of all models that may answer."""
         return (self.model_name,)
 
     @property
     def capabilities(self) -> Capabilities | None:
-        """What is known of the model: sizes, and what it takes; None if nothing is."""
+        """The known sizes and input kinds of the model; None if unknown."""
         return capabilities_of(self.provider, self.model_name)
 
     def stream(
@@ -94,11 +94,11 @@ class ChatModel(ABC):
     ) -> Flow[ChatResponse]:
         """Ask the model: a cold Flow; each subscription is one request, with the deadlines and retries configured.
 
-        `around` is put around each attempt, outside of its deadlines and inside of the retries.
+        `around` is applied to each attempt, outside of its deadlines and inside of the retries.
 
         Signals: increments, and a chunk with `retry` before each further attempt; then completion, or one
-        `ModelError`. Retries only happen while no content has been emitted, unless `after_content="restart"`; where
-        there are any, an attempt that completes without content has failed (`EmptyResponseError`).
+        `ModelError`. An attempt is retried only while no content has been emitted, unless `after_content="restart"`. If
+        retries are enabled, an attempt that completes without content fails with `EmptyResponseError`.
         Cancels: the request in progress, or the wait before the next one.
         """
         merged, deadlines, again, overall = self._plan(options)
@@ -110,7 +110,7 @@ class ChatModel(ABC):
         return tried if overall is None else tried.pipe(overall)
 
     def _plan(self, options: GenerateOptions | None) -> _Plan:
-        """What is made of the options once: an agent gives the same object in every round."""
+        """The plan for these options. It is cached, because an agent passes the same object in every round."""
         if self._last is None or self._last[0] is not options or self._last[1] is not self.options:
             merged = (options or self.options).over(self.options)
             config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
@@ -142,7 +142,7 @@ def overall_deadline(limit: float, model: str, provider: str) -> Operator[ChatRe
 
 
 def shows(response: ChatResponse) -> bool:
-    """Whether there is anything in it that somebody may have seen."""
+    """True if the increment has visible content."""
     return any(not isinstance(block, TextBlock) or block.text for block in response.content)
 
 

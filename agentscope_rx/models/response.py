@@ -1,4 +1,4 @@
-"""What a model's stream carries: increments. Nothing in a chunk repeats what an earlier chunk said."""
+"""The increments of a model's stream. No chunk repeats the content of an earlier one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agentscope_rx.models.rates import RateHeaders
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped, in one vocabulary for all providers."""
+    """Why the model stopped; the same values for all providers."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -26,7 +26,7 @@ class FinishReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolUseDelta:
-    """A piece of a tool call. Pieces with one `index` are one call; `id` and `name` come with any of them, once.
+    """A piece of a tool call. Pieces with the same `index` are one call; any one of them has the `id` and `name`.
 
     `arguments` is the next piece of the arguments' JSON text.
     """
@@ -40,26 +40,26 @@ class ToolUseDelta:
 
 @dataclass(frozen=True, slots=True)
 class AudioDelta:
-    """A piece of the sound of an answer: base64 of whole bytes. All pieces of an answer are one `AudioBlock`."""
+    """A piece of the audio of an answer: base64 of whole bytes. All pieces of an answer form one `AudioBlock`."""
 
     data: str
     media_type: str = "audio/pcm"
 
 
 ChunkBlock = TextBlock | ThinkingBlock | ToolUseDelta | AudioDelta | ToolUseBlock | ImageBlock | AudioBlock | VideoBlock
-"""A text or thinking block is the next piece of a block of its kind (see `ChatResponse.block`); the others but the
-deltas are whole."""
+"""A text or thinking block is the next piece of such a block (see `ChatResponse.block`). The other blocks are complete,
+except for the deltas."""
 
 
 Numbered = tuple[int, ChunkBlock]
-"""A piece with the number of its block."""
+"""The number of a block, and a piece of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryNotice:
-    """An attempt failed and another will follow after `delay` seconds, of `model` if it is another one.
+    """An attempt failed, and the next follows after `delay` seconds, by `model` if that is another one.
 
-    If `discarded`, the chunks of the failed attempt were shown already and are void.
+    If `discarded`, chunks of the failed attempt were emitted and must be discarded.
     """
 
     attempt: int
@@ -71,23 +71,23 @@ class RetryNotice:
 
 @dataclass(frozen=True, slots=True)
 class WaitNotice:
-    """The request waits for its turn; or, with `seconds`, it is let through after having waited so long."""
+    """The request waits for a rate limit; with `seconds`, it is admitted after this wait."""
 
     seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """One increment of an answer: new content, or facts about the answer as they become known.
+    """One increment of an answer: new content, or facts about the answer.
 
-    `block` is the number of the wire's block that the text and thinking are pieces of. Without one the wire has no
-    blocks: all text of the answer is one text, whatever thinking or calls come between its pieces, and all thinking up
-    to a signature one thought.
+    `block` is the number of the block on the wire that the text and thinking belong to. If the wire has no blocks, it
+    is None: then all text of the answer is one block, even with thinking or calls between its pieces, and all thinking
+    up to a signature is one block.
 
     `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.
-    A chunk with `retry` or `wait` has no content: see `RetryNotice` and `WaitNotice`. What else comes with `retry` is
-    the failed attempt's.
-    `rates` comes with the first increment of an answer whose headers told of limits, or alone before its error.
+    A chunk with `retry` or `wait` has no content: see `RetryNotice` and `WaitNotice`. The other fields of a chunk with
+    `retry` belong to the failed attempt.
+    `rates` is set on the first increment of an answer with rate limit headers, or on a chunk before its error.
     """
 
     content: tuple[ChunkBlock, ...] = ()
@@ -103,6 +103,6 @@ class ChatResponse:
 
 
 def in_blocks(pieces: Iterable[Numbered]) -> Iterator[tuple[int, tuple[ChunkBlock, ...]]]:
-    """The pieces of each block together, as they follow each other: what an increment can hold."""
+    """Groups consecutive pieces of the same block, as an increment holds pieces of one block."""
     for number, group in groupby(pieces, key=itemgetter(0)):
         yield number, tuple(piece for _, piece in group)

@@ -43,7 +43,7 @@ class FlatRule:
 
 @dataclass(frozen=True, slots=True)
 class TileRule:
-    """`base`, and `tile` per square of 512 pixels, after scaling down to `fit` and then to a shorter side of `shorter`."""
+    """`base`, and `tile` per square of 512 pixels, after scaling down to `fit` and a shorter side of `shorter`."""
 
     base: int
     tile: int

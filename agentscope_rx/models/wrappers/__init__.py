@@ -1,4 +1,4 @@
-"""Models around models: what production needs of any `ChatModel`, each a `ChatModel` itself, so that they compose."""
+"""Wrappers for any `ChatModel`: rate limits, fallbacks, hedging. Each is a `ChatModel` itself, so they compose."""
 
 from agentscope_rx.models.wrappers.base import AttemptWrapper
 from agentscope_rx.models.wrappers.circuit_breaker import CircuitBreaker

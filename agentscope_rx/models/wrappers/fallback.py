@@ -1,18 +1,19 @@
-"""`FallbackModel`: ask one model and, if it does not answer well, the next.
+"""`FallbackModel`: asks one model and, if it fails, the next.
 
-    first.stream     --n--X                           (its own deadlines and retries are over)
+    first.stream     --n--X                           (after its own deadlines and retries)
     second.stream          --a--b|
     result           --n--r--a--b|                    r: a `RetryNotice` that names the second
 
 | an answer                     | after_content="error"                  | after_content="restart"                   |
 |-------------------------------|----------------------------------------|-------------------------------------------|
-| fails before it shows content | the next model is asked                | the next model is asked                   |
-| fails afterwards              | that error is the end                  | what was shown is void; the next is asked |
-| fails the `check`             | nobody saw it: it is held back until   | shown as it comes, then void; the next    |
-|                               | it has been checked; the next is asked | is asked                                  |
+| fails before any content      | the next model is asked                | the next model is asked                   |
+| fails afterwards              | the error is final                     | the content is discarded; the next model  |
+|                               |                                        | is asked                                  |
+| fails the `check`             | the next model is asked; the answer    | the content, emitted as it arrived, is    |
+|                               | was held back until the check          | discarded; the next model is asked        |
 | is empty                      | fails with `EmptyResponseError`        | the same                                  |
 
-So with "error" nothing that was shown is ever taken back, and with "restart" everything is shown at once.
+So "error" never discards emitted content, and "restart" emits all content without delay.
 """
 
 from __future__ import annotations
@@ -41,20 +42,20 @@ from agentscope_rx.reactive import Flow, catch, concat, defer, flat_map_iterable
 from agentscope_rx.reactive.kernel.flow import Operator
 
 Check = Callable[[Msg], str | None]
-"""What is wrong with an answer; None if nothing is."""
+"""Returns what is wrong with an answer; None if it is good."""
 
 
 def any_trouble(error: BaseException) -> bool:
-    """Whether it is between us and the model: not for an argument that cannot work with any."""
+    """True for errors of the model or the connection; False for arguments that no model accepts."""
     return isinstance(error, ModelError) or is_retryable(error)
 
 
 class FallbackModel(ChatModel):
-    """Models to ask in turn, until one answers. It goes by the name of the first; `output_modes` are what all support.
+    """Asks models in turn until one answers. Its name is that of the first; `output_modes` are those of all models.
 
-    `when` says which errors lead to the next model (a type, several, or a function), each `ModelError` unless given.
-    `check(message)` gives what is wrong with an answer, or None. Options of a call go to each model, over its own; a
-    `total_timeout` among them bounds all models together. See the table above for `after_content`.
+    `when` selects the errors that lead to the next model: a type, a tuple, or a predicate (default: each `ModelError`).
+    `check(message)` returns what is wrong with an answer, or None. The options of a call override those of each model;
+    their `total_timeout` bounds all models together. See the table above for `after_content`.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class FallbackModel(ChatModel):
     ) -> None:
         self.models = tuple(as_model("FallbackModel", model) for model in models)
         if len(models) < 2:
-            raise ConfigurationError("FallbackModel needs at least two models: the one to ask first, and the next.")
+            raise ConfigurationError("FallbackModel needs at least two models.")
         check_error_kinds("when", when)
         check_after_content(after_content)
         if check is not None and not callable(check):  # pyright: ignore[reportUnnecessaryComparison]
@@ -87,7 +88,7 @@ class FallbackModel(ChatModel):
 
     @property
     def capabilities(self) -> Capabilities | None:
-        """What all have in common."""
+        """The capabilities that all models share."""
         return common(model.capabilities for model in self.models)
 
     def stream(
@@ -98,10 +99,10 @@ class FallbackModel(ChatModel):
         *,
         around: Operator[ChatResponse, ChatResponse] | None = None,
     ) -> Flow[ChatResponse]:
-        """Ask the models in turn: a cold Flow. Two are never asked at the same time.
+        """Ask the models in turn, never two at the same time: a cold Flow.
 
         Signals: the increments of the attempts, and a chunk with `retry` before each further one; then completion, or
-        the last model's error, with a note that tells of those before.
+        the last model's error, with a note that lists the errors before it.
         Cancels: the attempt in progress, or the wait before the next one.
         """
 
@@ -138,11 +139,11 @@ class FallbackModel(ChatModel):
                 over = index + 1 == len(self.models) or out_of_time or (answer.shown and not self._restarts)
                 if over or not self._when(error):
                     return throw(_noted(error, before))
-                told = (*before, f"{model.model_name}: {type(error).__name__}: {error}")
+                failures = (*before, f"{model.model_name}: {type(error).__name__}: {error}")
                 following = self.models[index + 1].model_name
                 notice = RetryNotice(index + 1, 0.0, error, answer.shown, following)
                 return concat(
-                    just(ChatResponse(retry=notice, usage=answer.usage)), defer(lambda: attempt(index + 1, told))
+                    just(ChatResponse(retry=notice, usage=answer.usage)), defer(lambda: attempt(index + 1, failures))
                 )
 
             return ask(model).pipe(flat_map_iterable(answer.take, answer.end), catch(failed))
@@ -152,29 +153,29 @@ class FallbackModel(ChatModel):
 
 
 class _Answer:
-    """One model's answer as it comes: passed on or held back, and looked at when it is whole."""
+    """One model's answer as it arrives: emitted or held back, and checked when it is complete."""
 
-    __slots__ = ("_check", "_gather", "_held", "_model", "_said", "shown", "usage")
+    __slots__ = ("_accumulator", "_check", "_has_content", "_held", "_model", "shown", "usage")
 
     def __init__(self, model: ChatModel, check: Check | None, *, held: bool) -> None:
         self._model = model
         self._check = check
-        self._gather = None if check is None else ResponseAccumulator()
+        self._accumulator = None if check is None else ResponseAccumulator()
         self._held: list[ChatResponse] | None = [] if held else None
-        self._said = False
+        self._has_content = False
         self.shown = False
-        """Whether some of it has been seen, and is not void by now."""
+        """True if content was emitted and not discarded."""
         self.usage = None
-        """What it cost, if that was held back."""
+        """The usage, if the answer was held back."""
 
     def take(self, chunk: ChatResponse) -> Sequence[ChatResponse]:
-        """An increment came; gives what is to be shown now."""
-        if self._gather is not None:
-            self._gather.feed(chunk)
+        """Take an increment; returns the chunks to emit now."""
+        if self._accumulator is not None:
+            self._accumulator.feed(chunk)
         if chunk.retry is not None:
             return self._again(chunk, chunk.retry)
-        if not self._said:
-            self._said = any(type(block) is not ThinkingBlock for block in chunk.content)
+        if not self._has_content:
+            self._has_content = any(type(block) is not ThinkingBlock for block in chunk.content)
         if self._held is not None and chunk.wait is None:
             self._held.append(chunk)
             self.usage = chunk.usage or self.usage
@@ -184,12 +185,12 @@ class _Answer:
         return (chunk,)
 
     def end(self) -> Sequence[ChatResponse]:
-        """It is whole; gives what was held back, or raises what is wrong with it."""
-        if not self._said:
+        """The answer is complete: returns the chunks held back, or raises the error of the check."""
+        if not self._has_content:
             raise EmptyResponseError(model=self._model.model_name)
-        if self._check is not None and self._gather is not None:
-            name = self._gather.model or self._model.model_name
-            answer = Msg(name, self._gather.blocks(), MsgRole.ASSISTANT, usage=self._gather.usage)
+        if self._check is not None and self._accumulator is not None:
+            name = self._accumulator.model or self._model.model_name
+            answer = Msg(name, self._accumulator.blocks(), MsgRole.ASSISTANT, usage=self._accumulator.usage)
             problem = self._check(answer)
             if problem is not None:
                 raise BadAnswerError(str(problem), model=name, provider=self._model.provider)
@@ -197,8 +198,8 @@ class _Answer:
         return held or ()
 
     def _again(self, chunk: ChatResponse, notice: RetryNotice) -> Sequence[ChatResponse]:
-        """The model itself makes another attempt."""
-        self._said = self.shown = False
+        """The model retries by itself."""
+        self._has_content = self.shown = False
         if self._held is None:
             return (chunk,)
         self._held.clear()
@@ -206,16 +207,16 @@ class _Answer:
         return (replace(chunk, usage=usage, retry=replace(notice, discarded=False)),)
 
 
-class _Before(str):
-    """A note of ours on an error."""
+class _FallbackNote(str):
+    """The note on an error that lists the models asked before."""
 
     __slots__ = ()
 
 
 def _noted(error: Exception, before: Sequence[str]) -> Exception:
     notes: list[str] = getattr(error, "__notes__", [])
-    # one exception object may end many calls: it tells of the last one only
-    notes[:] = [note for note in notes if not isinstance(note, _Before)]
+    # one exception object may end many calls: keep only the note of the last one
+    notes[:] = [note for note in notes if not isinstance(note, _FallbackNote)]
     if before:
-        error.add_note(_Before(f"Asked before, in vain: {'; '.join(before)}"))
+        error.add_note(_FallbackNote(f"Asked before, without success: {'; '.join(before)}"))
     return error

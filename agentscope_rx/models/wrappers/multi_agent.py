@@ -1,22 +1,21 @@
-"""`merge_speakers`: a conversation of many, in the two roles that models know. Pure, and the same for every provider.
+"""`merge_speakers`: a conversation of several agents, in the two roles that models know. Pure; for every provider.
 
 | in the conversation                                       | what the model is sent                                |
 |-----------------------------------------------------------|-------------------------------------------------------|
-| a run of what users and assistants say                    | one user message: `name: text` lines in `<history>`   |
-| media in it                                               | in their place between the lines                      |
-| thinking in it                                            | nothing: thoughts are not said                        |
-| calls and results, with the words beside them             | as they are: the model's own work                     |
-| a system message                                          | as it is, where it stands                             |
-| a message with `AS_IT_IS` in its metadata                 | as it is                                              |
-| one message of a user named "user" alone                  | as it is: the role says who speaks                    |
-| `cache_control` in the metadata of a message of a run     | the run ends there, and its user message has the mark |
+| consecutive messages of users and assistants (a run)      | one user message: `name: text` lines in `<history>`   |
+| media in a run                                            | in their place between the lines                      |
+| thinking in a run                                         | nothing: thinking is private                          |
+| tool calls and results, with the text beside them         | unchanged: the model's own work                       |
+| a system message                                          | unchanged, in its place                               |
+| a message with `AS_IT_IS` in its metadata                 | unchanged                                             |
+| a run of one message, of a user named "user"              | unchanged: the role names the speaker                 |
+| `cache_control` in the metadata of a message of a run     | ends the run, and is set on its user message          |
 
-What the model itself has said stands in the history under its name. So the last message is never its own words, which
-it would be asked to go on with. The heading that explains the history comes once, with the first.
+The model's own messages are in the history under its name. So the last message is never the model's, which it would
+be asked to continue. The heading that explains the history is sent once, with the first run.
 
-Nobody can speak in another's name: where a text has `<history>` or `</history>`, its `<` becomes `&lt;`, and if a
-further line of it begins like a speaker's, its further lines are set in by two spaces. All other text is left to the
-letter.
+A text cannot impersonate another speaker: the `<` of `<history>` or `</history>` in a text becomes `&lt;`, and if a
+later line begins like a speaker's line, all its later lines are indented by two spaces. All other text is unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.wire.media import MediaBlock
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
-from agentscope_rx.models.wrappers.prompt_transform import PromptTransformModel
+from agentscope_rx.models.wrappers.base import PromptTransformModel
 
 HEADING = (
     "# Conversation\nBetween the <history> tags is what was said, in order. Each entry begins with its speaker's name."
@@ -41,11 +40,11 @@ _TAG = re.compile(r"<(?=/?history>)", re.IGNORECASE)
 
 
 class MultiAgentModel(PromptTransformModel):
-    """A model for conversations of many: it is sent what `merge_speakers` makes of the messages.
+    """A model for conversations of several agents: its messages are merged by `merge_speakers`.
 
         ReActAgent("Cook", MultiAgentModel(OpenAIChatModel("gpt-5-mini")), "You are the cook, Cook.")
 
-    `heading` explains the history to the model; memory keeps the messages as they were said.
+    `heading` explains the history to the model; memory keeps the original messages.
     """
 
     def __init__(self, model: ChatModel, *, heading: str = HEADING) -> None:
@@ -57,7 +56,7 @@ class MultiAgentModel(PromptTransformModel):
 
 
 def merge_speakers(messages: Sequence[Msg], *, heading: str = HEADING) -> list[Msg]:
-    """The conversation in two roles; given what it gave, it changes nothing."""
+    """The conversation in two roles. Idempotent: a merged conversation is returned unchanged."""
     merged: list[Msg] = []
     spoofed = _spoofed(messages)
     runs = _runs(results_first(messages))
@@ -73,7 +72,7 @@ def merge_speakers(messages: Sequence[Msg], *, heading: str = HEADING) -> list[M
 
 
 def _runs(messages: Iterable[Msg]) -> list[tuple[bool, list[Msg]]]:
-    """The messages in runs, and for each whether it is conversation."""
+    """The messages in runs, each with a flag that is True for conversation."""
     breaks = 0
 
     def run_of(message: Msg) -> tuple[bool, int]:
@@ -100,16 +99,16 @@ def _speaker(message: Msg) -> str:
 
 
 def _spoofed(messages: Iterable[Msg]) -> re.Pattern[str]:
-    """Finds where a further line of a text begins as one of the speakers' does."""
+    """Matches a later line of a text that begins like a line of one of the speakers."""
     names = sorted({_speaker(message) for message in messages})
     return re.compile(rf"\n[^\S\n]*(?:{'|'.join(map(re.escape, names))})[^\S\n]*:")
 
 
 def _history(run: Sequence[Msg], spoofed: re.Pattern[str], heading: str) -> list[ContentBlock]:
-    """The blocks of a run: lines, with the media between them; none if nothing was said."""
+    """The blocks of a run: lines, with the media between them; empty if it has no text and no media."""
     parts: list[list[str] | MediaBlock] = [[]]
 
-    def say(line: str) -> None:
+    def add_line(line: str) -> None:
         if not isinstance(parts[-1], list):
             parts.append([])
         lines = parts[-1]
@@ -120,11 +119,11 @@ def _history(run: Sequence[Msg], spoofed: re.Pattern[str], heading: str) -> list
         speaker, named = _speaker(message), False
         for block in message.content:
             if isinstance(block, TextBlock) and block.text.strip():
-                say(f"{speaker}: {_guarded(block.text, spoofed)}")
+                add_line(f"{speaker}: {_guarded(block.text, spoofed)}")
                 named = True
             elif isinstance(block, MediaBlock):
                 if not named:
-                    say(f"{speaker}:")
+                    add_line(f"{speaker}:")
                 named = True
                 parts.append(block)
     if parts == [[]]:
@@ -154,7 +153,7 @@ def _tagged(parts: Sequence[list[str] | MediaBlock], heading: str) -> list[Conte
 
 
 def _merged(run: Sequence[Msg], content: Sequence[ContentBlock]) -> Msg:
-    # id and time of the first message: made twice, it is the same
+    # id and time of the first message make the result deterministic
     mark = run[-1].metadata.get(_CACHE)
     metadata: dict[str, object] = {AS_IT_IS: True} if not mark else {AS_IT_IS: True, _CACHE: mark}
     first = run[0]

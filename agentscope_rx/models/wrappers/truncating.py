@@ -1,17 +1,16 @@
-"""`TruncatingModel`: what a model is sent never counts more than it may; the oldest messages are left out first.
+"""`TruncatingModel`: keeps the input of a model within a token limit by leaving out the oldest messages.
 
     system messages | notice | last user message, if it is older | the newest messages
 
-Always sent are the system messages at the beginning, the last user message and what came last; a call goes with its
-results. Memory is not touched, and what is sent is a function of the messages alone: the same after a restart.
+The system messages at the beginning, the last user message and the newest message are always sent; a call is kept with
+its results. Memory is unchanged. The result is a function of the messages alone, so it is the same after a restart.
 
-Messages are left out in steps, for the sake of prompt caches: of all the places where the conversation may be cut so
-that between `keep` and all of the limit is used, it is cut at the one that stays the longest. That is the roundest
-number between the first and the last of them (the one with the most zeros in binary): as the conversation grows, the
-window moves on, and the number is the same until the window has passed it.
+Messages are left out in steps, so that prompt caches stay valid. All cuts that use between `keep` and all of the limit
+form a window of positions. The cut is at the roundest number in this window (the one with the most zeros in binary): as
+the conversation grows the window moves, and the cut stays the same until the window has passed it.
 
-It looks at no more messages than it sends, and each is counted once in its life: the ten-thousandth turn costs what the
-first one does.
+Only the messages that are sent are examined, and each is counted once: the ten-thousandth turn costs as much as the
+first.
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, MessageCounts, TextCounter, TokenCounter
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
-from agentscope_rx.models.wrappers.prompt_transform import PromptTransformModel
+from agentscope_rx.models.wrappers.base import PromptTransformModel
 
 NOTICE = "(The conversation is long: {count} earlier messages are left out here.)"
 _CONVERSATIONS = 256
 
 
 class TruncatingModel(PromptTransformModel):
-    """A model that is sent at most `max_tokens` of input: messages, tools and the schema of an output together.
+    """Sends at most `max_tokens` of input to a model: messages, tools and the output schema together.
 
-    Unless given, that is nine tenths of what the longest answer leaves of the model's context window, where known.
-    `counter` counts, an estimate by the costs of the model's vendor unless given. Where something must be left out, at
-    least `keep` of the limit stays in use as far as messages allow. `notice` tells the model what is left out, with
-    `{count}`; None tells it nothing.
+    The default limit is nine tenths of the model's context window less its longest answer, if these are known.
+    `counter` counts the tokens (default: an estimate by the costs of the model's vendor). If messages are left out, at
+    least the fraction `keep` of the limit stays in use, as far as messages allow. `notice` is the text in place of the
+    messages left out, with their number as `{count}`; None for no text.
     """
 
     def __init__(
@@ -55,11 +54,9 @@ class TruncatingModel(PromptTransformModel):
         super().__init__(model)
         max_tokens = _known_limit(model) if max_tokens is None else max_tokens
         if type(max_tokens) is not int or max_tokens < 1:
-            raise ConfigurationError(
-                f"max_tokens is what a request may count: a whole number >= 1, not {max_tokens!r}."
-            )
+            raise ConfigurationError(f"max_tokens must be a whole number >= 1, not {max_tokens!r}.")
         if not 0 <= keep < 1:
-            raise ConfigurationError(f"keep is the part of max_tokens that stays in use: 0 <= keep < 1, not {keep!r}.")
+            raise ConfigurationError(f"keep is a fraction of max_tokens: 0 <= keep < 1, not {keep!r}.")
         self.max_tokens = max_tokens
         self.counter = counter or EstimatedTokens(COSTS_OF.get(model.provider))
         self.keep = keep
@@ -83,7 +80,7 @@ class TruncatingModel(PromptTransformModel):
 def truncated(
     messages: Sequence[Msg], max_tokens: int, counter: TokenCounter, *, keep: float = 0.7, notice: str | None = NOTICE
 ) -> Sequence[Msg]:
-    """The messages, or as many of them as count at most `max_tokens`; `PromptTooLongError` if that would be too few."""
+    """The messages, or the newest that fit into `max_tokens`; `PromptTooLongError` if the required ones do not fit."""
     fixed = counter.count(())
     try:
         return _cut(messages, _Rule(max_tokens - fixed, _measure_of(counter), keep, notice), last_user)
@@ -95,11 +92,11 @@ def _known_limit(model: ChatModel) -> int:
     known = model.capabilities
     if known is None or known.context_window is None:
         raise ConfigurationError(
-            f"How much fits into {model!r} is not known: say it, TruncatingModel(model, max_tokens=...)."
+            f"The context window of {model!r} is unknown: set the limit by TruncatingModel(model, max_tokens=...)."
         )
     window, options = known.context_window, model.options
     answer = options.max_completion_tokens or options.max_tokens or known.max_output or 0
-    # an estimate may be too small by as much
+    # one tenth is the margin for the error of an estimate
     return int(0.9 * max(window - answer, window // 2))
 
 
@@ -110,7 +107,7 @@ def _measure_of(counter: TokenCounter) -> Callable[[Msg], int]:
 
 
 class _TooLongError(Exception):
-    """The least that can be sent of the messages counts `tokens`."""
+    """The required messages have `tokens`, which is too many."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__(tokens)
@@ -118,7 +115,7 @@ class _TooLongError(Exception):
 
 
 class _Rule(NamedTuple):
-    """What the messages may count together, how one of them is counted, and what is to be done if they are too many."""
+    """The limit for all messages, the count of one message, and the options of `TruncatingModel`."""
 
     limit: int
     measure: Callable[[Msg], int]
@@ -127,14 +124,14 @@ class _Rule(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """A place where the conversation may be cut, and what counts all from there on."""
+    """A position where the conversation may be cut, and the tokens from there on."""
 
     at: int
     tokens: int
 
 
 def _cut(messages: Sequence[Msg], rule: _Rule, find_user: Callable[[Sequence[Msg], int], int | None]) -> Sequence[Msg]:
-    """What is to be sent of the messages: they themselves, if all fit."""
+    """The messages to send: the same sequence if all fit."""
     head = _head(messages)
     system = sum(rule.measure(messages[index]) for index in range(head))
     left = rule.limit - system
@@ -142,25 +139,27 @@ def _cut(messages: Sequence[Msg], rule: _Rule, find_user: Callable[[Sequence[Msg
     if whole:
         return messages
     user = find_user(messages, head)
-    # what is sent beside the newest messages
-    again = 0 if user is None else rule.measure(messages[user])
-    told = 0 if rule.notice is None else rule.measure(_notice(rule.notice, len(messages), messages))
-    totals = [_Cut(at, told + tokens + (again if user is not None and at > user else 0)) for at, tokens in cuts]
+    # the messages sent in addition to the newest
+    user_tokens = 0 if user is None else rule.measure(messages[user])
+    notice_tokens = 0 if rule.notice is None else rule.measure(_notice(rule.notice, len(messages), messages))
+    totals = [
+        _Cut(at, notice_tokens + tokens + (user_tokens if user is not None and at > user else 0)) for at, tokens in cuts
+    ]
     fitting = [cut for cut in totals if cut.tokens <= left]
     if not fitting:
-        raise _TooLongError(system + (totals[0].tokens if totals else told + again))
+        raise _TooLongError(system + (totals[0].tokens if totals else notice_tokens + user_tokens))
     return _sent(messages, head, user, _steady(fitting, rule.keep * left), rule.notice)
 
 
 def _head(messages: Sequence[Msg]) -> int:
-    """How many system messages it begins with."""
+    """The number of system messages at the beginning."""
     return next((i for i, message in enumerate(messages) if message.role is not MsgRole.SYSTEM), len(messages))
 
 
 def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg], int]) -> tuple[list[_Cut], bool]:
-    """Where it may be cut so that no result loses its call, from the newest on; and whether it need not be cut.
+    """The cuts that separate no result from its call, newest first; and True if no cut is needed.
 
-    It looks no further back than what fits, but for the first place to cut, which may be too far.
+    It examines no more messages than fit, except to find the first cut, which may be too long.
     """
     cuts: list[_Cut] = []
     tokens = 0
@@ -178,11 +177,11 @@ def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg]
 
 
 def _steady(fitting: Sequence[_Cut], low: float) -> int:
-    """Of the cuts that fit, from the newest on, one that leaves `low` in use and holds as long as may be."""
+    """Of the cuts that fit, newest first, the most stable one that uses at least `low` tokens."""
     places = [cut.at for cut in fitting]
     last = next((cut.at for cut in reversed(fitting) if cut.tokens <= low), places[0])
     window = [at for at in reversed(places) if at <= last]
-    # the place itself, or the next behind it where one may cut
+    # the roundest position, or the next cut after it
     return window[bisect_left(window, _roundest(window[0], last))]
 
 
@@ -191,19 +190,19 @@ def _sent(messages: Sequence[Msg], head: int, user: int | None, at: int, notice:
     system = [messages[index] for index in range(head)]
     rest = [messages[index] for index in range(at, len(messages))]
     left_out = at - head - len(kept)
-    told = [] if notice is None or left_out == 0 else [_notice(notice, left_out, messages)]
-    return [*system, *told, *kept, *rest]
+    replaced = [] if notice is None or left_out == 0 else [_notice(notice, left_out, messages)]
+    return [*system, *replaced, *kept, *rest]
 
 
 def _notice(text: str, count: int, messages: Sequence[Msg]) -> Msg:
-    # made twice, it is the same: what is sent is a function of the messages alone
-    told = text.replace("{count}", str(count))
+    # fixed id and time: the result is a function of the messages alone
+    content = text.replace("{count}", str(count))
     moment = messages[0].timestamp
-    return Msg("user", told, id=f"left-out-{count}", timestamp=moment, metadata={AS_IT_IS: True})
+    return Msg("user", content, id=f"left-out-{count}", timestamp=moment, metadata={AS_IT_IS: True})
 
 
 def last_user(messages: Sequence[Msg], head: int) -> int | None:
-    """Where the last user message is, after the first `head`; None if there is none."""
+    """The index of the last user message after the first `head`; None if there is none."""
     return next((i for i in range(len(messages) - 1, head - 1, -1) if _is_users(messages[i])), None)
 
 
@@ -212,14 +211,14 @@ def _is_users(message: Msg) -> bool:
 
 
 def _roundest(low: int, high: int) -> int:
-    """The number from `low` to `high` with the most zeros at its end."""
+    """The number from `low` to `high` with the most trailing zeros in binary."""
     while high & (high - 1) >= low and high:
         high &= high - 1
     return high
 
 
 class _LastUsers:
-    """`last_user` for conversations that grow: where a long run has gone on, only what is new is looked through."""
+    """`last_user` for growing conversations: only the messages added since the last call are examined."""
 
     __slots__ = ("_known",)
 

@@ -92,7 +92,7 @@ def test_the_last_models_error_tells_of_those_before():
     for _ in range(2):
         with pytest.raises(RateLimitError, match="slow") as caught:
             run_virtual(model.stream(HI))
-        assert caught.value.__notes__ == ["Asked before, in vain: a: ModelConnectionError: broken pipe"]
+        assert caught.value.__notes__ == ["Asked before, without success: a: ModelConnectionError: broken pipe"]
         model.models[1].requests.clear()
 
 
@@ -312,7 +312,7 @@ def test_it_is_the_first_model_in_name_and_supports_what_all_do():
     [
         ((), {}, "at least two"),
         ((scripted("a"),), {}, "at least two"),
-        ((scripted("a"), 5), {}, "goes around a model"),
+        ((scripted("a"), 5), {}, "wraps a model"),
         ((scripted("a"), "b"), {}, "such as openai:b, not 'b'"),
         ((scripted("a"), scripted("b")), {"when": 5}, "when must be"),
         ((scripted("a"), scripted("b")), {"check": 5}, "check must be"),

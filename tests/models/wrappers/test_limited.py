@@ -335,7 +335,7 @@ def test_it_is_the_model_in_everything_else():
 @pytest.mark.parametrize(
     ("model", "limits", "says"),
     [
-        (5, {"max_concurrency": 1}, "goes around a model"),
+        (5, {"max_concurrency": 1}, "wraps a model"),
         (slow(), {"headers": False}, "needs a limit"),
         (FallbackModel(slow(), slow()), {}, "needs a limit"),
         (slow(), {"headers": 1}, "headers must be"),
