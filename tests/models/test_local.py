@@ -144,20 +144,20 @@ class TestTurns:
 
     def test_a_request_that_speaks_of_a_tool_is_served_by_it(self) -> None:
         turn = next_turn([Msg.user(TICKET)], TOOLS)
-        assert (turn.tool, turn.said) == ("read_file", None)
+        assert (turn.tool, turn.reply) == ("read_file", None)
         assert turn.schema is not None
         assert turn.schema["properties"] == {"path": {"type": "string", "enum": ["ferry.txt"]}}
 
     @pytest.mark.parametrize("request_", ["Hello!", "What is 17 * 23?", "What is the capital of Peru?"])
     def test_a_request_that_speaks_of_none_cannot_be_answered(self, request_: str) -> None:
         turn = next_turn([Msg.user(request_)], TOOLS)
-        assert turn.said is not None
-        assert turn.said.startswith(CANNOT)
-        assert "read_file" in turn.said
+        assert turn.reply is not None
+        assert turn.reply.startswith(CANNOT)
+        assert "read_file" in turn.reply
 
     def test_an_answer_quotes_the_lines_that_the_question_is_about(self) -> None:
         turn = self.answered(FERRY)
-        assert (turn.tool, turn.said, turn.lines) == (None, None, ("A ticket costs 58 euros.",))
+        assert (turn.tool, turn.reply, turn.lines) == (None, None, ("A ticket costs 58 euros.",))
         assert "A ticket costs 58 euros." in turn.messages[-1].text
 
     @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ class TestTurns:
         ],
     )
     def test_what_the_result_does_not_hold_cannot_be_answered(self, turn: tuple[str, bool], why: str) -> None:
-        said = self.answered(turn[0], failed=turn[1]).said
+        said = self.answered(turn[0], failed=turn[1]).reply
         assert said is not None
         assert said.startswith(CANNOT)
         assert why in said
@@ -204,11 +204,11 @@ class TestTurns:
 
     @given(st.text(), st.text(), st.text())
     def test_any_text_makes_a_turn_that_can_be_sent(self, system: str, asked: str, result: str) -> None:
-        assert next_turn([], TOOLS).said
+        assert next_turn([], TOOLS).reply
         for history in ([], done("read_file", {"path": "a"}, result), done("read_file", {}, result, failed=True)):
             turn = next_turn([Msg.system(system), Msg.user(asked or "?"), *history], TOOLS)
             json.dumps(turn.schema)
-            assert turn.said or turn.messages
+            assert turn.reply or turn.messages
             quoted = json.dumps(turn.lines, ensure_ascii=False).replace(r"\\", "")
             assert not any(escape in quoted for escape in (r"\b", r"\f"))
             "".join(turn.lines).encode()

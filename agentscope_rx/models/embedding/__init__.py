@@ -1,4 +1,4 @@
-"""Texts and media as vectors: the port, providers behind HTTP, one that runs in this process, a cache."""
+"""Embeddings of texts and media: the port, HTTP providers, a model in this process, a cache."""
 
 from __future__ import annotations
 

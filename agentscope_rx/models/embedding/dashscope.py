@@ -33,11 +33,11 @@ _MULTIMODAL = re.compile(r"multimodal|vision|-vl-")
 
 
 class DashScopeEmbeddingModel(HttpEmbeddingModel):
-    """Vectors of texts, or by a multimodal model of images and videos, too.
+    """Vectors of texts; multimodal models embed images and videos, too.
 
-    `text_type` is "query" for what is searched with, "document" for what is searched through. `api_key`, `base_url` and
-    `workspace` as for `DashScopeChatModel`. `endpoint` is found by the model's name; a name that says nothing is a text
-    model's. `batch_size` is what the vendor takes: 25 texts for v1 and v2, 10 for later models, 1 input multimodal.
+    `text_type` is "query" for search queries, "document" for the texts to search. `api_key`, `base_url` and `workspace`
+    as for `DashScopeChatModel`. `endpoint` is derived from the model's name, or text. The default `batch_size` is the
+    vendor's maximum: 25 texts for v1 and v2, 10 for later models, 1 input multimodal.
     """
 
     provider = "dashscope"
@@ -108,6 +108,6 @@ def _address(block: ImageBlock | VideoBlock) -> str:
         return f"data:{source.media_type};base64,{source.data}"
     if isinstance(source, FramesSource):
         raise InvalidInputError(
-            "A video as frames cannot be embedded: give its address or its data, or embed the frames."
+            "A video of frames cannot be embedded: pass its address or its data, or embed the frames as images."
         )
     return address_of(source)

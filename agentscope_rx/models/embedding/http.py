@@ -1,4 +1,4 @@
-"""`HttpEmbeddingModel`: a provider behind one POST. What differs from one to the next is pure: asking and reading.
+"""`HttpEmbeddingModel`: a provider with one POST endpoint. A subclass has pure functions for request and answer.
 
 inputs -- read_files --> request(batch) --> Transport --> read(answer) --> vectors
 """
@@ -38,11 +38,11 @@ class HttpEmbeddingModel(EmbeddingModel):
 
     @abstractmethod
     def request(self, batch: Sequence[EmbeddingInput]) -> HttpRequest:
-        """What to send; local files have been read. `InvalidInputError` for what the model does not take."""
+        """The request; local files are read before. `InvalidInputError` for inputs that the model does not support."""
 
     @abstractmethod
     def read(self, answer: JsonObject) -> Embeddings:
-        """The vectors of an answer, in the order of what was sent; `ProtocolError` if it is none."""
+        """The vectors of an answer, in the order of the inputs; `ProtocolError` if it is invalid."""
 
     def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
         """One POST.
@@ -75,8 +75,8 @@ class HttpEmbeddingModel(EmbeddingModel):
 
 
 def vectors_in(items: Sequence[JsonObject], index: str) -> tuple[Vector, ...]:
-    """The `embedding` of each item, in the order of their numbers under `index`, where they have them."""
-    # each is set down at its place: an answer may come in any order
+    """The `embedding` of each item, ordered by the field `index` if present."""
+    # an answer may list its items in any order
     placed = sorted(enumerate(items), key=lambda at: integer(at[1], index) if index in at[1] else at[0])
     return tuple(_vector(item) for _, item in placed)
 
@@ -91,7 +91,7 @@ def _vector(item: JsonObject) -> Vector:
 
 def _object(answer: object) -> JsonObject:
     if not isinstance(answer, dict):
-        raise malformed("it is no object", answer)
+        raise malformed("it is not an object", answer)
     return cast("JsonObject", answer)
 
 
@@ -100,7 +100,7 @@ def _message(block: ImageBlock | VideoBlock) -> Msg:
 
 
 def _with_files(batch: Sequence[EmbeddingInput]) -> list[EmbeddingInput]:
-    """The batch with its files read: together, as they are of one request."""
+    """The batch with its files read, in one step, as the limits apply to a whole request."""
     media = [each for each in batch if isinstance(each, (ImageBlock, VideoBlock))]
     read = iter(read_files([_message(each) for each in media]))
     return [

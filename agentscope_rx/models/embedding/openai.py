@@ -1,4 +1,4 @@
-"""`OpenAIEmbeddingModel`: OpenAI's embeddings, and servers that speak their format (vLLM, llama.cpp, Ollama, ...)."""
+"""`OpenAIEmbeddingModel`: OpenAI's embeddings, and servers with the same API (vLLM, llama.cpp, Ollama, ...)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PATH = "/embeddings"
 
 
 class OpenAIEmbeddingModel(HttpEmbeddingModel):
-    """Vectors of texts. `dimensions` asks for shorter ones, where the model can.
+    """Vectors of texts. `dimensions` requests shorter ones, if the model supports it.
 
-    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself must have a
-    key. OpenAI takes 2,048 texts and 300,000 tokens in one request; a batch of 100 texts holds 3,000 tokens each.
+    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself requires a
+    key. OpenAI accepts 2,048 texts and 300,000 tokens in one request: 3,000 tokens for each of 100 texts.
     """
 
     provider = "openai"

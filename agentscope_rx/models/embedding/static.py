@@ -1,7 +1,7 @@
-"""`StaticEmbeddingModel`: vectors of English texts, made in this process by WordLlama; its package brings its weights.
+"""`StaticEmbeddingModel`: vectors of English texts by WordLlama, in this process; its package includes the weights.
 
-Extra `[embeddings]`. Thousands of texts a second and no network; a bag of word vectors, which knows what a text is
-about and not what it says about it. It is loaded once for all, on a worker, when first used.
+Extra `[embeddings]`. It embeds thousands of texts a second without network. A vector is a weighted sum of word vectors:
+it represents the topic of a text, not its statements. The model is loaded once per process, on a worker, at first use.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _loading = new_lock()
 
 
 class StaticEmbeddingModel(EmbeddingModel):
-    """Vectors of length 1; those of a text without a known word are zeros."""
+    """Vectors of length 1; a text without a known word has a vector of zeros."""
 
     provider = "wordllama"
 
     def __init__(self, dimensions: Dimensions = 256, *, batch_size: int = 512) -> None:
         if dimensions not in get_args(Dimensions):
-            raise ConfigurationError(f"dimensions is 64, 128 or 256, not {dimensions!r}.")
+            raise ConfigurationError(f"dimensions must be 64, 128 or 256, not {dimensions!r}.")
         super().__init__("wordllama-l2-supercat", batch_size=batch_size, max_concurrency=1)
         self.dimensions: Dimensions = dimensions
 
     def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        """The vectors, worked out on a worker.
+        """The vectors, computed on a worker.
 
         Signals: the vectors of the batch; `MissingExtraError`, `SetupError`.
-        Cancels: nothing that has begun; it takes milliseconds.
+        Cancels: nothing once the computation has begun; it takes milliseconds.
         """
 
         def ask() -> Flow[Embeddings]:
@@ -60,7 +60,7 @@ def _load(dimensions: int) -> Any:
         raise MissingExtraError("wordllama", "embeddings") from None
     package = Path(wordllama.__file__).parent
     try:
-        # its weights and its tokenizer are in the package, but it looks for the tokenizer in the cache alone
+        # the package includes weights and tokenizer, but it looks for the tokenizer only in the cache
         return wordllama.WordLlama.load(cache_dir=package, trunc_dim=dimensions, disable_download=True)
     except (OSError, ValueError) as error:
         raise SetupError(f"WordLlama's weights cannot be loaded from {package}: {error}") from error

@@ -1,4 +1,4 @@
-"""The embedded model: a small language model on this machine, its server, and the installing of both."""
+"""A small language model on this machine, its server, and their installation."""
 
 from agentscope_rx.models.local.model import LocalChatModel
 from agentscope_rx.models.local.weights import MODEL_NAME, install_weights

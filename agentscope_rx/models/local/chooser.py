@@ -1,7 +1,7 @@
-"""Which tool a request speaks of, and which lines of a text it is about: by shared words alone. Pure.
+"""Matches a request to a tool and to lines of a text, by shared words alone. Pure.
 
-A word counts by its stem, the more the fewer texts have it; a path such as `notes.txt` speaks for a tool that takes
-one. This knows words, not meaning: what it finds nothing for is not guessed.
+Words are compared by their stems and weighted by rarity; a path such as `notes.txt` matches tools that take one. This
+matches words, not meaning: without a shared word there is no match.
 """
 
 import math
@@ -24,26 +24,26 @@ _GRAMMAR = frozenset(_FUNCTION_WORDS.split())
 
 
 def choose(request: str, tools: Sequence[ToolSchema]) -> ToolSchema | None:
-    """The tool that the request shares most words with; None if it shares none with any."""
-    scores = _scores(_stems(request, "<path>"), [_stems(told(tool), "<path>") for tool in tools])
+    """The tool that shares most words with the request; None if no tool shares any."""
+    scores = _scores(_stems(request, "<path>"), [_stems(tool_text(tool), "<path>") for tool in tools])
     best = max(scores, default=0.0)
     return tools[scores.index(best)] if best else None
 
 
 def candidates(request: str, tool: ToolSchema) -> list[str]:
-    """What of a request an argument may be: what it quotes, else paths, else names, else words that the tool lacks."""
-    said = _stems(told(tool))
-    spare = [word for word in _WORD.findall(request) if not _stems(word) <= said]
+    """Candidates for arguments: the request's quotations, else paths, else names, else words not in the tool's text."""
+    known = _stems(tool_text(tool))
+    spare = [word for word in _WORD.findall(request) if not _stems(word) <= known]
     paths = [word for word in spare if _PATH.fullmatch(word)]
     names = [word for word in spare if word[0].isupper() and not request.startswith(word)]
     return list(dict.fromkeys(_QUOTED.findall(request) or paths or names or spare))[:MAX_WORDS]
 
 
-def best_lines(request: str, spent: str, lines: Sequence[str]) -> list[str]:
-    """The lines that share most words with the request, best first; all as one if its words were `spent` on a call."""
-    if not (asked := _stems(request) - _stems(spent)):
+def best_lines(request: str, used: str, lines: Sequence[str]) -> list[str]:
+    """The lines that share most words with the request, best first; all lines as one if a call used all its words."""
+    if not (words := _stems(request) - _stems(used)):
         return ["\n".join([*lines[:MAX_LINES], *["..."] * (len(lines) > MAX_LINES)])]
-    scores = _scores(asked, [_stems(line) for line in lines])
+    scores = _scores(words, [_stems(line) for line in lines])
     order = sorted(range(len(lines)), key=lambda at: -scores[at])
     return [lines[at] for at in order if scores[at] >= max(scores) / 2 > 0][:MAX_LINES]
 
@@ -54,8 +54,8 @@ def properties(tool: ToolSchema) -> Mapping[str, Any]:
     return {name: each for name, each in given.items() if isinstance(each, Mapping)} if given else {}
 
 
-def told(tool: ToolSchema) -> str:
-    """What a tool says of itself, with its parameters' examples (a path among them is like any other path)."""
+def tool_text(tool: ToolSchema) -> str:
+    """The words of a tool: its name, description and its parameters' examples."""
     shown = [str(each.get("examples", name)) for name, each in properties(tool).items()]
     return " ".join([tool.name.replace("_", " "), tool.description, *shown])
 
@@ -65,7 +65,7 @@ def _stems(text: str, path: str | None = None) -> frozenset[str]:
     return frozenset(path if path and _PATH.fullmatch(w) else _ENDING.sub("", w) for w in found if w not in _GRAMMAR)
 
 
-def _scores(asked: frozenset[str], texts: Sequence[frozenset[str]]) -> list[float]:
-    """What each text shares with the request, each word by its rarity."""
+def _scores(words: frozenset[str], texts: Sequence[frozenset[str]]) -> list[float]:
+    """The score of each text: the sum of its shared words, each weighted by rarity."""
     counts = Counter(word for text in texts for word in text)
-    return [sum(math.log(1 + len(texts) / counts[word]) for word in asked & text) for text in texts]
+    return [sum(math.log(1 + len(texts) / counts[word]) for word in words & text) for text in texts]

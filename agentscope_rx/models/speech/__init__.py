@@ -1,4 +1,4 @@
-"""Text as speech: the port, providers behind HTTP, one that runs on this machine."""
+"""Text to speech: the port, HTTP providers, a program on this machine."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`DashScopeTTSModel`: Qwen's voices over HTTP; the sound comes as it is made.
+"""`DashScopeTTSModel`: Qwen's voices over HTTP; the audio is streamed.
 
-| asked for              | the sound                                                   |
+| request                | audio                                                       |
 |------------------------|-------------------------------------------------------------|
 | streamed, the default  | `output.audio.data` of each event: PCM, 24 kHz, 16 bit, mono |
-| `stream=False`         | `output.audio.data`, or what is at its `url`: WAV           |
+| `stream=False`         | `output.audio.data`, or the file at its `url`: WAV          |
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _PATH = "/services/aigc/multimodal-generation/generation"
 
 
 class DashScopeTTSModel(TTSModel):
-    """`language` is a name such as "English"; `parameters` go to the wire as they are (sample_rate, volume, ...).
+    """`language` is a name such as "English"; `parameters` are sent unchanged (sample_rate, volume, ...).
 
-    With `stream=False` the vendor answers with an address. `fetch=True` gets the sound from there, from public
-    addresses only, without a proxy, up to 50 MiB. Without it nothing is asked but `base_url`.
+    With `stream=False` the vendor answers with an address. `fetch=True` downloads the audio from it: from public
+    addresses only, without a proxy, up to 50 MiB. By default no address but `base_url` is contacted.
     """
 
     provider = "dashscope"
@@ -73,8 +73,8 @@ class DashScopeTTSModel(TTSModel):
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
         """One POST, and with `fetch` one GET if the answer is an address.
 
-        Signals: the sound in chunks as they come, or whole; a `ModelError`; `ConfigurationError` for an address that is
-        not to be fetched.
+        Signals: the audio in chunks or as a whole; a `ModelError`; `ConfigurationError` for an address if `fetch` is
+        False.
         Cancels: the request; the response is closed.
         """
         given = {"text": text, "voice": self.voice, "language_type": self.language}
@@ -89,7 +89,7 @@ class DashScopeTTSModel(TTSModel):
         return from_async_iterable(lambda: self._streamed(request) if self._streams else self._whole(request))
 
     async def _streamed(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
-        heard = False
+        has_audio = False
         audio: JsonObject = {}
         with self._transport.hiding(request):
             async with aclosing(self._transport.events(request)) as events:
@@ -99,9 +99,9 @@ class DashScopeTTSModel(TTSModel):
                     audio = _audio(decode_json(event.data)) or audio
                     data = proof_in(audio, "data")
                     if data:
-                        heard = True
+                        has_audio = True
                         yield AudioBlock(Base64Source(PCM, data))
-        if not heard:
+        if not has_audio:
             yield await self._fetched(audio)
 
     async def _whole(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
@@ -113,20 +113,20 @@ class DashScopeTTSModel(TTSModel):
     async def _fetched(self, audio: JsonObject) -> AudioBlock:
         url = text_in(audio, "url")
         if not url:
-            raise ProtocolError("The answer has no sound in it: neither output.audio.data nor output.audio.url.")
+            raise ProtocolError("The answer has no audio: neither output.audio.data nor output.audio.url.")
         if not self._fetch:
             raise ConfigurationError(
-                "The answer is not the sound, but an address of it, which is not asked unless you say so: "
-                "DashScopeTTSModel(fetch=True), or stream=True for the sound itself."
+                "The answer is an address, not audio. Use DashScopeTTSModel(fetch=True) to download from it, or "
+                "stream=True for audio in the answer."
             )
-        # signed, and at a storage of its own: the key stays here
-        sound = await fetched(url, self._transport.config, accept="audio/*")
-        return AudioBlock(Base64Source.of(sound, "audio/wav"))
+        # without the key: the address is signed, and of another server
+        audio_file = await fetched(url, self._transport.config, accept="audio/*")
+        return AudioBlock(Base64Source.of(audio_file, "audio/wav"))
 
 
 def _audio(answer: object) -> JsonObject | None:
     if not isinstance(answer, dict):
-        raise malformed("it is no object", answer)
+        raise malformed("it is not an object", answer)
     found = cast("JsonObject", answer)
     error = answered_error(found) if found.get("code") else None
     if error is not None:

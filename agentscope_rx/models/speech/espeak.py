@@ -1,6 +1,6 @@
-"""`EspeakTTSModel`: eSpeak NG on this machine, a process for each sentence; WAV in, no network, 100 languages.
+"""`EspeakTTSModel`: eSpeak NG on this machine, a process for each sentence; 100 languages, no network.
 
-It is no Python package: `apt install espeak-ng`, `brew install espeak-ng`.
+The program is installed separately: `apt install espeak-ng`, `brew install espeak-ng`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentscope_rx.reactive import Flow, from_callable
 
 
 class EspeakTTSModel(TTSModel):
-    """`voice` is a language or a voice of eSpeak's (`espeak-ng --voices`), `speed` words a minute, `pitch` 0 to 99."""
+    """`voice` is a language or a voice (see `espeak-ng --voices`), `speed` is in words per minute, `pitch` 0 to 99."""
 
     provider = "espeak"
 
@@ -33,18 +33,18 @@ class EspeakTTSModel(TTSModel):
     ) -> None:
         super().__init__("espeak-ng", execution_config=execution_config)
         if not voice or voice.startswith("-"):
-            raise ConfigurationError(f"voice is a language such as 'en' or 'de', not {voice!r}.")
+            raise ConfigurationError(f"voice must be a language such as 'en' or 'de', not {voice!r}.")
         if not (20 <= speed <= 1_000 and 0 <= pitch <= 99):
-            raise ConfigurationError(f"speed is 20 to 1000, pitch 0 to 99; not {speed!r} and {pitch!r}.")
+            raise ConfigurationError(f"speed must be 20 to 1000 and pitch 0 to 99, not {speed!r} and {pitch!r}.")
         self.voice = voice
         self.program = program
         self._arguments = ("-v", voice, "-s", str(speed), "-p", str(pitch), "-b", "1", "--stdin", "--stdout")
 
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
-        """One process, one WAV.
+        """One process per text, one WAV file.
 
-        Signals: one chunk; `SetupError` if the program is not installed; a `ModelError` with what it complained of.
-        Cancels: the process, and waits for its end.
+        Signals: one chunk; `SetupError` if the program is not installed; a `ModelError` with its error output.
+        Cancels: the process; waits until it has ended.
         """
         return from_callable(lambda: self._spoken(text))
 
@@ -52,28 +52,26 @@ class EspeakTTSModel(TTSModel):
         program = shutil.which(self.program)
         if program is None:
             raise SetupError(
-                f"There is no program {self.program!r}. Install eSpeak NG (apt install espeak-ng, brew install "
-                "espeak-ng), or say where it is: EspeakTTSModel(program=...)."
+                f"The program {self.program!r} was not found. Install eSpeak NG (apt install espeak-ng, brew install "
+                "espeak-ng), or set its path: EspeakTTSModel(program=...)."
             )
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(program, *self._arguments, stdin=pipe, stdout=pipe, stderr=pipe)
         try:
-            sound, complaint = await process.communicate(text.encode())
+            audio, stderr = await process.communicate(text.encode())
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-        said = complaint.decode(errors="replace").strip()
-        if process.returncode != 0 or sound[:4] != b"RIFF":
-            raise ModelError(
-                f"{self.program} did not speak (exit code {process.returncode}): {said[:500] or 'no sound'}"
-            )
-        return AudioBlock(Base64Source.of(_sized(sound), "audio/wav"))
+        message = stderr.decode(errors="replace").strip()
+        if process.returncode != 0 or audio[:4] != b"RIFF":
+            raise ModelError(f"{self.program} failed (exit code {process.returncode}): {message[:500] or 'no sound'}")
+        return AudioBlock(Base64Source.of(_with_length(audio), "audio/wav"))
 
 
-def _sized(sound: bytes) -> bytes:
-    """The WAV with its true length: what is written to a pipe does not know it yet."""
+def _with_length(sound: bytes) -> bytes:
+    """The WAV file with its length in the header: eSpeak does not know it when it writes to a pipe."""
     at = sound.find(b"data", 12)
     if at < 0:
         return sound

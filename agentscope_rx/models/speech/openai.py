@@ -1,4 +1,4 @@
-"""`OpenAITTSModel`: OpenAI's voices, and servers that speak that format; the sound comes as it is made."""
+"""`OpenAITTSModel`: OpenAI's voices, and servers with the same API; the audio is streamed."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _STREAMS = frozenset(("pcm", "mp3"))
 
 
 class OpenAITTSModel(TTSModel):
-    """`pcm` (24 kHz, 16 bit, mono) and `mp3` come in chunks while they are made; the other formats whole, by sentence.
+    """`pcm` (24 kHz, 16 bit, mono) and `mp3` are streamed in chunks; other formats arrive sentence by sentence.
 
-    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself must have a
-    key. `instructions` says how to speak, where the model can; `speed` is 0.25 to 4.
+    `api_key` and `base_url` come from OPENAI_API_KEY and OPENAI_BASE_URL when not given; only OpenAI itself requires a
+    key. `instructions` describe how to speak, if the model supports it; `speed` is 0.25 to 4.
     """
 
     provider = "openai"
@@ -53,7 +53,7 @@ class OpenAITTSModel(TTSModel):
     ) -> None:
         super().__init__(model_name, max_characters=4_096, execution_config=execution_config)
         if format not in _TYPES:
-            raise ConfigurationError(f"format is one of {', '.join(_TYPES)}, not {format!r}.")
+            raise ConfigurationError(f"format must be one of {', '.join(_TYPES)}, not {format!r}.")
         self._endpoint = service_endpoint(base_url, api_key, _PATH)
         self.voice = voice
         self.format: SoundFormat = format
@@ -64,7 +64,7 @@ class OpenAITTSModel(TTSModel):
     def do_synthesize(self, text: str) -> Flow[AudioBlock]:
         """One POST.
 
-        Signals: the sound in chunks as they come, or whole; a `ModelError`.
+        Signals: the audio in chunks or as a whole; a `ModelError`.
         Cancels: the request; the response is closed.
         """
         body: dict[str, object] = {
@@ -82,14 +82,14 @@ class OpenAITTSModel(TTSModel):
 
     async def _chunks(self, request: HttpRequest) -> AsyncGenerator[AudioBlock]:
         media_type = _TYPES[self.format]
-        held = bytearray()
+        buffer = bytearray()
         async with aclosing(self._transport.chunks(request, accept=media_type.partition(";")[0])) as chunks:
             async for chunk in chunks:
-                held += chunk
-                # a sample of pcm has two bytes, which the network may part
-                ready = len(held) - len(held) % 2 if self.format in _STREAMS else 0
+                buffer += chunk
+                # a PCM sample has two bytes, which may arrive in different chunks
+                ready = len(buffer) - len(buffer) % 2 if self.format in _STREAMS else 0
                 if ready:
-                    yield AudioBlock(Base64Source.of(bytes(held[:ready]), media_type))
-                    del held[:ready]
-        if held:
-            yield AudioBlock(Base64Source.of(bytes(held), media_type))
+                    yield AudioBlock(Base64Source.of(bytes(buffer[:ready]), media_type))
+                    del buffer[:ready]
+        if buffer:
+            yield AudioBlock(Base64Source.of(bytes(buffer), media_type))

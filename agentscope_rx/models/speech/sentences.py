@@ -1,13 +1,13 @@
-"""`Sentences`: a text that comes in pieces -> its sentences, as soon as each is whole. Pure; no letter is lost.
+"""`Sentences`: splits streamed text into sentences, each as soon as it is complete. Pure; no character is lost.
 
 | a sentence ends                                                        |                                   |
 |------------------------------------------------------------------------|-----------------------------------|
-| after `.`, `!`, `?`, `…` and closing quotes, where white space follows | so 3.14 and a.b.c stay whole      |
-| after `。`, `！`, `？`, `；` and closing quotes                        | at once, when the next letter is there |
+| after `.`, `!`, `?`, `…` and closing quotes, where white space follows | so 3.14 and a.b.c are not split    |
+| after `。`, `！`, `？`, `；` and closing quotes                        | with the next character            |
 | at the end of a line                                                   |                                   |
-| at `longest` characters, after the last `,`, `，` or space             | nobody waits for a long one       |
+| at `longest` characters, after the last `,`, `，` or space             | so a long sentence is not delayed  |
 
-How the text is cut into pieces makes no difference.
+The result does not depend on the chunks of the text.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ _MARKS = re.compile(r"^\s*(#{1,6}|[-*+>])\s+|[*`|]+|\b__|__\b", re.M)
 class Sentences:
     """The sentences of one text."""
 
-    __slots__ = ("_held", "_longest")
+    __slots__ = ("_buffer", "_longest")
 
     def __init__(self, longest: int = 300) -> None:
         if longest < 20:
-            raise ConfigurationError(f"A sentence of at most {longest} characters is none; longest must be >= 20.")
+            raise ConfigurationError(f"longest must be a whole number >= 20, not {longest}.")
         self._longest = longest
-        self._held = ""
+        self._buffer = ""
 
     def take(self, piece: str) -> list[str]:
         """The sentences that this piece completes."""
-        self._held += piece
+        self._buffer += piece
         found: list[str] = []
         while (end := self._end()) is not None:
-            found.append(self._held[:end])
-            self._held = self._held[end:]
+            found.append(self._buffer[:end])
+            self._buffer = self._buffer[end:]
         return found
 
     def rest(self) -> list[str]:
-        """What is left when nothing follows; nothing if that is blank."""
-        held, self._held = self._held, ""
-        return [held] if held.strip() else []
+        """The rest at the end of the text; empty if it is blank."""
+        rest, self._buffer = self._buffer, ""
+        return [rest] if rest.strip() else []
 
     def _end(self) -> int | None:
-        match = _END.search(self._held, 0, self._longest + 1)
+        match = _END.search(self._buffer, 0, self._longest + 1)
         if match is not None and match.end() <= self._longest:
             return match.end()
-        if len(self._held) <= self._longest:
+        if len(self._buffer) <= self._longest:
             return None
-        pauses = [m.end() for m in _PAUSE.finditer(self._held, 1, self._longest)]
+        pauses = [m.end() for m in _PAUSE.finditer(self._buffer, 1, self._longest)]
         return pauses[-1] if pauses else self._longest
 
 
 def without_marks(text: str) -> str:
-    """The words of a text in Markdown: what a voice should not read out is left out."""
+    """A Markdown text without markup, for a voice to read."""
     text = _LINK.sub(r"\1", _FENCE.sub("", text))
     return " ".join(_MARKS.sub("", text).split())

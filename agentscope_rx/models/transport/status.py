@@ -1,7 +1,7 @@
-"""What an error answer means: status, headers and body -> one error of the `ModelHTTPError` tree.
+"""Converts an error response (status, headers and body) to an error of the `ModelHTTPError` tree.
 
-The wire formats differ in where they put the message and the code; this looks in all the places known. It is used for
-error statuses and for error objects that come with status 200, in a stream or instead of one.
+Wire formats differ in the location of the message and the code; all known locations are searched. Error objects with
+status 200, in a stream or instead of one, are converted in the same way.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from agentscope_rx.models.retryable import TRANSIENT, retry_after
 from agentscope_rx.models.wire.json_size import load_json, shown_json
 
 BODY_SHOWN = 2000
-"""How many characters of a body, or of the message in it, an error keeps."""
+"""The characters that an error keeps of a body, or of the message in it."""
 
 _NAME_SHOWN = 200
-_BEHIND_SHOWN = 500
+_UPSTREAM_SHOWN = 500
 
 _TRANSIENT = TRANSIENT | {409}
 _OVERFLOW = re.compile(
@@ -39,18 +39,18 @@ _OVERFLOW = re.compile(
     r"|reduce the length|range of input length|exceed context limit|input token count|too_many_prompt_tokens",
     re.IGNORECASE,
 )
-# in the code, or where a vendor has none (DeepSeek) in the words
+# in the code, or in the message for a vendor without codes (DeepSeek)
 _FILTERED = re.compile(
     r"content_?filter|content_?policy_?violation|data_?inspection|ResponsibleAIPolicyViolation|moderation_blocked"
     r"|Content Exists Risk",
     re.IGNORECASE,
 )
-# MiniMax answers with status 200 and numbers of its own
+# MiniMax responds with status 200 and its own numbers
 _NUMBERED = {1002: 429, 1004: 401, 1008: 402, 1026: 400, 1027: 400, 1039: 429, 1042: 400, 2013: 400, 2049: 401}
 _SPENT = re.compile(r"insufficient_quota|insufficient_balance|billing|credit balance", re.IGNORECASE)
-# Google says 400 where others say 401
+# Google sends 400 instead of 401
 _WRONG_KEY = re.compile(r"api.?key (not valid|expired)", re.IGNORECASE)
-_TOLD_STATUS = re.compile(r"<([45]\d\d)>")
+_STATUS_IN_TEXT = re.compile(r"<([45]\d\d)>")
 _STATUS_OF = (
     (re.compile(r"rate.?limit|too.?many.?requests|quota|throttl|429", re.IGNORECASE), 429),
     (re.compile(r"overload|unavailable|capacity|insufficient_system_resource", re.IGNORECASE), 503),
@@ -71,45 +71,45 @@ _REQUEST_IDS = ("x-request-id", "request-id", "apim-request-id", "x-amzn-request
 JsonMap = Mapping[str, object]
 
 
-class Complaint(NamedTuple):
-    """What a provider says about a failure."""
+class ErrorDetails(NamedTuple):
+    """The description of an error in a response body."""
 
     message: str
     code: str | None
     status: int | None
     request_id: str | None = None
     retry_after: float | None = None
-    behind: str = ""
-    """What the provider behind the provider said."""
+    upstream: str = ""
+    """The error of the provider behind a gateway."""
     quota: str = ""
-    """The quotas that are used up, by Google's names, each of which says for how long it counts."""
+    """The names of exhausted quotas (Google's), which include their period."""
 
     @property
     def text(self) -> str:
-        """All that is said."""
-        return f"{self.message} {self.behind}".rstrip()
+        """The message and the upstream error."""
+        return f"{self.message} {self.upstream}".rstrip()
 
 
 def http_error(status: int, body: str, headers: Mapping[str, str] | None = None) -> ModelHTTPError:
-    """The error for an answer with this status; its text has the status and the provider's own message."""
-    said = complaint(_json(body)) or Complaint(body.strip()[:500] or "no explanation", None, None)
-    return _error(f"HTTP {status}: {said.text}", status, said, body, headers or {})
+    """The error for a response with this status; its text has the status and the provider's message."""
+    details = error_details(_json(body)) or ErrorDetails(body.strip()[:500] or "no explanation", None, None)
+    return _error(f"HTTP {status}: {details.text}", status, details, body, headers or {})
 
 
 def answered_error(answer: Mapping[str, object]) -> ModelHTTPError | None:
-    """The error that an answer with status 200 is, or None: an `error` object, or a message where content should be."""
-    told = answer.get("error") or _numbered(answer)
-    if not told and (answer.get("choices") is not None or answer.get("object") not in (None, "error")):
+    """The error in an answer with status 200: an `error` object, or a message instead of content; or None."""
+    error = answer.get("error") or _numbered(answer)
+    if not error and (answer.get("choices") is not None or answer.get("object") not in (None, "error")):
         return None
-    said = complaint(answer)
-    if said is None:
+    details = error_details(answer)
+    if details is None:
         return None
     body = shown_json(answer)
-    return _error(f"The answer is an error: {said.text}", said.status or _guess(said), said, body, {})
+    return _error(f"The answer is an error: {details.text}", details.status or _guess(details), details, body, {})
 
 
-def complaint(answer: object) -> Complaint | None:
-    """Message, code and status out of an error body of any known shape; None if it complains of nothing."""
+def error_details(answer: object) -> ErrorDetails | None:
+    """Message, code and status from an error body of any known format; None if it has no error."""
     if isinstance(answer, list):
         items = cast("list[object]", answer)
         answer = items[0] if items else None
@@ -131,15 +131,15 @@ def complaint(answer: object) -> Complaint | None:
     if code is not None and code.isdigit():
         # Google's `code` is the status, and its `status` the code
         code = _first(fields, "status") or code
-    # DashScope's messages begin with the status of the server behind the server: "<400> InternalError.Algo..."
-    told = _TOLD_STATUS.match(message)
-    status = _status(fields) or _status(outer) or (int(told[1]) if told else None)
+    # DashScope's messages begin with the status of the upstream server: "<400> InternalError.Algo..."
+    prefix = _STATUS_IN_TEXT.match(message)
+    status = _status(fields) or _status(outer) or (int(prefix[1]) if prefix else None)
     number = fields.get("status_code") if fields is not outer else None
     if isinstance(number, int) and number >= 1000:
         code, status = str(number), _NUMBERED.get(number, 500)
     request_id = _first(outer, "request_id") or _first(fields, "request_id")
-    asked, quota = _details(fields)
-    return Complaint(message[:BODY_SHOWN], _cut(code), status, _cut(request_id), asked, _behind(fields), quota)
+    delay, quota = _details(fields)
+    return ErrorDetails(message[:BODY_SHOWN], _cut(code), status, _cut(request_id), delay, _upstream(fields), quota)
 
 
 def _cut(name: str | None) -> str | None:
@@ -147,13 +147,13 @@ def _cut(name: str | None) -> str | None:
 
 
 def _numbered(answer: JsonMap) -> JsonMap | None:
-    """The part of an answer of MiniMax that says how it went, if it went wrong."""
-    told = answer.get("base_resp")
-    return cast("JsonMap", told) if isinstance(told, Mapping) and cast("JsonMap", told).get("status_code") else None
+    """The status part of an answer of MiniMax, if it reports an error."""
+    part = answer.get("base_resp")
+    return cast("JsonMap", part) if isinstance(part, Mapping) and cast("JsonMap", part).get("status_code") else None
 
 
-def _behind(fields: JsonMap) -> str:
-    """What the server behind a gateway said, as OpenRouter tells it; it says itself that the provider failed."""
+def _upstream(fields: JsonMap) -> str:
+    """The error of the server behind a gateway, in OpenRouter's format."""
     about = fields.get("metadata")
     if not isinstance(about, Mapping):
         return ""
@@ -162,17 +162,17 @@ def _behind(fields: JsonMap) -> str:
     if not raw:
         return ""
     text = raw if isinstance(raw, str) else shown_json(raw)
-    return f"({name}: {text[:_BEHIND_SHOWN]})" if isinstance(name, str) else f"({text[:_BEHIND_SHOWN]})"
+    return f"({name}: {text[:_UPSTREAM_SHOWN]})" if isinstance(name, str) else f"({text[:_UPSTREAM_SHOWN]})"
 
 
 def _details(fields: JsonMap) -> tuple[float | None, str]:
-    """Seconds to wait that the body asks for, as Google's RetryInfo does, and the ids of quotas that are used up."""
+    """The delay in Google's RetryInfo in seconds, and the ids of exhausted quotas."""
     delay: float | None = None
     quotas: list[str] = []
     for detail in _maps(fields.get("details")):
-        asked = detail.get("retryDelay")
-        if isinstance(asked, str) and _SECONDS.fullmatch(asked):
-            delay = float(asked[:-1])
+        value = detail.get("retryDelay")
+        if isinstance(value, str) and _SECONDS.fullmatch(value):
+            delay = float(value[:-1])
         quotas += [id for each in _maps(detail.get("violations")) if isinstance(id := each.get("quotaId"), str)]
     return delay, " ".join(quotas)
 
@@ -182,26 +182,26 @@ def _maps(value: object) -> list[JsonMap]:
     return [cast("JsonMap", item) for item in items if isinstance(item, Mapping)]
 
 
-def _error(text: str, status: int, said: Complaint, body: str, headers: Mapping[str, str]) -> ModelHTTPError:
+def _error(text: str, status: int, details: ErrorDetails, body: str, headers: Mapping[str, str]) -> ModelHTTPError:
     headers = {name.lower(): value for name, value in headers.items()}
-    error = _kind(status, said)(
+    error = _kind(status, details)(
         text,
         status=status,
-        code=encodable(said.code) if said.code else None,
+        code=encodable(details.code) if details.code else None,
         body=encodable(body[:BODY_SHOWN]),
-        request_id=_cut(next((headers[name] for name in _REQUEST_IDS if headers.get(name)), said.request_id)),
-        retry_after=said.retry_after if (asked := retry_after(headers)) is None else asked,
+        request_id=_cut(next((headers[name] for name in _REQUEST_IDS if headers.get(name)), details.request_id)),
+        retry_after=details.retry_after if (delay := retry_after(headers)) is None else delay,
     )
-    error.retryable = _retryable(error, said, headers)
+    error.retryable = _retryable(error, details, headers)
     return error
 
 
-def _kind(status: int, said: Complaint) -> type[ModelHTTPError]:
-    if status in (400, 413, 422) and _OVERFLOW.search(f"{said.code} {said.text}"):
+def _kind(status: int, details: ErrorDetails) -> type[ModelHTTPError]:
+    if status in (400, 413, 422) and _OVERFLOW.search(f"{details.code} {details.text}"):
         return ContextOverflowError
-    if status in (400, 403, 422) and _FILTERED.search(f"{said.code} {said.message}"):
+    if status in (400, 403, 422) and _FILTERED.search(f"{details.code} {details.message}"):
         return PromptFilterError
-    if status == 400 and _WRONG_KEY.search(said.message):
+    if status == 400 and _WRONG_KEY.search(details.message):
         return AuthenticationError
     exact: dict[int, type[ModelHTTPError]] = {
         401: AuthenticationError,
@@ -218,19 +218,19 @@ def _kind(status: int, said: Complaint) -> type[ModelHTTPError]:
     return BadRequestError if status >= 400 else ModelHTTPError
 
 
-def _retryable(error: ModelHTTPError, said: Complaint, headers: Mapping[str, str]) -> bool:
-    told = headers.get("x-should-retry")
-    if told in ("true", "false"):
-        return told == "true"
+def _retryable(error: ModelHTTPError, details: ErrorDetails, headers: Mapping[str, str]) -> bool:
+    advice = headers.get("x-should-retry")
+    if advice in ("true", "false"):
+        return advice == "true"
     if isinstance(error, RateLimitError):
-        if "perday" in said.quota.lower():
-            # (it is asked to wait some seconds there, too)
+        if "perday" in details.quota.lower():
+            # (although it asks to wait some seconds)
             return False
-        if said.quota or said.retry_after is not None:
-            # Google's words on billing are the same for each of its quotas
+        if details.quota or details.retry_after is not None:
+            # Google's message mentions billing for each of its quotas
             return True
-        # no waiting fills an empty account; what the server behind a gateway says of its own is not ours
-        return not _SPENT.search(f"{said.code} {said.message}")
+        # an empty account stays empty; the upstream error is about the account of the gateway
+        return not _SPENT.search(f"{details.code} {details.message}")
     if error.status == 501:
         return False
     return error.retryable or error.status in _TRANSIENT
@@ -264,12 +264,12 @@ def _status(fields: Mapping[str, object]) -> int | None:
     return None
 
 
-def _guess(said: Complaint) -> int:
-    """The status that an error without one most likely means; a failure of the server's own if nothing tells."""
+def _guess(details: ErrorDetails) -> int:
+    """The most likely status of an error without one; 500 if there is no indication."""
     for pattern, status in _STATUS_OF:
-        if said.code and pattern.search(said.code):
+        if details.code and pattern.search(details.code):
             return status
-    return 400 if _OVERFLOW.search(said.message) else 500
+    return 400 if _OVERFLOW.search(details.message) else 500
 
 
 def _json(body: str) -> object:
@@ -282,5 +282,5 @@ def _json(body: str) -> object:
 
 
 def _event_data(body: str) -> str:
-    """The data of an event: some servers put an error into one, whatever they call the content."""
+    """The data of an event: some servers send an error as one, with any content type."""
     return "".join(line[5:] for line in body.splitlines() if line.startswith("data:"))
