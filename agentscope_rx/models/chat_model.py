@@ -12,17 +12,18 @@ deadline, if any, bounds all attempts and the waits between them. `around` is th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from agentscope_rx.errors import ConfigurationError, EmptyResponseError, ModelTimeoutError
+from agentscope_rx.errors import ConfigurationError, EmptyResponseError
 from agentscope_rx.messages.blocks import TextBlock
 from agentscope_rx.messages.msg import Msg
+from agentscope_rx.models.attempts import attempt_deadlines, overall_deadline
 from agentscope_rx.models.capabilities import Capabilities, capabilities_of
 from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, defer, retry, timeout
+from agentscope_rx.reactive import Flow, defer, retry
 from agentscope_rx.reactive.kernel.flow import Operator
 from agentscope_rx.reactive.operators._retry import Attempt
 
@@ -114,13 +115,8 @@ class ChatModel(ABC):
         if self._last is None or self._last[0] is not options or self._last[1] is not self.options:
             merged = (options or self.options).over(self.options)
             config = (merged.execution_config or ExecutionConfig()).over(self.execution_config).over(MODEL_DEFAULTS)
-            late, whole = _late(self.model_name, self.provider), config.limit("total_timeout")
-            deadlines = timeout(
-                first=config.limit("first_chunk_timeout"),
-                idle=config.limit("idle_timeout"),
-                total=config.limit("timeout"),
-                error=late,
-            )
+            whole = config.limit("total_timeout")
+            deadlines: Operator[ChatResponse, ChatResponse] = attempt_deadlines(config, self.model_name, self.provider)
             overall = None if whole is None else overall_deadline(whole, self.model_name, self.provider)
             empty = partial(EmptyResponseError, model=self.model_name)
             again = retry(config.policy(), notice=_notice, shows=shows, empty=empty) if config.retries else None
@@ -129,16 +125,6 @@ class ChatModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"
-
-
-def _late(model: str, provider: str) -> Callable[[str, float], Exception]:
-    return lambda which, limit: ModelTimeoutError(which, limit, model=model, provider=provider)
-
-
-def overall_deadline(limit: float, model: str, provider: str) -> Operator[ChatResponse, ChatResponse]:
-    """The deadline of all attempts together."""
-    late = _late(model, provider)
-    return timeout(total=limit, error=lambda _, limit: late("overall", limit))
 
 
 def shows(response: ChatResponse) -> bool:

@@ -38,6 +38,7 @@ from agentscope_rx.testing import run_virtual, verify
 from tests.support.json_server import JsonServer
 
 ONCE = ExecutionConfig(max_attempts=1)
+FIRST = ExecutionConfig(first_chunk_timeout=5, max_attempts=1)
 
 
 class Numbers(EmbeddingModel):
@@ -117,7 +118,9 @@ class Silent(EmbeddingModel):
         return never()
 
 
-@pytest.mark.parametrize("config", [ExecutionConfig(timeout=5, max_attempts=1), ExecutionConfig(total_timeout=5)])
+@pytest.mark.parametrize(
+    "config", [ExecutionConfig(timeout=5, max_attempts=1), ExecutionConfig(total_timeout=5), FIRST]
+)
 def test_deadlines(config: ExecutionConfig) -> None:
     async def main() -> None:
         with pytest.raises(ModelTimeoutError, match="silent"):

