@@ -34,8 +34,8 @@ class RulesAlone(ChatModel):
         if turn.schema is not None:
             called = ToolUseDelta(0, "call", turn.tool, json.dumps(first(turn.schema), ensure_ascii=False))
             return just(ChatResponse((called,), finish_reason=FinishReason.TOOL_CALLS))
-        said = turn.said or (turn.lines[0] if turn.lines else "I do not know.")
-        return just(ChatResponse((TextBlock(said),), finish_reason=FinishReason.STOP))
+        reply = turn.reply or (turn.lines[0] if turn.lines else "I do not know.")
+        return just(ChatResponse((TextBlock(reply),), finish_reason=FinishReason.STOP))
 
 
 def first(arguments: Mapping[str, object]) -> dict[str, object]:
