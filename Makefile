@@ -42,6 +42,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
+	@# of the environment whose Python comes first in PATH
+	PATH="$(CURDIR)/$(BIN):$$PATH" basedpyright --verifytypes agentscope_rx --ignoreexternal > $(VENV)/.types || { cat $(VENV)/.types; exit 1; }
 	$(BIN)/lint-imports
 
 test: lint pytest

@@ -398,8 +398,8 @@ class RuntimeContext:
         for name, id in (("session_id", session_id), ("user_id", user_id)):
             if isinstance(id, str):
                 check_encodable(id, f"RuntimeContext.{name}")
-        self.session_id = session_id
-        self.user_id = user_id
+        self.session_id: str | None = session_id
+        self.user_id: str | None = user_id
         self.attributes: MutableMapping[str, object] = _Attributes(attributes)
         self.tool_arguments: Mapping[str, Mapping[str, object]] = _layers(tool_arguments)
         self._lock = new_lock()

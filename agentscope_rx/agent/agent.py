@@ -38,6 +38,7 @@ from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
 from agentscope_rx.hooks import ClassHooks, Hook
+from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.messages.local_file import checked_root
@@ -75,11 +76,11 @@ class Agent(ClassHooks, AgentCore):
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
-        self.hooks = self._all_hooks(hooks)
+        self.hooks: Hooks = self._all_hooks(hooks)
         self.check_running = check_running
-        self.tracer = tracer or NO_TRACER
+        self.tracer: Tracer = tracer or NO_TRACER
         self.limits = limits
-        self.state_persistence = state_persistence or StatePersistence()
+        self.state_persistence: StatePersistence = state_persistence or StatePersistence()
         self._conversations = Conversations(name)
         self.shutdown = shutdown
         if shutdown is not None:

@@ -35,7 +35,7 @@ class Approvals:
     def __init__(self, answers: Iterable[ApprovalAnswer] = (), rules: Iterable[ApprovalRule] = ()) -> None:
         self.answers = {answer.call_id: answer for answer in answers}
         """Answers to pending calls that have not been acted on."""
-        self.rules = tuple(rules)
+        self.rules: tuple[ApprovalRule, ...] = tuple(rules)
 
     def add(self, answers: Iterable[ApprovalAnswer], pending: Mapping[str, ToolUseBlock]) -> None:
         """Add answers to pending calls, and make rules of those with `remember`."""
@@ -67,4 +67,6 @@ class Approvals:
     def keep(self, pending: Collection[str]) -> None:
         """Forget answers to calls that are no longer pending."""
         if self.answers:
-            self.answers = {id: answer for id, answer in self.answers.items() if id in pending}
+            self.answers: dict[str, ApprovalAnswer] = {
+                id: answer for id, answer in self.answers.items() if id in pending
+            }

@@ -20,6 +20,7 @@ no other call uses it meanwhile. If there are too many, the least recently used 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -79,14 +80,14 @@ class Conversation:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.flag = RunningFlag(name)
+        self.flag: RunningFlag = RunningFlag(name)
         # with check_running=False every run has a flag of its own: each can be interrupted and waited for
         self.flags: set[RunningFlag] = {self.flag}
-        self.lock = new_rlock()
+        self.lock: threading.RLock = new_rlock()
         """Held where a run takes pending calls, and where it leaves some."""
-        self.call_ids = CallIds()
+        self.call_ids: CallIds = CallIds()
         self.pending: frozenset[str] | None = None
-        self.approvals = Approvals()
+        self.approvals: Approvals = Approvals()
         self.cut_off: tuple[Msg, ...] | None = None
         """The input of the last run, if a shutdown has cut it off: the same input resumes it."""
         self.output: PendingOutput | None = None
@@ -300,9 +301,9 @@ class SubConversation:
     )
 
     def __init__(self, id: str, tool: str, slot: int) -> None:
-        self.id = id
-        self.tool = tool
-        self.slot = slot
+        self.id: str = id
+        self.tool: str = tool
+        self.slot: int = slot
         self.memory: Memory | None = None
         self.conversation: Conversation | None = None
         self.frozen: FrozenConversation | None = None
@@ -311,12 +312,12 @@ class SubConversation:
     def free(self) -> None:
         """No call has taken it any longer."""
         self.call_id: str | None = None
-        self.begun = False
+        self.begun: bool = False
         self.wait_for(None)
 
     def wait_for(self, reply: Msg | None) -> None:
         """It waits for the pending calls of this reply; with None, for nothing."""
-        self.reply = reply
+        self.reply: Msg | None = reply
         self.answers: dict[str, ApprovalAnswer] = {}
         self.results: dict[str, ToolResultBlock] = {}
 

@@ -43,7 +43,7 @@ class RunInput:
         """The messages as they are remembered, after hooks."""
         self.unwritten: tuple[Msg, ...] = ()
         """The messages between their PreCallEvent and the moment that memory has them."""
-        self.passes_by = False
+        self.passes_by: bool = False
         """True if the input neither answers nor runs the pending calls: they are closed before it."""
         self.answered: frozenset[str] = frozenset()
         """The ids of the pending calls that the input decides, and of the calls around them."""

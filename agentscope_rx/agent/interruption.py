@@ -67,10 +67,10 @@ class Interruption:
 
     def renew(self) -> None:
         """Forget a request that has been handled: the run continues, and can be interrupted again."""
-        self.event = OneShotEvent()
+        self.event: OneShotEvent = OneShotEvent()
         self.message: Msg | None = None
-        self.source = InterruptSource.USER
-        self.cut = Cut.REPLY
+        self.source: InterruptSource = InterruptSource.USER
+        self.cut: Cut = Cut.REPLY
         scope = self._scope
         if (demand := scope.demand) is not None:
             # a stalled consumer must not keep the run from ending; waived after the other listeners have stopped

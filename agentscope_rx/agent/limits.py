@@ -136,21 +136,21 @@ class Usage:
     )
 
     def __init__(self, agent: str, limits: UsageLimits | None) -> None:
-        self.agent = agent
-        self.limits = limits
+        self.agent: str = agent
+        self.limits: UsageLimits | None = limits
         self.limited = limits is not None
         """True if this run, or possibly one around it, has limits."""
         self._parent: Usage | None = None
-        self.model_calls = 0
-        self.model_retries = 0
-        self.tool_calls = 0
-        self.tokens = ChatUsage()
-        self.cost = 0.0
+        self.model_calls: int = 0
+        self.model_retries: int = 0
+        self.tool_calls: int = 0
+        self.tokens: ChatUsage = ChatUsage()
+        self.cost: float = 0.0
 
     def within(self, parent: Usage) -> None:
         """Count for this run, too, which has called this one as a sub-agent."""
         self._parent = parent
-        self.limited = True
+        self.limited: bool = True
 
     def before_model(self) -> tuple[str, float] | None:
         """The limit, by name and value, that allows no further model call."""

@@ -30,13 +30,13 @@ class OpenCalls:
         """The calls of this round that have not begun."""
         self.in_flight: dict[str, ToolUseBlock] = {}
         """The calls of this round that have begun and have no result."""
-        self.pending = False
+        self.pending: bool = False
         """True if the run leaves its open calls open on purpose."""
-        self.admitted = False
+        self.admitted: bool = False
         """True once the run has taken its input: from then on it settles the calls that were pending."""
         self.left: frozenset[str] = frozenset()
         """The ids of the calls that the run has left pending, once it has ended."""
-        self.ended = False
+        self.ended: bool = False
         """True once the conversation has recorded the end of the run."""
 
     def take_over(self, calls: Iterable[ToolUseBlock]) -> None:

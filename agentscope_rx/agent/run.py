@@ -108,50 +108,51 @@ class Run:
         toolkit: Toolkit | None = None,
         hooks: CompiledHooks | None = None,
     ) -> None:
-        self.id = uuid4().hex
-        self.name = name
-        self.memory = memory
-        self.scope = scope
-        self.conversation = conversation
-        self.context = context
+        self.id: str = uuid4().hex
+        self.name: str = name
+        self.memory: Memory = memory
+        self.scope: Scope = scope
+        self.conversation: Conversation = conversation
+        self.context: RuntimeContext | None = context
         self.context_store: ContextStore | None = None
         """The agent's, as it was when the run began."""
-        self.limits = limits
-        self.toolkit = toolkit if toolkit is not None else Toolkit()
+        self.limits: UsageLimits | None = limits
+        self.toolkit: Toolkit = toolkit if toolkit is not None else Toolkit()
         """The agent's, or an overlay with run-only tools."""
-        self.hooks = hooks if hooks is not None else NO_HOOKS
+        self.hooks: CompiledHooks = hooks if hooks is not None else NO_HOOKS
         """The agent's, as they were when the run began."""
         self.groups: tuple[str, ...] = ()
         """The groups of tools that were active at the beginning."""
         self.source = EventSource(self.id, name, (self.id,), context)
         self.parent: RunState | None = None
         """The run that called this one, if it is a sub-agent's run."""
-        self.input = RunInput()
-        self.calls = OpenCalls()
-        self.usage = Usage(name, limits)
-        self.interruption = Interruption(scope)
+        self.input: RunInput = RunInput()
+        self.calls: OpenCalls = OpenCalls()
+        self.usage: Usage = Usage(name, limits)
+        self.interruption: Interruption = Interruption(scope)
         self.request: OutputRequest | None = None
         """The output that the reply is to have, if any: requested by the call, or by the run that this one resumes."""
         self.system_message: Msg | None = None
         self.options: GenerateOptions | None = None
         """Instead of the agent's, once the model has made a call that was forced by a tool choice."""
-        self.iteration = 0
-        self.goto_count = 0
-        self.thinking = 0
+        self.iteration: int = 0
+        self.goto_count: int = 0
+        self.thinking: int = 0
         """The number of answers in a row that were thinking only."""
-        self.model_waiting = False
+        self.model_waiting: bool = False
         """True while the model call waits for a permit or for its rate limit."""
-        self.left_behind = AbandonedCalls()
+        self.left_behind: AbandonedCalls = AbandonedCalls()
         """The blocking calls that continue although the run no longer waits for them."""
         self.unemitted: list[Event] = []
         """Events for writes already in memory, not yet emitted. A run that fails emits them before its error."""
-        self.checkpointed = False
+        self.checkpointed: bool = False
         """True once the conversation was saved at the end of the run."""
-        self.repaired = False
+        self.repaired: bool = False
         """True once memory was repaired because the run has failed."""
-        self.seq = 0
-        self.clock = clock_of(scope.loop)
-        self.started = self.last_event = scope.loop.time()
+        self.seq: int = 0
+        self.clock: Callable[[], float] = clock_of(scope.loop)
+        self.started: float = scope.loop.time()
+        self.last_event: float = self.started
         self.timers: list[TimerHandle] = []
         self.extras: dict[str, object] = {}
         """State that stages of a subclass or a feature keep during the run, by name."""
@@ -179,7 +180,9 @@ class Run:
         """Make this the run of a sub-agent, which `parent` has called: its usage counts for the parent, too."""
         self.parent = parent
         self.usage.within(parent.usage)
-        self.source = EventSource(self.id, self.name, (*parent.source.path, call_id, self.id), self.context)
+        self.source: EventSource = EventSource(
+            self.id, self.name, (*parent.source.path, call_id, self.id), self.context
+        )
 
     def drop_timers(self) -> None:
         """Drop the timers of the deadline: the run has ended, or its summary has begun."""

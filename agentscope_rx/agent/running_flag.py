@@ -210,8 +210,8 @@ class _Waiter:
         self._sink = sink
         self._timer: asyncio.Handle | None = None
         self._left = False
-        self.run = run
-        self.scope = scope
+        self.run: RunState = run
+        self.scope: Scope = scope
         self.done = False
 
     def wait(self) -> None:
@@ -244,7 +244,7 @@ class _Waiter:
 
     def _give_up(self) -> None:
         if not self.done:
-            self.done = True
+            self.done: bool = True
             self._flag.forget(self)
             self._sink.on_error(
                 AgentBusyError(

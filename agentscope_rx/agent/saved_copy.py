@@ -49,9 +49,9 @@ class SavedCopy:
     __slots__ = ("_entries", "_known", "_left", "_unsure", "_version", "key", "session", "turn")
 
     def __init__(self, session: Session, key: str, entries: Collection[str]) -> None:
-        self.session = session
-        self.key = key
-        self.turn = Semaphore(1)
+        self.session: Session = session
+        self.key: str = key
+        self.turn: Semaphore = Semaphore(1)
         """Held by a save or a load: each begins when the one before it has ended, whichever run it belongs to."""
         self._entries = entries
         self._version: str | None = None

@@ -269,5 +269,5 @@ class _Waiting:
             self._sink.on_completed()
 
     def dispose(self) -> None:
-        self.disposed = True
+        self.disposed: bool = True
         self._shutdown.forget(self)

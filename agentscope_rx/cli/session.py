@@ -53,8 +53,8 @@ class ChatSession:
     ) -> None:
         self.agent = agent
         self.terminal = terminal
-        self.usage = ChatUsage()
-        self.questions = 0
+        self.usage: ChatUsage = ChatUsage()
+        self.questions: int = 0
         self._view = view
         self._seconds = seconds
         self._approved = frozenset(approved)

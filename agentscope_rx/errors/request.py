@@ -38,21 +38,21 @@ class UnauthorizedError(RequestError):
     """The request carries no token, or a wrong one."""
 
     status = 401
-    headers = MappingProxyType({"www-authenticate": "Bearer"})
+    headers: ClassVar[Mapping[str, str]] = MappingProxyType({"www-authenticate": "Bearer"})
 
 
 class MediaTypeError(RequestError):
     """The body is not declared as JSON."""
 
     status = 415
-    headers = MappingProxyType({"connection": "close"})
+    headers: ClassVar[Mapping[str, str]] = MappingProxyType({"connection": "close"})
 
 
 class BodyTooLargeError(RequestError):
     """The body has more bytes or JSON values than `limit`."""
 
     status = 413
-    headers = MappingProxyType({"connection": "close"})
+    headers: ClassVar[Mapping[str, str]] = MappingProxyType({"connection": "close"})
 
     def __init__(self, message: str, *, limit: int) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class BodyTimeoutError(RequestError):
     """The body did not arrive within `seconds`."""
 
     status = 408
-    headers = MappingProxyType({"connection": "close"})
+    headers: ClassVar[Mapping[str, str]] = MappingProxyType({"connection": "close"})
     retryable = True
 
     def __init__(self, seconds: float) -> None:
@@ -75,7 +75,7 @@ class TooManyRequestsError(RequestError):
     """The client has more open requests, or more in the last minute, than `limit`."""
 
     status = 429
-    headers = MappingProxyType({"retry-after": "1"})
+    headers: ClassVar[Mapping[str, str]] = MappingProxyType({"retry-after": "1"})
     retryable = True
 
     def __init__(self, message: str, *, limit: int) -> None:

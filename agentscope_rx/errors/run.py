@@ -95,7 +95,7 @@ class StructuredOutputError(AgentScopeError):
 
     def __init__(self, agent: str, problems: Iterable[str] = (), *, attempts: int = 0, text: str = "") -> None:
         self.agent = agent
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
         self.attempts = attempts
         self.text = text
         tries = f"{attempts} attempt{'' if attempts == 1 else 's'}"

@@ -41,7 +41,7 @@ class ToolArgumentsError(ToolError):
 
     def __init__(self, tool: str, arguments: Iterable[str]) -> None:
         self.tool = tool
-        self.arguments = tuple(arguments)
+        self.arguments: tuple[str, ...] = tuple(arguments)
         super().__init__(
             f"Tool {tool!r} cannot be called: it does not take what the caller of this run has given for "
             f"{', '.join(map(repr, self.arguments))} (tool_arguments). No other arguments can correct that."

@@ -122,7 +122,7 @@ class FunctionHook(Hook, Generic[E]):
         self.observe_only = observe_only
         self.function = function
         self.kind = kind
-        self.kinds = (kind,)
+        self.kinds: tuple[type[Event], ...] | None = (kind,)
         self.priority = priority
         self.__doc__ = function.__doc__
 
@@ -159,7 +159,7 @@ class OperatorHook(Hook):
     """An operator over the stream of one chunk kind; made by `hook_operator`."""
 
     def __init__(self, kind: type[Event], operator: Callable[[Observable[Event]], Observable[Event]], priority: int):
-        self.kinds = (kind,)
+        self.kinds: tuple[type[Event], ...] | None = (kind,)
         self.operator = operator
         self.priority = priority
 

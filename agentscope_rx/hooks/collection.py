@@ -86,7 +86,7 @@ class Hooks:
             compiled = CompiledHooks(left, agent=self._agent)
             if self.on_change is not None:
                 self.on_change((), (removed,))
-            self.compiled = compiled
+            self.compiled: CompiledHooks = compiled
 
     # --- the compiled hooks ------------------------------------------------------------------------------------------
 

@@ -100,8 +100,8 @@ class MethodHook(Hook):
 
     def __init__(self, method: Callable[[Event], Answer], name: str, named: _Named) -> None:
         self.method = method
-        self.priority = named.priority
-        self.kinds = named.kinds
+        self.priority: int = named.priority
+        self.kinds: tuple[type[Event], ...] | None = named.kinds
         self._name = name
         self._exactly = named.exactly
 

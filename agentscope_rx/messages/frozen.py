@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from types import NoneType
-from typing import NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.errors.text import encodable
@@ -47,14 +47,8 @@ class FrozenDict(dict[str, object]):
 
     __slots__ = ()
 
-    __setitem__ = _refuse
-    __delitem__ = _refuse
-    __ior__ = _refuse  # pyright: ignore[reportAssignmentType]
-    clear = _refuse
-    pop = _refuse  # pyright: ignore[reportAssignmentType]
-    popitem = _refuse
-    setdefault = _refuse  # pyright: ignore[reportAssignmentType]
-    update = _refuse  # pyright: ignore[reportAssignmentType]
+    if not TYPE_CHECKING:  # a type checker sees a dict
+        __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, object]]]:
         # dict's own protocol would restore items through __setitem__
@@ -74,18 +68,9 @@ class FrozenList(list[object]):
 
     __slots__ = ()
 
-    __setitem__ = _refuse
-    __delitem__ = _refuse
-    __iadd__ = _refuse
-    __imul__ = _refuse
-    append = _refuse
-    clear = _refuse
-    extend = _refuse
-    insert = _refuse
-    pop = _refuse
-    remove = _refuse
-    reverse = _refuse
-    sort = _refuse
+    if not TYPE_CHECKING:  # a type checker sees a list
+        __setitem__ = __delitem__ = __iadd__ = __imul__ = append = clear = extend = _refuse
+        insert = pop = remove = reverse = sort = _refuse
 
     def __reduce__(self) -> tuple[type[FrozenList], tuple[list[object]]]:
         return (FrozenList, (list(self),))

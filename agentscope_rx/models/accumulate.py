@@ -105,7 +105,7 @@ class ToolCallBuilder(BlockBuilder[ToolUseBlock]):
     __slots__ = ("_metadata", "_name", "_named_at", "_pieces", "id")
 
     def __init__(self, id: str) -> None:
-        self.id = id
+        self.id: str = id
         self._name = ""
         self._named_at = 0
         self._pieces: list[str] = []
@@ -250,7 +250,7 @@ class ResponseAccumulator:
         self._usage: ChatUsage | None = None
         self.model: str | None = None
         """The model that answers, if it is not the first one asked."""
-        self.queued = 0.0
+        self.queued: float = 0.0
         """Seconds spent waiting for a rate limit, all attempts together."""
         self.reset()
 

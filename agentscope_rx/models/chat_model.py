@@ -61,7 +61,7 @@ class ChatModel(ABC):
         if execution_config is not None and not isinstance(execution_config, ExecutionConfig):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"execution_config must be ExecutionConfig(...), not {execution_config!r:.60}.")
         self.model_name = model_name
-        self.options = options or GenerateOptions()
+        self.options: GenerateOptions = options or GenerateOptions()
         self.execution_config = execution_config
         self._last: tuple[GenerateOptions | None, GenerateOptions, _Plan] | None = None
 

@@ -35,8 +35,8 @@ class TokenBudget(Limiter):
         if not number or not 0 < limit < float("inf"):
             raise ConfigurationError(f"A budget must be a number of more than 0, not {limit!r}.")
         super().__init__()
-        self.limit = limit
-        self.per = per
+        self.limit: float = limit
+        self.per: float = per
         self._accounts: ByClock[_Account] = ByClock(_Account)
 
     def wait(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> float:

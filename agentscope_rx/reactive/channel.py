@@ -129,8 +129,8 @@ class Channel(Generic[T]):
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._received = self._delivered = self._dropped = self._merged = 0
-        self.scope = Scope.here()
-        self.demand = Demand(self.scope.loop, self._items.__len__)
+        self.scope: Scope = Scope.here()
+        self.demand: Demand = Demand(self.scope.loop, self._items.__len__)
         self.scope.demand = self.demand
         self._subscription: Subscription[T] | None = None
 

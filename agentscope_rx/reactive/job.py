@@ -28,7 +28,7 @@ class AbandonedCalls:
     __slots__ = ("count", "outer")
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count: int = 0
         self.outer: AbandonedCalls | None = None
 
     def add(self, change: int) -> None:
@@ -96,16 +96,16 @@ class Job:
     ) -> None:
         self._pool = pool
         self._epoch = pool.epoch
-        self.context = context
-        self.call = call
+        self.context: Context = context
+        self.call: Callable[[], object] = call
         self._done = done
         self._late = late
         self._over = over
         self._counter = counter
         self._name = name
-        self.foreign = foreign
+        self.foreign: bool = foreign
         """True if it runs on an executor of the caller's."""
-        self.owed = owed
+        self.owed: bool = owed
         self._started = False
         self._abandoned = False
         self._ended = False

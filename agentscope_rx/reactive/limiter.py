@@ -47,8 +47,8 @@ class Tokens:
     __slots__ = ("amount", "at")
 
     def __init__(self, amount: float) -> None:
-        self.amount = amount
-        self.at = 0.0
+        self.amount: float = amount
+        self.at: float = 0.0
 
 
 class Limiter:
@@ -64,7 +64,7 @@ class Limiter:
     def __init__(self, *, shared: bool = False) -> None:
         self.line: dict[Request, None] = {}
         self.reserved_for: Request | None = None
-        self.shared = shared
+        self.shared: bool = shared
         call_after_fork(self)
 
     def after_fork(self) -> None:
@@ -135,16 +135,16 @@ class Request:
         urgent: bool = False,
         tokens: Tokens | None = None,
     ) -> None:
-        self.limiters = limiters
-        self.tokens = tokens
-        self.loop = loop
-        self.wake = wake
+        self.limiters: Sequence[Limiter] = limiters
+        self.tokens: Tokens | None = tokens
+        self.loop: AbstractEventLoop = loop
+        self.wake: Callable[[], object] = wake
         """Called when the request has been let through: `leave()` returns the lease."""
-        self.recheck = recheck
+        self.recheck: Callable[[], object] = recheck
         """Called when from now on the request waits for time to pass: `delay()` has changed."""
-        self.urgent = urgent
-        self.number = next(_numbers)
-        self.passed = 0
+        self.urgent: bool = urgent
+        self.number: int = next(_numbers)
+        self.passed: int = 0
         self.timed = False
         self.lease: Lease | None = None
 
@@ -187,7 +187,7 @@ class Request:
         """Let through the requests that fit by now."""
         self._reclaim()
         with LOCK:
-            self.timed = False
+            self.timed: bool = False
             calls = serve([limiter for limiter in self.limiters if not limiter.full()])
         notify(calls)
 
@@ -236,9 +236,9 @@ class Lease:
 
     def __init__(self, limiters: Sequence[Limiter], loop: AbstractEventLoop, tokens: Tokens | None = None) -> None:
         self._limiters = limiters
-        self.tokens = tokens
+        self.tokens: Tokens | None = tokens
         self._users = 1
-        self.loop = loop
+        self.loop: AbstractEventLoop = loop
         self.outer: Held | None = None
         """The lease of the flow around this one, which calls on threads hold, too."""
 

@@ -44,7 +44,7 @@ class Semaphore(Limiter):
         if type(limit) is not int or limit < 1:
             raise ConfigurationError(f"A semaphore's limit must be a whole number of at least 1, not {limit!r}.")
         super().__init__(shared=shared)
-        self.limit = limit
+        self.limit: int = limit
         self.held: dict[Lease, None] = {}
 
     def around(self, source: abc.ObservableBase[T]) -> Flow[T]:
@@ -106,8 +106,8 @@ class RateLimit(Limiter):
 
     def __init__(self, limit: int, per: float) -> None:
         super().__init__()
-        self.limit = limit
-        self.per = per
+        self.limit: int = limit
+        self.per: float = per
         self._begun: ByClock[deque[float]] = ByClock(lambda: deque(maxlen=limit))
 
     def wait(self, loop: AbstractEventLoop, tokens: Tokens | None = None) -> float:

@@ -79,13 +79,13 @@ class ReplayLog(Generic[T]):
         self._error: Exception | None = None
         self._error_read = False
         self._subscription: Subscription[T] | None = None
-        self.scope = Scope.here()
-        self.demand = Demand(self.scope.loop)
+        self.scope: Scope = Scope.here()
+        self.demand: Demand = Demand(self.scope.loop)
         self.scope.demand = self.demand
-        self.first = 0
+        self.first: int = 0
         self.dropped: T | None = None
         """The latest value that was dropped."""
-        self.ended = OneShotEvent()
+        self.ended: OneShotEvent = OneShotEvent()
 
     @property
     def end(self) -> int:
@@ -218,7 +218,7 @@ class LogReader(AsyncIterator[T], Generic[T]):
         self._log = log
         self._closed = False
         self._waiter: asyncio.Future[None] | None = None
-        self.position = position
+        self.position: int = position
 
     @property
     def waiting(self) -> int:

@@ -19,7 +19,7 @@ class Unbegun:
     __slots__ = ("_code", "_name", "_offset", "_what", "begun")
 
     def __init__(self, what: str, name: str, frame: FrameType) -> None:
-        self.begun = False
+        self.begun: bool = False
         self._what = what
         self._name = name
         self._code = frame.f_code

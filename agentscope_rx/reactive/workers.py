@@ -64,8 +64,8 @@ class WorkerPool(Executor):
     ) -> None:
         self._max, self._spare = _checked(max_workers, max_abandoned)
         self._thread_name = thread_name
-        self.lock = new_lock()
-        self.epoch = 0
+        self.lock: threading.Lock = new_lock()
+        self.epoch: int = 0
         """The number of forks since the pool was made: a job of an earlier epoch has no thread here."""
         self._reset()
         _pools.add(self)
@@ -74,7 +74,7 @@ class WorkerPool(Executor):
     def _reset(self) -> None:
         self.running = 0
         # jobs with a caller, on threads of this pool and on callers' executors
-        self.outstanding = 0
+        self.outstanding: int = 0
         # (taking the first key of a dict costs a scan over all keys removed before it)
         self._queue: OrderedDict[Job, None] = OrderedDict()
         self._wake = threading.Condition(self.lock)

@@ -54,7 +54,7 @@ class Folder:
 
     def __init__(self, root: Path, key: str) -> None:
         self.key = key
-        self.path = root / file_name(key)
+        self.path: Path = root / file_name(key)
 
     # --- reading
 

@@ -53,7 +53,7 @@ class JsonSession(Session):
     def __init__(self, root: str | os.PathLike[str] | None = None, *, lock_timeout: float = LOCK_SECONDS) -> None:
         if not lock_timeout >= 0:
             raise ConfigurationError(f"lock_timeout must be 0 or more seconds, not {lock_timeout!r}.")
-        self.root = Path(DEFAULT_ROOT if root is None else root)
+        self.root: Path = Path(DEFAULT_ROOT if root is None else root)
         self._lock_retry = RetryPolicy(
             stop=lambda state: (state.seconds_since_start or 0.0) >= lock_timeout,
             # jitter needs no secure random numbers

@@ -55,7 +55,7 @@ class Unchanging:
     __slots__ = ("line", "value")
 
     def __init__(self, value: object) -> None:
-        self.value = value
+        self.value: object = value
         self.line: bytes | None = None
         """Its JSON and a newline, once it has been saved."""
 

@@ -105,8 +105,8 @@ class ScriptedModel(ChatModel):
     ) -> None:
         super().__init__(model_name, execution_config=(execution_config or ExecutionConfig()).over(_ONCE))
         if output_modes is not None:
-            self.output_modes = frozenset(output_modes)
-        self.turns = tuple(_steps(turn) for turn in turns)
+            self.output_modes: frozenset[OutputSupport] = frozenset(output_modes)
+        self.turns: tuple[tuple[Step, ...], ...] = tuple(_steps(turn) for turn in turns)
         self.repeat = repeat
         self.requests: list[ScriptedRequest] = []
         self.closed: list[ScriptedRequest] = []

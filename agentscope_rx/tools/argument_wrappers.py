@@ -63,12 +63,12 @@ class PresetTool(WrapperTool):
         super().__init__(inner)
         self._fixed = mode == "fixed"
         self._values = _checked(inner, values)
-        self.fixed = frozenset(self._values) if self._fixed else frozenset()
+        self.fixed: frozenset[str] = frozenset(self._values) if self._fixed else frozenset()
         self._optional = [
             name for name in self._values if not takes_null(properties_of(inner.parameters)[name], inner.parameters)
         ]
         change = hidden if self._fixed else shown_default
-        self.parameters = change(inner.parameters, self._values)
+        self.parameters: Mapping[str, object] = change(inner.parameters, self._values)
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The inner tool's arguments: what the model sent, and the presets."""
@@ -152,7 +152,7 @@ class OverriddenTool(WrapperTool):
     def __init__(self, inner: Tool, parameters: Mapping[str, object]) -> None:
         super().__init__(inner)
         self._check = ExternalTool(inner.name, "", parameters)
-        self.parameters = self._check.parameters
+        self.parameters: Mapping[str, object] = self._check.parameters
         names = properties_of(self.parameters)
         lost = [missing(name) for name in required_of(inner.parameters) if name not in names]
         _, problems = strays(inner, names)
@@ -188,7 +188,7 @@ class ExtendedTool(WrapperTool):
             )
         try:
             self._schema: dict[str, Any] = in_order(extension.model_json_schema(schema_generator=Generator))
-            self.parameters = extended(inner.parameters, self._schema)
+            self.parameters: Mapping[str, object] = extended(inner.parameters, self._schema)
         except (ConfigurationError, PydanticUserError, PydanticInvalidForJsonSchema) as error:
             raise ToolDefinitionError(
                 f"Tool {inner.name!r} cannot be extended by {extension.__name__}: {error}.", tool=inner.name

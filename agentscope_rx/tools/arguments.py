@@ -44,7 +44,7 @@ class InvalidArgumentsError(ToolError):
 
     def __init__(self, tool: str, problems: Iterable[str], *, count: int = 0) -> None:
         self.tool = tool
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
         lines = [f"Invalid arguments for tool {tool!r}:", *(f"- {problem}" for problem in self.problems[:MAX_PROBLEMS])]
         if (more := max(count, len(self.problems)) - MAX_PROBLEMS) > 0:
             lines.append(f"- and {more} more problems")

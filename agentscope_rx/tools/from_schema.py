@@ -37,7 +37,7 @@ from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.reactive import Flow, throw
 from agentscope_rx.tools.base import NO_PARAMETERS, Approval, Tool, check_foreign_name, check_keywords, check_mark
 from agentscope_rx.tools.function_tool import CallOptions, FunctionTool
-from agentscope_rx.tools.inject import split
+from agentscope_rx.tools.inject import Injected, split
 from agentscope_rx.tools.schemas.check import check_of, fitting
 from agentscope_rx.tools.schemas.edit import properties_of, required_of
 from agentscope_rx.tools.schemas.function import FunctionSchema
@@ -100,13 +100,13 @@ class ExternalTool(Tool):
         reason: str | None = None,
         requires_approval: Approval = False,
     ) -> None:
-        self.name = check_foreign_name(name)
+        self.name: str = check_foreign_name(name)
         self.description = description
-        self.parameters = freeze(parameters)
+        self.parameters: Mapping[str, object] = freeze(parameters)
         self._check = check_of(name, self.parameters)
         self.strict = strict
         self.reason = reason
-        self.requires_approval = check_mark(name, requires_approval)
+        self.requires_approval: Approval = check_mark(name, requires_approval)
 
     def __repr__(self) -> str:
         return f"<external tool {self.name}>"
@@ -159,13 +159,14 @@ class ForeignSchema(FunctionSchema):
 
     def __init__(self, schema: ToolSchema, handler: Callable[..., object]) -> None:
         self._tool = name = check_foreign_name(schema.name)
-        self.description = schema.description
+        self.description: str = schema.description
         frozen = freeze(schema.parameters)
-        self.json_schema = cast("dict[str, object]", frozen)
+        self.json_schema: dict[str, object] = cast("dict[str, object]", frozen)
         self._check = check_of(name, frozen)
         self._bound = bound_names(handler)
         taken, more = parameters_of(handler, name)
-        self._parameters, self.injected = split(taken, name)
+        self._parameters, injected = split(taken, name)
+        self.injected: tuple[Injected, ...] = injected
         self._known = list(properties_of(frozen))
         self._positional = [each for each in taken if each.positional_only]
         self._fields = []

@@ -96,8 +96,9 @@ class FunctionTool(Tool, Generic[P, R_co]):
         name = default_name(raw) if given is None else given
         # the looks only: attributes of a callable object must not hide this tool's own
         functools.update_wrapper(self, plain_function(raw), updated=())
-        self.__name__ = default_name(raw)
-        self._function = self.__wrapped__ = raw
+        self.__name__: str = default_name(raw)
+        self._function = raw
+        self.__wrapped__: Callable[P, R_co] = raw
         self._by_class = by_class
         self._waits = waits
         if schema is not None:
@@ -110,30 +111,30 @@ class FunctionTool(Tool, Generic[P, R_co]):
             self._schema = FunctionSchema(raw, check_name(name), receiver=waits)
         description = options.get("description")
         self.name = name
-        self.description = self._schema.description if description is None else description
-        self.parameters = self._schema.json_schema
-        self.takes_context = bool(self._schema.injected)
+        self.description: str = self._schema.description if description is None else description
+        self.parameters: Mapping[str, object] = self._schema.json_schema
+        self.takes_context: bool = bool(self._schema.injected)
         self._kind = kind_of(raw)
-        self.streams = self._kind.streams
+        self.streams: bool = self._kind.streams
         self._set(name, options)
 
     def _set(self, name: str, options: FunctionToolOptions) -> None:
-        self.strict = options.get("strict")
-        self.execution_config = options.get("execution_config")
-        self.executor = options.get("executor")
+        self.strict: bool | None = options.get("strict")
+        self.execution_config: ExecutionConfig | None = options.get("execution_config")
+        self.executor: Executor | None = options.get("executor")
         self.default_executor: Executor | None = None
         """Runs a blocking function if neither tool nor toolkit has an executor; None: the library's workers."""
-        self.requires_approval = check_mark(name, options.get("requires_approval", False))
-        self.interruptible = options.get("interruptible", True)
-        self.max_concurrency = options.get("max_concurrency")
-        self.rate = options.get("rate")
-        self.exclusive = options.get("exclusive", False)
+        self.requires_approval: Approval = check_mark(name, options.get("requires_approval", False))
+        self.interruptible: bool = options.get("interruptible", True)
+        self.max_concurrency: int | None = options.get("max_concurrency")
+        self.rate: Rate | None = options.get("rate")
+        self.exclusive: bool = options.get("exclusive", False)
         # made now: all objects that a method is bound to share the limits
         self._limits = limits_of(name, self.max_concurrency, self.rate, self.exclusive)
-        self.result = check_result(name, options.get("result", "last"))
-        self.max_result = options.get("max_result")
+        self.result: Literal["last", "joined"] = check_result(name, options.get("result", "last"))
+        self.max_result: int | ResultLimit | None = options.get("max_result")
         check_limit(self.max_result, f"tool {name!r}")
-        self.return_direct = check_return_direct(name, options.get("return_direct", False))
+        self.return_direct: bool = check_return_direct(name, options.get("return_direct", False))
 
     @property
     def bound(self) -> bool:

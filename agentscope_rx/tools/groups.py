@@ -46,7 +46,7 @@ class ToolGroups:
         self._members: dict[str, tuple[str, ...]] = {}
         # in the order of the groups' creation, so that equal sets are equal tuples
         self.active: tuple[str, ...] = ()
-        self.changes = 0
+        self.changes: int = 0
         """The number of times that groups were created or removed."""
 
     def copy(self) -> ToolGroups:

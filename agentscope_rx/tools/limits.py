@@ -30,7 +30,7 @@ class ToolLimits:
     ) -> None:
         own = tuple(gate for gate in (permits, rate) if gate is not None)
         rates = () if rate is None else (rate,)
-        self.permits = permits
+        self.permits: Semaphore | None = permits
         self.gates: Sequence[Limiter] = own if beneath is None else (*own, *beneath.gates)
         self.rates: Sequence[Limiter] = rates if beneath is None else (*rates, *beneath.rates)
 

@@ -30,7 +30,7 @@ class MetaTool(Tool):
 
     name = META_TOOL
     description = _DESCRIPTION
-    parameters = freeze(
+    parameters: Mapping[str, object] = freeze(
         {
             "type": "object",
             "properties": {

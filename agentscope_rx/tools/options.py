@@ -82,17 +82,17 @@ class RegisteredTool(WrapperTool):
         self.options = options
         if (name := options.get("name")) is not None:
             # a tool that is described elsewhere may have any name, and so may one that begins with it
-            self.name = check_name(name) if is_plain(source.name) else check_foreign_name(name)
+            self.name: str = check_name(name) if is_plain(source.name) else check_foreign_name(name)
         if (description := options.get("description")) is not None:
             self.description = description
         if (config := options.get("execution_config")) is not None:
-            self.execution_config = config.over(source.execution_config)
+            self.execution_config: ExecutionConfig | None = config.over(source.execution_config)
         if (rule := options.get("requires_approval")) is not None:
-            self.requires_approval = check_mark(self.name, rule)
+            self.requires_approval: Approval = check_mark(self.name, rule)
         if (direct := options.get("return_direct")) is not None:
             self.return_direct = direct
         if (postprocess := options.get("postprocess")) is not None:
-            self.postprocess = both(source.postprocess, postprocess)
+            self.postprocess: Postprocess | None = both(source.postprocess, postprocess)
 
 
 def made(source: object, options: RegisterOptions) -> Tool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
-from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.execute import Plan
 from agentscope_rx.tools.groups import Group, ToolGroups
+from agentscope_rx.tools.limits import ToolLimits
 from agentscope_rx.tools.meta_tool import MetaTool
 from agentscope_rx.tools.options import Conflict, check_choice, free_name, under_name
 from agentscope_rx.tools.wrapper import innermost, wraps
@@ -24,11 +25,11 @@ class ToolEntry:
     __slots__ = ("_planned", "limits", "meta", "schema", "tool")
 
     def __init__(self, tool: Tool) -> None:
-        self.tool = tool
-        self.schema = tool.schema
-        self.limits = tool.limits
+        self.tool: Tool = tool
+        self.schema: ToolSchema = tool.schema
+        self.limits: ToolLimits = tool.limits
         inner = innermost(tool)
-        self.meta = inner if isinstance(inner, MetaTool) else None
+        self.meta: MetaTool | None = inner if isinstance(inner, MetaTool) else None
         """The meta tool, wrapped or not: its schema depends on the groups."""
         self._planned: tuple[ExecutionConfig | None, Plan] | None = None
 
@@ -52,7 +53,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.beneath: Registry | None = None
-        self.groups = ToolGroups()
+        self.groups: ToolGroups = ToolGroups()
         self._entries: dict[str, ToolEntry] = {}
         self._changes = 0
 

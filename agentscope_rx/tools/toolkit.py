@@ -95,12 +95,12 @@ class Toolkit:
         self.allow_deletion = allow_deletion
         self.max_concurrency = max_concurrency
         self.executor = executor
-        self.approval = check_policy(approval)
+        self.approval: ApprovalPolicy | None = check_policy(approval)
         self.on_failure: OnFailure = on_failure
         # shared with copies and overlays: it protects what their tools have in common
         self._total = () if max_concurrency_total is None else (Semaphore(max_concurrency_total, shared=True),)
-        self.max_result = check_limit(max_result, "a toolkit")
-        self.context_store = check_store(context_store, "a toolkit")
+        self.max_result: ResultLimit | None = check_limit(max_result, "a toolkit")
+        self.context_store: ContextStore | None = check_store(context_store, "a toolkit")
         self._config = TOOL_DEFAULTS if execution_config is None else execution_config.over(TOOL_DEFAULTS)
         self._registry = Registry()
         self._servers = ToolServers()

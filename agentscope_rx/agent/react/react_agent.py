@@ -114,14 +114,14 @@ class ReActAgent(Agent):
             state_persistence=state_persistence,
             shutdown=shutdown,
         )
-        self.model = _model(model)
+        self.model: ChatModel = _model(model)
         self.max_iters = max_iters
         self.finish = finish
         self.pending_policy = pending
         self.interrupt_grace: float = interrupt_grace
         self.repeat_tool_choice = repeat_tool_choice
         self._check_options(generate_options, model_execution_config, tool_execution_config, enable_meta_tool)
-        self.toolkit = _toolkit(tools, toolkit)
+        self.toolkit: Toolkit = _toolkit(tools, toolkit)
         self._hook_tools: dict[int, list[Tool]] = {}
         self._change_tools(self.hooks.all, ())
         self.hooks.on_change = self._change_tools
@@ -130,7 +130,7 @@ class ReActAgent(Agent):
         if finish == "tool":
             self.requested(None)
         self.tool_execution_config = tool_execution_config
-        self.context_store = check_store(context_store, "an agent")
+        self.context_store: ContextStore | None = check_store(context_store, "an agent")
         options = generate_options or GenerateOptions()
         if model_execution_config is not None:
             options = GenerateOptions(execution_config=model_execution_config).over(options)

@@ -26,8 +26,8 @@ class ResponseTool(Tool):
     def __init__(self, shape: OutputSchema, name: str, description: str) -> None:
         self.name = name
         self.description = description
-        self.parameters = shape.schema
-        self.execution_config = _ONCE
+        self.parameters: Mapping[str, object] = shape.schema
+        self.execution_config: ExecutionConfig | None = _ONCE
         self._shape = shape
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:

@@ -21,7 +21,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnot
 from pydantic_core import PydanticSerializationError, to_json
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.messages.frozen import freeze, thaw
+from agentscope_rx.messages.frozen import FrozenDict, freeze, thaw
 from agentscope_rx.messages.structured import adapter_of, read_json
 from agentscope_rx.tools.arguments import InvalidArgumentsError, explain
 from agentscope_rx.tools.schemas.check import SchemaCheck
@@ -47,8 +47,8 @@ class OutputSchema(ABC):
 
     def __init__(self, schema: Mapping[str, object], field: str | None) -> None:
         ordered = {"type": schema.get("type"), "properties": schema.get("properties", {}), **schema}
-        self.schema = freeze(ordered)
-        self.field = field
+        self.schema: FrozenDict = freeze(ordered)
+        self.field: str | None = field
 
     @property
     def properties(self) -> Mapping[str, object]:

@@ -29,7 +29,7 @@ from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, concat_map, defer, empty
 from agentscope_rx.tools import InvalidArgumentsError, ToolContext, Toolkit
-from agentscope_rx.tools.base import check_mark, check_name, check_names
+from agentscope_rx.tools.base import Approval, check_mark, check_name, check_names
 from agentscope_rx.tools.wrapper import innermost
 
 MAX_DEPTH = 16
@@ -78,7 +78,7 @@ class AgentTool(ChildTool):
     timeout unless `execution_config` sets one: the agent's own limits and those of the parent's run bound them.
     """
 
-    parameters = _PARAMETERS
+    parameters: Mapping[str, object] = _PARAMETERS
     interruptible = False
     """The interruption is passed down: the sub-agent ends with its own reply, which is the result."""
 
@@ -104,12 +104,14 @@ class AgentTool(ChildTool):
                 "An agent that is made at its first call needs a name as a tool: AgentTool(..., name='ask_critic')."
             )
         who = name if self._agent is None else self._agent.name
-        self.name = check_name((name or tool_name(self._agent.name if self._agent else "")).strip())
-        self.description = description if description is not None else f"Call {who} to complete tasks."
-        self.options = AgentToolConfig(forward, memory, max_conversations, interrupt_grace)
+        self.name: str = check_name((name or tool_name(self._agent.name if self._agent else "")).strip())
+        self.description: str = description if description is not None else f"Call {who} to complete tasks."
+        self.options: AgentToolConfig = AgentToolConfig(forward, memory, max_conversations, interrupt_grace)
         unbounded = ExecutionConfig(timeout=None)
-        self.execution_config = unbounded if execution_config is None else execution_config.over(unbounded)
-        self.requires_approval = check_mark(self.name, requires_approval)
+        self.execution_config: ExecutionConfig | None = (
+            unbounded if execution_config is None else execution_config.over(unbounded)
+        )
+        self.requires_approval: Approval = check_mark(self.name, requires_approval)
         self._children = SubConversations()
 
     def __repr__(self) -> str:

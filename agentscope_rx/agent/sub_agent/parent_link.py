@@ -23,8 +23,8 @@ class ParentLink:
     __slots__ = ("_on_interrupt", "_unlisten", "call_id", "parent", "run")
 
     def __init__(self, parent: RunState | None, call_id: str) -> None:
-        self.parent = parent
-        self.call_id = call_id
+        self.parent: RunState | None = parent
+        self.call_id: str = call_id
         self.run: RunState | None = None
         self._unlisten: Callable[[], None] = _nothing
         self._on_interrupt: Callable[[], object] = _nothing

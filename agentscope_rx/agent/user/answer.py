@@ -53,7 +53,7 @@ class UnfitError(Exception):
 
     def __init__(self, problems: Iterable[str]) -> None:
         super().__init__()
-        self.problems = tuple(problems)
+        self.problems: tuple[str, ...] = tuple(problems)
 
 
 def reply_of(answer: object, question: Question) -> Msg:

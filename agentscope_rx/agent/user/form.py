@@ -45,7 +45,9 @@ class Form:
         self._shape = shape
         required = cast("Sequence[str]", shape.schema.get("required", ()))
         properties = cast("Mapping[str, Mapping[str, object]]", shape.properties)
-        self.fields = tuple(Field(name, self._label(name, part), name in required) for name, part in properties.items())
+        self.fields: tuple[Field, ...] = tuple(
+            Field(name, self._label(name, part), name in required) for name, part in properties.items()
+        )
 
     def read(self, field: Field, line: str, values: Values) -> dict[str, object]:
         """The values with this field as it was typed; `UnfitError` if it does not fit."""

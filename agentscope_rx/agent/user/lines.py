@@ -167,7 +167,7 @@ class _Waiter:
         self._sink = sink
         self._wanted = wanted
         self._cancelled = cancelled
-        self.scope = scope
+        self.scope: Scope = scope
         self.disposed = False
         self.served = False
 
@@ -184,7 +184,7 @@ class _Waiter:
             self._lines.leave(self)
             return
         line = self._lines.take(self)
-        self.served = line is not None
+        self.served: bool = line is not None
         if isinstance(line, Exception):
             self._sink.on_error(line)
         elif line is not None:
@@ -194,7 +194,7 @@ class _Waiter:
 
     def dispose(self) -> None:
         if not self.disposed:
-            self.disposed = True
+            self.disposed: bool = True
             self._lines.leave(self)
             if not self.served:
                 self._cancelled()

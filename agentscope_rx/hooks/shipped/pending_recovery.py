@@ -22,7 +22,7 @@ CLOSED = "This call was still pending when the conversation went on: it was not 
 class PendingToolRecovery(Hook):
     """Adds results of this `kind` and `text` for the pending calls before input that does not answer them."""
 
-    kinds = (PreCallEvent,)
+    kinds: tuple[type[Event], ...] | None = (PreCallEvent,)
 
     def __init__(
         self, *, priority: int = 10, text: str = CLOSED, kind: ToolResultKind = ToolResultKind.INTERRUPTED

@@ -59,7 +59,7 @@ class TTSHook(Hook):
     may run at the same time need one each.
     """
 
-    kinds = (
+    kinds: tuple[type[Event], ...] | None = (
         PreCallEvent,
         ReasoningChunkEvent,
         PostReasoningEvent,

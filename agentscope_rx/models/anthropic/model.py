@@ -23,6 +23,7 @@ from agentscope_rx.models.checks import check_objects, check_one_of
 from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
+from agentscope_rx.models.wire.endpoint import Endpoint
 
 _WITHOUT_NATIVE = (
     "claude-2", "claude-3", "claude-instant", "claude-opus-4-0", "claude-opus-4-2025", "claude-sonnet-4-0",
@@ -68,7 +69,7 @@ class AnthropicChatModel(HttpChatModel):
         super().__init__(
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
-        self.endpoint = endpoint_of(base_url, api_key, auth_token, betas)
+        self.endpoint: Endpoint = endpoint_of(base_url, api_key, auth_token, betas)
         official = self.endpoint.is_at(ANTHROPIC_DOMAIN)
         check_one_of("cache", cache, get_args(Cache))
         self._settings = AnthropicSettings(

@@ -18,6 +18,7 @@ from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpCh
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.chat_turns import sendable_turns
+from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class DashScopeChatModel(HttpChatModel):
@@ -62,7 +63,7 @@ class DashScopeChatModel(HttpChatModel):
         check_one_of("enable_search", enable_search, (True, False))
         self._settings = DashScopeSettings(enable_thinking, enable_search, search_options or EMPTY, send_reasoning)
         check_options(self.options, self._settings)
-        self.endpoint = endpoint_of(base_url, api_key, workspace)
+        self.endpoint: Endpoint = endpoint_of(base_url, api_key, workspace)
         self._kind: EndpointChoice = endpoint
         if native_output:
             self.output_modes = WITH_NATIVE_OUTPUT

@@ -18,7 +18,7 @@ class CachedEmbeddingModel(EmbeddingModel):
         check_count("max_entries", max_entries)
         super().__init__(model.model_name, batch_size=model.batch_size, max_concurrency=model.max_concurrency)
         self.model = model
-        self.provider = model.provider
+        self.provider: str = model.provider
         self.max_entries = max_entries
         self._known: OrderedDict[EmbeddingInput, Vector] = OrderedDict()
 

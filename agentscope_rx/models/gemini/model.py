@@ -19,6 +19,7 @@ from agentscope_rx.models.http_model import WITH_NATIVE_OUTPUT, Exchange, HttpCh
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Transport
+from agentscope_rx.models.wire.endpoint import Endpoint
 from agentscope_rx.reactive import Flow, concat_map, on_worker
 
 
@@ -57,7 +58,7 @@ class GeminiChatModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         check_options(self.options)
-        self.endpoint = endpoint_of(model_name, base_url, api_key, project, location)
+        self.endpoint: Endpoint = endpoint_of(model_name, base_url, api_key, project, location)
         if project is not None and not (token or self.endpoint.api_key) and base_url is None:
             raise ConfigurationError(
                 "Vertex AI needs a token: pass token=..., best a function that returns a fresh one (google-auth)."

@@ -15,6 +15,7 @@ from agentscope_rx.models.ollama.request import OllamaSettings, Think, check_opt
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.chat_turns import sendable_turns
+from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class OllamaChatModel(HttpChatModel):
@@ -51,7 +52,7 @@ class OllamaChatModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         check_options(self.options)
-        self.endpoint = endpoint_of(base_url, api_key)
+        self.endpoint: Endpoint = endpoint_of(base_url, api_key)
         if not isinstance(think, str):
             check_one_of("think", think, (True, False, "low", "medium", "high"))
         self._settings = OllamaSettings(think, keep_alive)

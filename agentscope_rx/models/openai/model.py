@@ -21,6 +21,7 @@ from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolS
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.models.transport import Transport
 from agentscope_rx.models.wire.answers import DONE
+from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class OpenAIChatModel(HttpChatModel):
@@ -52,10 +53,11 @@ class OpenAIChatModel(HttpChatModel):
         super().__init__(
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
-        self.endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name)
-        self.profile = overridden(found, send_reasoning, native_output)
+        endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name)
+        self.endpoint: Endpoint = endpoint
+        self.profile: Profile = overridden(found, send_reasoning, native_output)
         special_fields(self.options, self.profile)
-        self.provider = "openai" if self.profile.name == "generic" else self.profile.name
+        self.provider: str = "openai" if self.profile.name == "generic" else self.profile.name
         if self.profile.native_output:
             self.output_modes = WITH_NATIVE_OUTPUT
 

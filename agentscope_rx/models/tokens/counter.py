@@ -90,8 +90,8 @@ class TextCounter:
 
     def __init__(self, count_text: Callable[[str], int], costs: Costs | None = None) -> None:
         self.count_text = count_text
-        self.costs = costs or Costs()
-        self.message = MessageCounts(self._message)
+        self.costs: Costs = costs or Costs()
+        self.message: MessageCounts = MessageCounts(self._message)
         """The tokens of one message."""
         self._tools: tuple[Sequence[ToolSchema], int] = ((), 0)
 

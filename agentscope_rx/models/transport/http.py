@@ -79,7 +79,7 @@ class Transport:
     """Sends requests; its only state is its configuration."""
 
     def __init__(self, config: HttpConfig | None = None) -> None:
-        self.config = config or HttpConfig()
+        self.config: HttpConfig = config or HttpConfig()
 
     def stream(self, request: HttpRequest, *, until: str | None = None, framing: Framing = "sse") -> Flow[ServerEvent]:
         """The events of the answer as they arrive, up to and including the one whose data or name is `until`.

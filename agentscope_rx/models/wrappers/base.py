@@ -39,9 +39,10 @@ class WrapperModel(ChatModel):
     """Name, provider, options and capabilities are those of `model`, which is a model or its name."""
 
     def __init__(self, model: ChatModel | str) -> None:
-        self.model = model = as_model(type(self).__name__, model)
+        model = as_model(type(self).__name__, model)
+        self.model: ChatModel = model
         super().__init__(model.model_name, options=model.options, execution_config=model.execution_config)
-        self.provider = model.provider
+        self.provider: str = model.provider
         self.output_modes: frozenset[OutputSupport] = model.output_modes
 
     @property

@@ -34,7 +34,7 @@ from agentscope_rx.messages.msg import Msg, MsgRole
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.attempts import overall_deadline
 from agentscope_rx.models.capabilities import Capabilities, common
-from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 from agentscope_rx.models.options import GenerateOptions, ToolSchema, check_after_content
 from agentscope_rx.models.response import ChatResponse, RetryNotice
 from agentscope_rx.models.retryable import ErrorKinds, check_error_kinds, error_predicate, is_retryable
@@ -66,7 +66,7 @@ class FallbackModel(ChatModel):
         check: Check | None = None,
         after_content: Literal["error", "restart"] = "error",
     ) -> None:
-        self.models = tuple(as_model("FallbackModel", model) for model in models)
+        self.models: tuple[ChatModel, ...] = tuple(as_model("FallbackModel", model) for model in models)
         if len(models) < 2:
             raise ConfigurationError("FallbackModel needs at least two models.")
         check_error_kinds("when", when)
@@ -75,8 +75,8 @@ class FallbackModel(ChatModel):
             raise ConfigurationError(f"check must be a function of the answer, not {check!r:.60}.")
         first = self.models[0]
         super().__init__(first.model_name, options=first.options, execution_config=first.execution_config)
-        self.provider = first.provider
-        self.output_modes = frozenset(
+        self.provider: str = first.provider
+        self.output_modes: frozenset[OutputSupport] = frozenset(
             mode for mode in first.output_modes if all(mode in model.output_modes for model in self.models)
         )
         self._when = error_predicate(when)

@@ -48,7 +48,7 @@ class RequestCost(Tokens):
             "input_tokens": input_tokens,
             "output_tokens": 1.0,
         }
-        self.number = 0
+        self.number: int = 0
 
 
 class _Remaining:

@@ -107,7 +107,7 @@ class RateLimitedModel(AttemptWrapper):
         self._semaphore = Semaphore(sys.maxsize if max_concurrency is None else max_concurrency)
         self._budget = None if tokens_per_minute is None else TokenBudget(tokens_per_minute, 60.0)
         self._cooldown = Cooldown()
-        self.counter = counter or EstimatedTokens(COSTS_OF.get(self.provider))
+        self.counter: TokenCounter | EstimatedTokens = counter or EstimatedTokens(COSTS_OF.get(self.provider))
         limiters: list[Limiter] = [self._semaphore, self._cooldown]
         if rate is not None:
             limiters.append(rate.limiter())

@@ -58,7 +58,7 @@ class TruncatingModel(PromptTransformModel):
         if not 0 <= keep < 1:
             raise ConfigurationError(f"keep is a fraction of max_tokens: 0 <= keep < 1, not {keep!r}.")
         self.max_tokens = max_tokens
-        self.counter = counter or EstimatedTokens(COSTS_OF.get(model.provider))
+        self.counter: TokenCounter | EstimatedTokens = counter or EstimatedTokens(COSTS_OF.get(model.provider))
         self.keep = keep
         self.notice = notice
         self._measure = _measure_of(self.counter)

@@ -62,7 +62,7 @@ class Demand:
     def resume(self) -> None:
         """Let sources read on."""
         if not self.ready:
-            self.ready = True
+            self.ready: bool = True
             self._total += self._loop.time() - self._since
             waiters, self._waiters = self._waiters, []
             for waiter in waiters:
@@ -115,7 +115,7 @@ class BufferDemand(Demand):
 
     def open(self) -> None:
         """Note that the buffer has room again."""
-        self.is_shut = False
+        self.is_shut: bool = False
         if self._consumer_ready:
             super().resume()
 

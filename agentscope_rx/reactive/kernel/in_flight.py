@@ -35,13 +35,13 @@ class InFlight:
 
     def __init__(self, parent: InFlight | None = None) -> None:
         self._parent = parent
-        self.count = 0
+        self.count: int = 0
         self.lease: Held | None = None if parent is None else parent.lease
         """Held by calls on threads until they have returned, also if they are abandoned."""
         self.abandoned: AbandonedCalls | None = None if parent is None else parent.abandoned
         """Counts the abandoned calls on threads."""
         self._waiting: list[Callable[[], object]] = []
-        self.subscribing = False
+        self.subscribing: bool = False
         """Set on the outermost count until `subscribe` has returned to the subscriber."""
         self.on_abort: Callable[[BaseException], object] | None = None
         """Set on the outermost count while it is subscribed: ends the run (see `Scope.abort`)."""

@@ -63,7 +63,7 @@ class BooleanDisposable(abc.DisposableBase):
         self.disposed = False
 
     def dispose(self) -> None:
-        self.disposed = True
+        self.disposed: bool = True
 
 
 class OperatorSink:
@@ -88,7 +88,7 @@ class OperatorSink:
 
     def dispose(self) -> None:
         """Stop the source. Idempotent."""
-        self.disposed = True
+        self.disposed: bool = True
         upstream = self._upstream
         if upstream is not None:
             self._upstream = None
@@ -104,7 +104,11 @@ class Relay(OperatorSink, Generic[T]):
         self._upstream = None
         self.disposed = False
         self._sink = sink
-        self.on_next = sink.on_next
+        self.on_next = sink.on_next  # pyright: ignore[reportAttributeAccessIssue]
+
+    if TYPE_CHECKING:
+
+        def on_next(self, value: T, /) -> None: ...
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None

@@ -21,7 +21,7 @@ class OneShotEvent:
         signal of a stream that listens, so that signals do not overlap.
         """
         if not self.fired:
-            self.fired = True
+            self.fired: bool = True
             if later is None:
                 self._call()
             else:

@@ -49,10 +49,10 @@ class Scope(PeriodicScheduler):
         demand: Demand | None = None,
         parent: InFlight | None = None,
     ) -> None:
-        self.loop = loop
-        self.context = context
-        self.demand = demand
-        self.work = InFlight(parent)
+        self.loop: asyncio.AbstractEventLoop = loop
+        self.context: Context = context
+        self.demand: Demand | None = demand
+        self.work: InFlight = InFlight(parent)
 
     @classmethod
     def here(cls, demand: Demand | None = None) -> Scope:

@@ -45,7 +45,7 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
             on_next, on_error, on_completed = observer.on_next, observer.on_error, observer.on_completed
         if on_next is not None and is_library_loop(scope.loop):
             on_next = _watched(on_next)
-        self.scope = scope
+        self.scope: Scope = scope
         self._next: abc.OnNext[T] | None = on_next
         self._error = on_error
         self._completed = on_completed
@@ -199,7 +199,7 @@ class Subscription(OperatorSink, abc.DisposableBase, Generic[T]):
             upstream.dispose()
 
     def _subscriber_failed(self, error: BaseException) -> None:
-        self.disposed = True
+        self.disposed: bool = True
         self._stop_upstream()
         self._forget()
         if not isinstance(error, Exception):

@@ -33,7 +33,7 @@ class Tail(Generic[T]):
     __slots__ = ("build",)
 
     def __init__(self, build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> None:
-        self.build = build
+        self.build: Callable[[], abc.ObservableBase[T | Tail[T]]] = build
 
 
 def tail(build: Callable[[], abc.ObservableBase[T | Tail[T]]]) -> Tail[T]:

@@ -92,7 +92,7 @@ class SSEResponse(Response):
     ) -> None:
         # without the base class's __init__, which sets a content-length of 0
         self.status_code = 200
-        self.background = None
+        self.background: None = None
         self.run = run
         self._after = after
         self._heartbeat = heartbeat

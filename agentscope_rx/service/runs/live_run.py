@@ -89,8 +89,8 @@ class LiveRun:
             raise ConfigurationError(f"A log's capacity must be at least 1, not {capacity}.")
         if type(max_bytes) is not int or max_bytes < 1:
             raise ConfigurationError(f"max_bytes must be a whole number of at least 1, not {max_bytes!r:.60}.")
-        self.on_disconnect = OnDisconnect(on_disconnect)
-        self.agent = agent
+        self.on_disconnect: OnDisconnect = OnDisconnect(on_disconnect)
+        self.agent: Agent | None = agent
         self._capacity = capacity or (FOLLOWED_EVENTS if self.on_disconnect is OnDisconnect.STOP else KEPT_EVENTS)
         self._max_bytes = max_bytes
         self._events: Observable[Event] = flow(events).take_over()
@@ -98,10 +98,10 @@ class LiveRun:
         self._log: ReplayLog[LoggedEvent] | None = None
         self._first: LoggedEvent | None = None
         self._last: LoggedEvent | None = None
-        self.opened = OneShotEvent()
-        self.begun = OneShotEvent()
-        self.ended = OneShotEvent()
-        self.gone = OneShotEvent()
+        self.opened: OneShotEvent = OneShotEvent()
+        self.begun: OneShotEvent = OneShotEvent()
+        self.ended: OneShotEvent = OneShotEvent()
+        self.gone: OneShotEvent = OneShotEvent()
 
     @property
     def id(self) -> str | None:

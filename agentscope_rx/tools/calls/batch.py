@@ -40,11 +40,11 @@ class ToolBatch:
     def __init__(
         self, count: int, places: int, *, waits: bool = False, alone: Collection[int] = (), cancels: bool = False
     ) -> None:
-        self.alone = alone
+        self.alone: Collection[int] = alone
         crowded = waits and 1 < places < count
         # calls in turn stay in turn; otherwise a call that waits for its tool must not keep a place from later calls
-        self.slots = Semaphore(places, shared=True) if crowded else None
-        self.at_once = count if crowded else places
+        self.slots: Semaphore | None = Semaphore(places, shared=True) if crowded else None
+        self.at_once: int = count if crowded else places
         self.failed: OneShotEvent | None = OneShotEvent() if cancels else None
         self.cause: ToolUseBlock | None = None
 

@@ -114,12 +114,12 @@ class PreparedCall:
         executor: Executor | None = None,
         result_limit: ResultLimit | None = None,
     ) -> None:
-        self.call = call
-        self.tool = tool
-        self.plan = plan
-        self.limits = limits
-        self.executor = executor
-        self.result_limit = result_limit
+        self.call: ToolUseBlock = call
+        self.tool: Tool = tool
+        self.plan: Plan = plan
+        self.limits: ToolLimits = limits
+        self.executor: Executor | None = executor
+        self.result_limit: ResultLimit | None = result_limit
 
 
 def run_tool(

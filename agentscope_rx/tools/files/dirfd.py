@@ -60,7 +60,7 @@ class Folder:
     __slots__ = ("_descriptor", "path")
 
     def __init__(self, path: str, descriptor: int | None) -> None:
-        self.path = path
+        self.path: str = path
         self._descriptor = descriptor
 
     @classmethod

@@ -60,7 +60,7 @@ class FileTools:
         *,
         requires_approval: Collection[str] | bool = REMOVING,
     ) -> None:
-        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.workspace: Workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.read_only = read_only
         for name in _names(requires_approval):
             bound: FunctionTool[..., object] = getattr(self, name)

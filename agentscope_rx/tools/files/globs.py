@@ -36,7 +36,7 @@ class Glob:
     __slots__ = ("_regex", "pattern")
 
     def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
+        self.pattern: str = pattern
         if len(pattern) > MAX_PATTERN:
             raise ToolError(f"The glob pattern is longer than {MAX_PATTERN} characters. Give a shorter one.")
         if pattern.startswith(("/", "\\", "~")) or re.match(r"[A-Za-z]:", pattern):
@@ -57,7 +57,7 @@ class DenyList:
     __slots__ = ("_rules", "patterns")
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        self.patterns = tuple(patterns)
+        self.patterns: tuple[str, ...] = tuple(patterns)
         self._rules = [(pattern, _denied(pattern)) for pattern in self.patterns]
 
     def denies(self, parts: Sequence[str]) -> str | None:

@@ -33,7 +33,7 @@ class Walk:
     """The files at or below a path, bounded in files, folders and seconds; `cut` says which bound was reached."""
 
     def __init__(self, workspace: Workspace, path: str) -> None:
-        self.files = 0
+        self.files: int = 0
         self.cut = ""
         self._workspace = workspace
         self._path = path
@@ -58,7 +58,7 @@ class Walk:
 
     def _late(self) -> bool:
         if time.monotonic() > self._deadline:
-            self.cut = f"the search was stopped after {SECONDS:g} s; give a path"
+            self.cut: str = f"the search was stopped after {SECONDS:g} s; give a path"
         return bool(self.cut)
 
 
@@ -67,9 +67,9 @@ class Search:
 
     def __init__(self, pattern: str, *, ignore_case: bool = False, context: int = 0, seconds: float = SECONDS) -> None:
         self.pattern = pattern
-        self.files = 0
-        self.skipped = 0
-        self.matched = 0
+        self.files: int = 0
+        self.skipped: int = 0
+        self.matched: int = 0
         self.cut = ""
         """Why the search has ended early; '' if it has not."""
         self._lines: list[str] = []
@@ -133,7 +133,9 @@ class Search:
         last = -1
         for index in sorted(found):
             if self.matched >= MAX_MATCHES or self._size > MAX_TEXT:
-                self.cut = f"only the first {self.matched} matches are shown; give a narrower pattern, path or glob"
+                self.cut: str = (
+                    f"only the first {self.matched} matches are shown; give a narrower pattern, path or glob"
+                )
                 return
             self.matched += 1
             start = max(last + 1, index - self._context)

@@ -86,7 +86,7 @@ class Workspace:
     ) -> None:
         if not isinstance(root, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"A workspace is the path of a folder, not {root!r:.60}.")
-        self.root = Path(os.path.realpath(root))
+        self.root: Path = Path(os.path.realpath(root))
         for name, limit in (("max_read", max_read), ("max_write", max_write), ("max_total", max_total)):
             if type(limit) is not int or limit < 1:
                 raise ConfigurationError(f"{name} is in bytes, a whole number of at least 1, not {limit!r}.")
@@ -102,7 +102,7 @@ class Workspace:
         self.max_total = max_total
         self.follow_symlinks = follow_symlinks
         self.hidden = hidden
-        self.deny = DenyList(deny)
+        self.deny: DenyList = DenyList(deny)
         self._skip = frozenset(skip)
         self._portable = portable
         self._written = 0

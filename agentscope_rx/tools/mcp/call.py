@@ -60,7 +60,7 @@ class OpenCall:
         self._emitting = False
         self.given: list[Answer] = []
         """Answers to questions that the server will ask again."""
-        self.done = OneShotEvent()
+        self.done: OneShotEvent = OneShotEvent()
         self._name = ""
         self._server = server
         self._question_timeout = question_timeout

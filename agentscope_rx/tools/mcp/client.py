@@ -105,14 +105,14 @@ class McpClient:
                 f"mode must be 'auto', 'legacy' or a version of the protocol ({known}), not {mode!r}."
             )
         self.server = server
-        self.name = default_name(server) if name is None else name
+        self.name: str = default_name(server) if name is None else name
         self.mode = mode
         self.log_level: LoggingLevel | None = log_level
         self.connect_timeout = connect_timeout
         self.question_timeout = question_timeout
         self.on_elicitation = on_elicitation
         self.sampling = sampling
-        self.roots = tuple(roots)
+        self.roots: tuple[str, ...] = tuple(roots)
         self._reconnect = reconnect
         self._connections = ConnectionHolder()
         self._answers: dict[CallKey, Answer] = {}
@@ -322,7 +322,7 @@ class ConnectionHolder:
     """The connections of one client. Their tasks hold this object, so that they do not keep the client alive."""
 
     def __init__(self) -> None:
-        self.lock = asyncio.Lock()
+        self.lock: asyncio.Lock = asyncio.Lock()
         self.session: McpSession | None = None
         self.sessions: set[McpSession] = set()
         """The current one, and stale ones whose last calls are in progress."""

@@ -147,7 +147,7 @@ class HttpTransport:
         self._url = url
         self._headers = headers
         self._auth = auth
-        self.excess = Excess(max_message_bytes)
+        self.excess: Excess = Excess(max_message_bytes)
         self._open: AbstractAsyncContextManager[TransportStreams] = self._streams()
 
     async def __aenter__(self) -> TransportStreams:

@@ -125,8 +125,8 @@ class McpSession:
         self.calls: set[OpenCall] = set()
         self.stale = False
         """True if new calls need another connection; this one closes after its last call."""
-        self.gone = OneShotEvent()
-        self.exited = threading.Event()
+        self.gone: OneShotEvent = OneShotEvent()
+        self.exited: threading.Event = threading.Event()
 
     # --- lifecycle ------------------------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class McpSession:
             self.stale = True
             return self._lost("ended during the call")
         if _FORGOTTEN.search(error.message):
-            self.stale = True
+            self.stale: bool = True
             return McpConnectionError(
                 f"MCP server {self._options.name!r} has forgotten this session.",
                 server=self._options.name,

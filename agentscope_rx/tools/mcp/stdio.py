@@ -68,7 +68,7 @@ class StdioTransport:
         self._process: asyncio.subprocess.Process | None = None
         self._supervised: Supervised | None = None
         self._stderr = b""
-        self.excess = Excess(max_message_bytes)
+        self.excess: Excess = Excess(max_message_bytes)
         self._requests = ServerRequests(self.excess)
         self._ended = asyncio.Event()
         self._open = self._streams()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentscope_rx.errors import ConfigurationError, ToolDefinitionError
 from agentscope_rx.messages import ToolUseBlock
-from agentscope_rx.messages.frozen import freeze
+from agentscope_rx.messages.frozen import FrozenDict, freeze
 from agentscope_rx.reactive import Flow
-from agentscope_rx.tools.base import Tool, check_mark, check_name
+from agentscope_rx.tools.base import Approval, Tool, check_mark, check_name
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.schemas.check import SchemaCheck, fitting
 
@@ -41,12 +41,12 @@ class McpTool(Tool):
 
     def __init__(self, client: McpClient, listed: Listed) -> None:
         self.client = client
-        self.remote_name = listed.name
-        self.name = check_name(tool_name(listed.name))
-        self.description = listed.description or ""
-        self.parameters = freeze(listed.input_schema)
-        self.output_schema = None if listed.output_schema is None else freeze(listed.output_schema)
-        self.hints = _hints(listed)
+        self.remote_name: str = listed.name
+        self.name: str = check_name(tool_name(listed.name))
+        self.description: str = listed.description or ""
+        self.parameters: Mapping[str, object] = freeze(listed.input_schema)
+        self.output_schema: FrozenDict | None = None if listed.output_schema is None else freeze(listed.output_schema)
+        self.hints: McpAnnotations = _hints(listed)
         self._check: SchemaCheck | None = None
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class McpTool(Tool):
     def prepare(self, rule: McpApproval = False) -> None:
         """Check the schema and apply the approval rule, before registration; `ToolDefinitionError`."""
         self._check = self._make_check()
-        self.requires_approval = check_mark(self.name, rule if isinstance(rule, bool) else rule(self))
+        self.requires_approval: Approval = check_mark(self.name, rule if isinstance(rule, bool) else rule(self))
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
         """The arguments if they fit the server's schema, or `InvalidArgumentsError` with every problem."""

@@ -311,7 +311,7 @@ class Output:
     """
 
     def __init__(self, limit: int, show: Callable[[str], object] | None = None) -> None:
-        self.total = 0
+        self.total: int = 0
         self._half = max(1, limit // 2)
         self._head = bytearray()
         self._tail = bytearray()

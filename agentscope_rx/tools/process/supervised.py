@@ -43,8 +43,14 @@ class Supervised:
         self._program = words[0]
         self._outcome: int | OSError | None = None
         descriptor = self._theirs.fileno()
-        self.words = (*namespace, *_supervisor(), str(descriptor), f"{folder.st_dev}:{folder.st_ino}", *words)
-        self.descriptors = (descriptor,)
+        self.words: tuple[str, ...] = (
+            *namespace,
+            *_supervisor(),
+            str(descriptor),
+            f"{folder.st_dev}:{folder.st_ino}",
+            *words,
+        )
+        self.descriptors: tuple[int] = (descriptor,)
 
     def started(self) -> None:
         """Close the supervisor's end of the socket here: it has its own copy, or failed to start."""

@@ -64,8 +64,8 @@ class FolderEvictor:
     def __init__(self, path: str | Path, *, shown_as: str | None = None) -> None:
         if not isinstance(path, (str, Path)) or not str(path):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"FolderEvictor needs the path of a folder, not {path!r:.60}.")
-        self.path = Path(path)
-        self.shown_as = self.path.as_posix() if shown_as is None else shown_as.rstrip("/")
+        self.path: Path = Path(path)
+        self.shown_as: str = self.path.as_posix() if shown_as is None else shown_as.rstrip("/")
 
     def __repr__(self) -> str:
         return f"FolderEvictor({str(self.path)!r})"

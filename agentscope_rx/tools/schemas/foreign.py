@@ -51,8 +51,8 @@ class ReadSchema:
     __slots__ = ("dialect", "patterns", "root", "targets")
 
     def __init__(self, root: dict[str, object], dialect: Dialect) -> None:
-        self.root = root
-        self.dialect = dialect
+        self.root: dict[str, object] = root
+        self.dialect: Dialect = dialect
         self.targets: dict[str, Schema] = {}
         self.patterns: dict[str, Pattern] = {}
 

@@ -37,7 +37,7 @@ from docstring_parser import ParseError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, SchemaValidator, to_json
 from typing_extensions import Doc, is_typeddict
 
@@ -46,7 +46,7 @@ from agentscope_rx.errors import ToolDefinitionError
 from agentscope_rx.reactive import Flow
 from agentscope_rx.tools.arguments import InvalidArgumentsError, explain, unknowns
 from agentscope_rx.tools.context import ToolContext
-from agentscope_rx.tools.inject import split
+from agentscope_rx.tools.inject import Injected, split
 from agentscope_rx.tools.schemas.foreign import resolve
 from agentscope_rx.tools.schemas.lenient import misread, without_nulls
 from agentscope_rx.tools.schemas.signature import MISSING, Parameter, bound_names, docstring, read_parameters
@@ -71,12 +71,15 @@ class FunctionSchema:
     def __init__(self, function: Callable[..., object], tool: str, *, receiver: bool = False) -> None:
         self._tool = tool
         everything = read_parameters(function, tool, receiver=receiver)
-        self._parameters, self.injected = split(everything, tool)
+        self._parameters, injected = split(everything, tool)
+        self.injected: tuple[Injected, ...] = injected
         self._bound = bound_names(function)
         self._known = [parameter.name for parameter in self._parameters]
         self._positional = [parameter for parameter in everything if parameter.positional_only]
-        self.description, described = read_docstring(docstring(function), tool)
-        model, self.json_schema = _model(self._parameters, described, tool)
+        description, described = read_docstring(docstring(function), tool)
+        self.description: str = description
+        model, json_schema = _model(self._parameters, described, tool)
+        self.json_schema: dict[str, object] = json_schema
         self._validator = cast("SchemaValidator", model.__pydantic_validator__)
         # an argument without a Python default is always passed, even if pydantic has one: Field(default_factory=...)
         self._fields = [
@@ -173,7 +176,7 @@ class UnpackedSchema(FunctionSchema):
                 tool=tool,
             )
         self._adapter: TypeAdapter[Any] = TypeAdapter(cast("type[object]", self._parameters[0].annotation))
-        self.json_schema = _flat(self._adapter.json_schema(schema_generator=Generator), tool)
+        self.json_schema: dict[str, object] = _flat(self._adapter.json_schema(schema_generator=Generator), tool)
         properties = cast("dict[str, dict[str, object]]", self.json_schema["properties"])
         for name, text in read_docstring(docstring(function), tool)[1].items():
             if name in properties:
@@ -312,8 +315,9 @@ def first_sentence(error: Exception) -> str:
 
 
 class Generator(GenerateJsonSchema):
-    # a default that JSON cannot write is left out of the schema; the function still has it
-    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+    """Leaves a default that JSON cannot write out of the schema; the function still has it."""
+
+    ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}
 
 
 _MAPS_OF_SCHEMAS = ("properties", "$defs", "patternProperties", "dependentSchemas")

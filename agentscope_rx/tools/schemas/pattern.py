@@ -61,8 +61,8 @@ class Pattern:
         translated = _Translation(source) if len(source) <= MAX_PATTERN_UNITS else None
         if translated is None or translated.units > MAX_PATTERN_UNITS:
             raise PatternError(f"it expands to more than {MAX_PATTERN_UNITS:,} characters")
-        self.units = translated.units
-        self.price = BASE_UNITS + max(self.units, len(source))
+        self.units: int = translated.units
+        self.price: int = BASE_UNITS + max(self.units, len(source))
         try:
             self._validator = SchemaValidator(
                 core_schema.str_schema(pattern=translated.text, regex_engine="rust-regex", strict=False)

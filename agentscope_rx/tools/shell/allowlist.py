@@ -152,7 +152,7 @@ class Options:
     __slots__ = ("_long", "_short", "_syntax", "_tokens", "listed")
 
     def __init__(self, pattern: str, tokens: tuple[str, ...], listed: tuple[str, ...], *, is_open: bool) -> None:
-        self.listed = listed
+        self.listed: tuple[str, ...] = listed
         self._tokens = tokens
         self._syntax = syntax_of(tokens)
         for each in listed:

@@ -68,7 +68,7 @@ class PythonTool:
                 "allow=True where that does no harm, as in a container."
             )
         check_limits(timeout, max_output)
-        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.workspace: Workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.timeout = timeout
         self.max_output = max_output
         self._boot = _BOOT % {"memory": memory, "cpu": int(timeout) + 2, "file": self.workspace.max_write}

@@ -59,9 +59,9 @@ class ShellTool:
         env: Mapping[str, str] | None = None,
         namespace: bool | None = None,
     ) -> None:
-        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
-        self.allow = rules_of(allow, "allow")
-        self.ask = rules_of(ask, "ask")
+        self.workspace: Workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.allow: tuple[Rule, ...] = rules_of(allow, "allow")
+        self.ask: tuple[Rule, ...] = rules_of(ask, "ask")
         if not self.allow and not self.ask:
             raise ConfigurationError(
                 "ShellTool runs only the commands that it is given. Name them, as in allow=['git status', 'git log *']."

@@ -18,6 +18,7 @@ from agentscope_rx.models.openai.responses.request import ResponsesSettings, Sum
 from agentscope_rx.models.openai.responses.request import reasons as reasons_by_name
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.transport import Transport
+from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class OpenAIResponsesModel(HttpChatModel):
@@ -53,8 +54,9 @@ class OpenAIResponsesModel(HttpChatModel):
             model_name, stream=stream, options=options, execution_config=execution_config, transport=transport
         )
         check_options(self.options)
-        self.endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name, path=RESPONSES)
-        self.provider = "openai" if found.name == "generic" else found.name
+        endpoint, found = endpoint_of(base_url, api_key, profile=profile, model=model_name, path=RESPONSES)
+        self.endpoint: Endpoint = endpoint
+        self.provider: str = "openai" if found.name == "generic" else found.name
         check_one_of("summary", summary, get_args(Summary))
         self._settings = ResponsesSettings(reasons_by_name(model_name) if reasons is None else reasons, summary, store)
         if native_output:

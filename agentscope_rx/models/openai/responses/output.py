@@ -38,7 +38,7 @@ class Output:
         self._numbers: dict[tuple[int, int], int] = {}
         self._last = 0
         self._thinking = Pieces()
-        self.calls = 0
+        self.calls: int = 0
         self.refused = False
 
     def number(self, item: int, part: int) -> int:
@@ -116,7 +116,7 @@ class Output:
 
     def _message(self, index: int, known: _Item, item: JsonObject) -> Iterator[Numbered]:
         parts = objects_in(item, "content")
-        self.refused = self.refused or any(part.get("type") == "refusal" for part in parts)
+        self.refused: bool = self.refused or any(part.get("type") == "refusal" for part in parts)
         if known.emitted:
             return
         for place, part in enumerate(parts):
