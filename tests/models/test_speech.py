@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import io
 import json
 import os
 import shutil
 import stat
 import time
+import warnings
 import wave
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -43,7 +45,18 @@ from agentscope_rx.models.speech import (
     TTSModel,
     without_marks,
 )
-from agentscope_rx.reactive import Flow, concat, concat_map, defer, from_async_iterable, just, never, throw, timer
+from agentscope_rx.reactive import (
+    ENGINE_WORKERS,
+    Flow,
+    concat,
+    concat_map,
+    defer,
+    from_async_iterable,
+    just,
+    never,
+    throw,
+    timer,
+)
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual, verify
 from tests.support.json_server import JsonServer
 
@@ -346,6 +359,30 @@ def test_espeak_is_ended_when_it_is_left(tmp_path: Path) -> None:
             return
         time.sleep(0.01)
     raise AssertionError("it still runs")
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_espeak_is_left_while_it_starts(turns: int, times: int, tmp_path: Path) -> None:
+    """With `times=0` the loop itself ends: asyncio's own processes would keep it from ending."""
+    model = EspeakTTSModel(program=stand_in(tmp_path, "sleep 600 & exec sleep 600"))
+
+    async def main() -> None:
+        task = model.synthesize("Hi.").as_task()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(times):
+            task.cancel()
+            await asyncio.sleep(0)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    # its thread ends with the process, and with all that hold its pipes
+    while ENGINE_WORKERS.statistics().running:
+        time.sleep(0.01)
 
 
 @pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="eSpeak NG is not installed")
