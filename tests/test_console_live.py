@@ -66,6 +66,9 @@ class Screen(io.StringIO):
             else:
                 rows[row] = rows[row][:column] + part + rows[row][column + len(part) :]
                 column += len(part)
+        if not any(rows[row + 1 :]):
+            # below the cursor, what is empty is no line of text
+            del rows[row + 1 :]
         return [SECONDS.sub("0.0 s", line.rstrip()) for line in rows]
 
 
@@ -78,7 +81,15 @@ def shown(*turns: Turn, monkeypatch: pytest.MonkeyPatch) -> str:
     return "\n".join(screen.lines)
 
 
-def test_answers_are_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[10, 100_000], ids=["redrawn", "redrawn_all_the_time"])
+def redrawn(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "REFRESHES", request.param)
+
+
+@pytest.mark.usefixtures("redrawn")
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_answers_are_markdown(pause: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "PAUSE", pause)
     pieces = [ANSWER[at : at + 7] for at in range(0, len(ANSWER), 7)]
     text = shown(["Let me ", "see.", call("add", a=1, b=2)], pieces, monkeypatch=monkeypatch)
     assert text == (
@@ -93,12 +104,14 @@ def test_answers_are_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.usefixtures("redrawn")
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_pieces_of_any_size_come_to_one_screen(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces = [ANSWER[at : at + size] for at in range(0, len(ANSWER), size)]
     assert shown(pieces, monkeypatch=monkeypatch) == shown([ANSWER], monkeypatch=monkeypatch)
 
 
+@pytest.mark.usefixtures("redrawn")
 def test_a_block_longer_than_the_screen_is_printed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = "\n".join(f"- item {number}" for number in range(100))
     text = shown([answer[at : at + 50] for at in range(0, len(answer), 50)], monkeypatch=monkeypatch)

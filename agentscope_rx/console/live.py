@@ -11,10 +11,12 @@ Nothing is left out: HTML and link definitions stay as text, an address follows 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TextIO
+from types import TracebackType
+from typing import Self, TextIO
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -36,11 +38,62 @@ PAUSE = 0.3
 """Seconds without new text after which the spinner is shown."""
 
 
+class LiveConsole(RichConsole):
+    """A console that shows one thing at a time: `with console` holds its lock, and so does each print.
+
+    Redrawing erases as many lines as were drawn last. `rich` counts these lines and erases them under different locks,
+    so that a redraw by another thread in between leaves old lines on the screen, or erases printed ones. `Live` has a
+    lock of its own, which is always taken after this one.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(file=file, force_terminal=True, no_color=False)
+        self._turn = threading.RLock()
+
+    def __enter__(self) -> Self:
+        self._turn.acquire()
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        finally:
+            self._turn.release()
+
+
+class _Refresher(threading.Thread):
+    """Redraws until its end: the thread of `Live` would take its lock before the console's."""
+
+    def __init__(self, console: LiveConsole, live: Live) -> None:
+        super().__init__(name="agentscope-rx-console", daemon=True)
+        self._console = console
+        self._live = live
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        while not self._done.wait(1 / REFRESHES):
+            try:
+                with self._console:
+                    if self._live.is_started:
+                        self._live.refresh()
+            except (OSError, ValueError):
+                # the file is closed: the next write raises the error to the caller
+                return
+
+    def end(self) -> None:
+        """Stop, and wait for a redraw under way. The caller does not hold the console."""
+        self._done.set()
+        self.join()
+
+
 class LiveOutput:
     """Incomplete text is in `_answer` (of an answer) or in `_line` (of other text), never in both."""
 
-    def __init__(self, rich: RichConsole, file: TextIO) -> None:
-        self._rich = rich
+    def __init__(self, file: TextIO) -> None:
+        self._rich = LiveConsole(file)
         self._file = file
         self._answer = ""
         self._line = Piece(TextStyle.NOTE, "")
@@ -48,6 +101,7 @@ class LiveOutput:
         self._last = 0.0
         self._spinner = Spinner("dots" if encodable_in("\u280b", file) == "\u280b" else "line", style="dim")
         self._live: Live | None = None
+        self._refresher: _Refresher | None = None
 
     def begin(self) -> None:
         """Start to redraw. Idempotent."""
@@ -55,36 +109,48 @@ class LiveOutput:
             return
         self._last = time.monotonic()
         ours = self._file is sys.stdout
-        self._live = Live(
+        live = Live(
             console=self._rich,
             get_renderable=self._redrawn,
-            refresh_per_second=REFRESHES,
+            # see `LiveConsole`
+            auto_refresh=False,
             transient=True,
             vertical_overflow="visible",
             # output of tools goes above the redrawn part
             redirect_stdout=ours,
             redirect_stderr=ours and sys.stderr.isatty(),
         )
-        self._live.start()
+        with self._rich:
+            live.start()
+        self._live = live
+        self._refresher = _Refresher(self._rich, live)
+        self._refresher.start()
 
     def write(self, pieces: Sequence[Piece]) -> None:
         """Show pieces of text."""
         self.begin()
-        for piece in pieces:
-            text = encodable_in(piece.text, self._file)
-            if piece.style is TextStyle.TEXT:
-                self._add_to_answer(text)
-            else:
-                self._add_to_line(piece.style, text)
-        self._last = time.monotonic()
+        with self._rich:
+            for piece in pieces:
+                text = encodable_in(piece.text, self._file)
+                if piece.style is TextStyle.TEXT:
+                    self._add_to_answer(text)
+                else:
+                    self._add_to_line(piece.style, text)
+            self._last = time.monotonic()
 
     def end(self) -> None:
         """Print incomplete text, and stop redrawing."""
-        self._end_answer()
-        self._add_to_line(self._line.style, "\n" if self._line.text else "")
-        live, self._live = self._live, None
-        if live is not None:
-            live.stop()
+        refresher, self._refresher = self._refresher, None
+        try:
+            with self._rich:
+                live, self._live = self._live, None
+                self._end_answer()
+                self._add_to_line(self._line.style, "\n" if self._line.text else "")
+                if live is not None:
+                    live.stop()
+        finally:
+            if refresher is not None:
+                refresher.end()
 
     def _add_to_answer(self, text: str) -> None:
         """Add text of an answer, and print the blocks that are now complete."""
@@ -121,13 +187,13 @@ class LiveOutput:
             self._rich.out(f"{head}\n", style=STYLES[style], highlight=False, end="")
 
     def _redrawn(self) -> RenderableType:
-        """The redrawn part; called on the thread of `rich`."""
+        """The redrawn part: nothing once output has ended, so that no spinner stays."""
         if self._answer.strip():
             between = [Text("")] if self._blocks else []
             return Group(*between, _Block(markdown(self._answer), tail=True))
         if self._line.text:
             return _Block(Text(self._line.text, style=STYLES[self._line.style] or ""), tail=True)
-        if time.monotonic() - self._last >= PAUSE:
+        if self._live is not None and time.monotonic() - self._last >= PAUSE:
             return self._spinner
         return Group()
 

@@ -38,12 +38,11 @@ def output_to(file: TextIO, color: bool | None, *, live: bool = False) -> Consol
             from rich.console import Console as RichConsole
         except ImportError:
             return PlainOutput(file)
-        rich = RichConsole(file=file, force_terminal=True, no_color=False)
         if live:
             from agentscope_rx.console.live import LiveOutput
 
-            return LiveOutput(rich, file)
-        return RichOutput(rich, file)
+            return LiveOutput(file)
+        return RichOutput(RichConsole(file=file, force_terminal=True, no_color=False), file)
     return PlainOutput(file)
 
 
