@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from agentscope_rx import Toolkit
@@ -33,6 +34,15 @@ def alive(pid: int) -> bool:
 def servers() -> set[int]:
     """The processes of servers that are held here."""
     return {child._process.pid for child in stdio._running if child._process is not None}
+
+
+def children() -> set[int]:
+    """The processes that this one has started, directly or, after their parent's end, by the kernel's choice."""
+    stats = {path: path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()}
+    ours = {
+        int(path.parent.name) for path, text in stats.items() if int(text.rpartition(")")[2].split()[1]) == os.getpid()
+    }
+    return {pid for pid in ours if alive(pid)}
 
 
 class TestStdio:
@@ -186,3 +196,38 @@ class TestHttp:
             with http_process(port):
                 assert call(toolkit, "add", a=1, b=2).text == "3"
                 client.close().run()
+
+
+@pytest.mark.parametrize("turns", range(1, 13))
+@pytest.mark.parametrize("how", ["task", "task twice", "scope"])
+def test_left_while_it_starts(turns: int, how: str) -> None:
+    """The scopes of anyio cancel again and again: asyncio's own clean-up of a start does not outlast that."""
+    transport = stdio.StdioTransport(sys.executable, ["-c", "import sys; sys.stdin.read()"], {}, None)
+
+    async def connect(scope: anyio.CancelScope) -> None:
+        with scope:
+            async with transport:
+                await asyncio.sleep(600)
+
+    async def main() -> None:
+        scope = anyio.CancelScope()
+        task = asyncio.ensure_future(connect(scope))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        # it runs while the loop does not
+        time.sleep(0.1)  # noqa: ASYNC251 - a loop that is busy
+        if how == "scope":
+            scope.cancel()
+        else:
+            task.cancel()
+            await asyncio.sleep(0)
+            if how == "task twice":
+                task.cancel()
+        async with asyncio.timeout(20):
+            await asyncio.wait([task])
+            # (cancelled twice, it is not waited for)
+            while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    asyncio.run(main())
+    assert not servers() and not children()

@@ -132,15 +132,35 @@ class StdioTransport:
             try:
                 yield read, write
             finally:
-                with anyio.CancelScope(shield=True):
-                    await self._end(process)
-                tasks.cancel_scope.cancel()
-                _running.discard(self)
-                for stream in (read, write, received, written):
-                    stream.close()
+                try:
+                    with anyio.CancelScope(shield=True):
+                        # a task's second cancellation does not wait for this
+                        await asyncio.shield(asyncio.ensure_future(self._end(process)))
+                finally:
+                    tasks.cancel_scope.cancel()
+                    _running.discard(self)
+                    for stream in (read, write, received, written):
+                        stream.close()
 
     async def _started(self) -> asyncio.subprocess.Process:
+        """The process, once it runs. A cancellation meanwhile ends it, with all that it has started.
+
+        asyncio would end the supervisor alone, and wait while other processes hold its pipes. A scope of anyio cancels
+        that wait again and again, which leaves the pipes open.
+        """
         self._supervised = Supervised(self._command, self._cwd) if can_supervise() else None
+        starting = asyncio.ensure_future(self._start())
+        with anyio.CancelScope(shield=True):
+            try:
+                # it takes a few turns of the loop, whatever the server does
+                await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                # a second cancellation does not wait for this
+                await asyncio.shield(asyncio.ensure_future(self._abandon(starting)))
+                raise
+        return starting.result()
+
+    async def _start(self) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
                 *(self._command if self._supervised is None else self._supervised.words),
@@ -159,6 +179,21 @@ class StdioTransport:
         finally:
             if self._supervised is not None:
                 self._supervised.started()
+
+    async def _abandon(self, starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+        """End a process whose caller has left as soon as it has started."""
+        await asyncio.wait([starting])
+        if starting.cancelled() or starting.exception() is not None:
+            return
+        process = starting.result()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.close()
+        self._kill(process)
+        await _drained(process.stdout)
+        await _drained(process.stderr)
+        await self._end(process)
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
