@@ -40,6 +40,7 @@ SETTLE = 5.0
 """How long the system may take to end a process, and to deliver its last output."""
 
 _PASSES = 20
+_HAS_PROC = hasattr(os, "pidfd_open") and os.path.isdir("/proc/self")
 # colours, cursor movements, titles; then other control characters
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -77,7 +78,7 @@ async def run(
     except OSError as error:
         raise _start_error(words, error) from None
     mark = secrets.token_hex(16)
-    protocol = _Protocol(Output(max_output, show), mark, supervised)
+    protocol = _Protocol(Output(max_output, show), f"{MARK}={mark}".encode(), supervised)
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
             lambda: protocol,
@@ -153,7 +154,14 @@ async def _started(starting: _Starting, protocol: _Protocol) -> asyncio.Subproce
         return (await asyncio.shield(starting))[0]
     except asyncio.CancelledError:
         protocol.abandon()
-        await asyncio.wait([starting])
+        await asyncio.wait([starting], timeout=GRACE / 4 if starting.cancelling() else None)
+        # the loop ends, and has cancelled every task: also the one of asyncio that connects the pipes, for which
+        # asyncio, having killed the program, would wait without end
+        while not starting.done():
+            starting.cancel()
+            await asyncio.sleep(0)
+        if protocol.tree is None:
+            _kill_all(None, protocol.mark)
         if not starting.cancelled() and starting.exception() is None:
             await _within(SETTLE, protocol.exited)
         raise
@@ -170,25 +178,27 @@ async def _within(seconds: float, event: asyncio.Event) -> bool:
 class _Protocol(asyncio.SubprocessProtocol):
     """Receives what asyncio reports of the program."""
 
-    def __init__(self, output: Output, mark: str, supervised: Supervised | None) -> None:
+    def __init__(self, output: Output, mark: bytes, supervised: Supervised | None) -> None:
         self.output = output
         self.exited = asyncio.Event()
         self.output_closed = asyncio.Event()
         self.tree: _ProcessTree | None = None
-        self._mark = mark
+        self.mark = mark
         self._supervised = supervised
         self._transport: asyncio.SubprocessTransport | None = None
         self._abandoned = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        self.tree = _ProcessTree(self._transport, self._mark, self._supervised)
+        self.tree = _ProcessTree(self._transport, self.mark, self._supervised)
         if self._abandoned:
             self.abandon()
 
     def abandon(self) -> None:
         """End the program as soon as it has started, and close it when it has ended: its caller has left."""
         self._abandoned = True
+        if self._supervised is not None:
+            self._supervised.kill()
         if self._transport is not None and self.tree is not None:
             self.tree.kill()
             if self.exited.is_set():
@@ -209,16 +219,16 @@ class _Protocol(asyncio.SubprocessProtocol):
             self._transport.close()
 
 
-_Starting = asyncio.Future[tuple[asyncio.SubprocessTransport, _Protocol]]
+_Starting = asyncio.Task[tuple[asyncio.SubprocessTransport, _Protocol]]
 
 
 class _ProcessTree:
     """A program and all processes that it has started."""
 
-    def __init__(self, transport: asyncio.SubprocessTransport, mark: str, supervised: Supervised | None) -> None:
+    def __init__(self, transport: asyncio.SubprocessTransport, mark: bytes, supervised: Supervised | None) -> None:
         self._transport = transport
         self._pid = transport.get_pid()
-        self._mark = f"{MARK}={mark}".encode()
+        self._mark = mark
         self._supervised = supervised
         self._ended = False
 
@@ -251,10 +261,8 @@ class _ProcessTree:
         return self._transport.get_returncode() if reported is None else reported
 
     def _kill(self) -> None:
-        has_proc = hasattr(os, "pidfd_open") and os.path.isdir("/proc/self")
-        if has_proc:
-            self._kill_all()
-        if not has_proc or self._transport.get_returncode() is None:
+        _kill_all(self._pid, self._mark)
+        if not _HAS_PROC or self._transport.get_returncode() is None:
             self._signal_group(getattr(signal, "SIGKILL", signal.SIGTERM))
 
     def _signal_group(self, number: signal.Signals) -> None:
@@ -264,44 +272,50 @@ class _ProcessTree:
             elif number is signal.SIGTERM:
                 self._transport.terminate()
 
-    def _kill_all(self) -> None:
-        # a process may start others before it is killed, so repeat until none is found
-        for _ in range(_PASSES):
-            found = [pid for name in os.listdir("/proc") if name.isdigit() and self._contains(pid := int(name))]
-            killed = [self._kill_process(pid) for pid in found]
-            if not any(killed):
-                return
 
-    def _kill_process(self, pid: int) -> bool:
-        try:
-            # a handle first, then the check: the number cannot become another process's in between
-            handle = os.pidfd_open(pid)
-        except OSError:
+def _kill_all(session: int | None, mark: bytes) -> None:
+    """Kill the processes of the session, and those with the mark, where there is `/proc`."""
+    if not _HAS_PROC:
+        return
+    # a process may start others before it is killed, so repeat until none is found
+    for _ in range(_PASSES):
+        found = [pid for name in os.listdir("/proc") if name.isdigit() and _contains(pid := int(name), session, mark)]
+        killed = [_kill_process(pid, session, mark) for pid in found]
+        if not any(killed):
+            return
+
+
+def _kill_process(pid: int, session: int | None, mark: bytes) -> bool:
+    try:
+        # a handle first, then the check: the number cannot become another process's in between
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not _contains(pid, session, mark):
             return False
-        try:
-            if not self._contains(pid):
-                return False
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+
+
+def _contains(pid: int, session: int | None, mark: bytes) -> bool:
+    """True for a running process of the program's session, or with its mark."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # behind the name, which may hold any bytes: state, parent, group, session
+            state, _, _, leader, *_ = file.read().rpartition(b")")[2].split()
+        if state in (b"Z", b"X"):
+            return False
+        if int(leader) == session:
             return True
-        except OSError:
-            return False
-        finally:
-            os.close(handle)
-
-    def _contains(self, pid: int) -> bool:
-        """True for a running process of the program's session, or with its mark."""
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                # behind the name, which may hold any bytes: state, parent, group, session
-                state, _, _, session, *_ = file.read().rpartition(b")")[2].split()
-            if state in (b"Z", b"X"):
-                return False
-            if int(session) == self._pid:
-                return True
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                return self._mark in file.read().split(b"\0")
-        except (OSError, ValueError):
-            return False
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except (OSError, ValueError):
+        return False
 
 
 class Output:
