@@ -1,4 +1,4 @@
-"""The house: modules form no import circles, exported functions have no module's name, files stay readable.
+"""The house: no import circles, no function named as a module beside it, files and names of tests of a readable length.
 
 Imports are read from the source (the AST), at run time and for types alike: an `if TYPE_CHECKING` hides a circle from
 Python, not from a reader. The circles that remain are listed below. Take entries out when one is cut; add none.
@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGE = "agentscope_rx"
 MAX_LINES = 500
+MAX_NAME = 59
 
 TYPE_CIRCLES = {
     frozenset({"console.live", "console.output"}),
@@ -127,3 +128,16 @@ def test_files_have_at_most_500_lines(folder: str):
     files = (path for path in modules().values() if path.relative_to(ROOT).parts[1] == folder)
     long = {str(path.relative_to(ROOT)): n for path in files if (n := path.read_text().count("\n")) > MAX_LINES}
     assert long == {}
+
+
+def test_names_of_tests_are_shorter_than_60_characters():
+    """A longer name tells a story; the docstring is the place for it."""
+    long = [
+        f"{path.relative_to(ROOT)}::{node.name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and len(node.name) > MAX_NAME
+    ]
+    assert long == []

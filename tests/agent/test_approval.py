@@ -61,7 +61,7 @@ def results(of) -> dict[str, tuple[str | None, str]]:
 
 
 @pytest.mark.parametrize("answer", [Approve, Reject])
-def test_an_answer_is_for_one_call_also_if_the_server_counts_its_calls_from_0_in_each_answer(answer):
+def test_an_answer_is_for_one_call_though_ids_repeat(answer):
     """The next call of that id was taken for the one that had been approved, and ran."""
 
     async def main() -> None:
@@ -261,7 +261,7 @@ def test_what_a_hook_makes_of_a_call_needs_approval_as_well():
         ([Approve("d"), Approve("e"), Msg.user("and hurry up")], "no results yet"),
     ],
 )
-def test_answers_that_do_not_fit_are_refused_and_nothing_is_lost(given, text):
+def test_answers_that_do_not_fit_are_refused_without_loss(given, text):
     async def main() -> None:
         someone = friday([call("delete", id="d", path="a"), call("delete", id="e", path="b")], "ok")
         await someone.call("go")
@@ -321,7 +321,7 @@ def test_a_policy_that_fails_fails_the_run_and_runs_nothing():
     run_virtual(main())
 
 
-def test_edited_arguments_that_the_tool_does_not_take_are_the_callers_error():
+def test_invalid_edited_arguments_are_an_error_for_the_caller():
     async def main() -> None:
         someone = friday(call("delete", id="d", path="a"), "ok")
         await someone.call("go")
@@ -365,7 +365,7 @@ def test_a_call_that_had_not_begun_is_told_from_one_that_had():
     run_virtual(main())
 
 
-def test_an_answer_for_a_call_whose_turn_has_not_come_holds_nobody_up():
+def test_an_answer_for_a_later_call_does_not_block_earlier_ones():
     """Given before, it was taken for one of this call's answers: what stood in between never ran."""
 
     async def main() -> None:

@@ -112,7 +112,7 @@ def test_run_on_the_thread_of_a_loop_says_await():
     assert run_virtual(main()).text == "Hello"
 
 
-def test_an_agent_called_from_its_own_tool_or_hook_is_busy_not_stuck():
+def test_an_agent_called_from_its_own_tool_or_hook_is_busy():
     @tool
     async def myself() -> str:
         """Ask the agent that is asking."""

@@ -106,7 +106,7 @@ def test_a_conversation_that_is_loaded_again_is_read_again() -> None:
     assert {call.id for message in first for call in message.tool_calls} <= set(known)
 
 
-def test_overlapping_runs_do_not_share_an_id_that_is_in_nobodys_history_yet() -> None:
+def test_overlapping_runs_do_not_share_an_id_not_yet_in_history() -> None:
     ids, read = CallIds(), History([said(1)])
     assert not ids.claim("c1", read, "one")
     assert ids.claim("call_0", read, "one") and not ids.claim("call_0", read, "two")

@@ -177,7 +177,7 @@ def test_who_interrupts_lends_the_run_no_context() -> None:
     assert set().union(*spy.seen.values()) == {"subscriber"}
 
 
-def test_a_call_that_waits_for_the_end_of_another_has_its_own_context() -> None:
+def test_a_queued_call_has_its_own_context() -> None:
     spy = Spy(lambda e: None)
     friday = agent(ScriptedModel([Delay(60)], "b"), hooks=[spy])
 
@@ -197,7 +197,7 @@ def test_a_call_that_waits_for_the_end_of_another_has_its_own_context() -> None:
     assert set().union(*spy.seen.values()) == {"second"}
 
 
-def test_a_chunk_operators_functions_run_in_the_subscribers_context() -> None:
+def test_chunk_operators_run_in_the_subscribers_context() -> None:
     seen: set[str] = set()
 
     def noted(event: Event) -> Event:

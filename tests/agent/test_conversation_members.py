@@ -83,7 +83,7 @@ def test_what_was_observed_is_heard_the_same_again(content, role):
 
 @pytest.mark.spec("W44")
 @given(st.lists(st.tuples(st.sampled_from(["Bob", "Friday", "tool"]), BLOCKS), max_size=6))
-def test_no_history_of_what_was_observed_has_a_call_or_breaks_a_provider(said):
+def test_observed_messages_hold_no_calls_and_suit_providers(said):
     """W44: whatever peers say, also one of the same name, no call of theirs is pending for the listener."""
     heard = [as_observed(Msg(name, content, MsgRole.ASSISTANT)) for name, content in said]
     assert open_calls(heard, "Friday") == ()
@@ -103,7 +103,7 @@ def test_of_the_input_only_what_other_agents_said_is_changed():
 
 
 @pytest.mark.parametrize("wrong", [Msg.system("Obey."), [Msg.user("x"), Msg.system("Obey.")], 3, [3], {"a": 1}])
-def test_what_is_no_message_or_an_instruction_is_refused_before_anything_is_remembered(wrong):
+def test_non_messages_and_instructions_are_not_observed(wrong):
     agent = friday()
     with pytest.raises(InvalidInputError):
         agent.observe(wrong).run()
@@ -134,7 +134,7 @@ def test_a_peers_reply_is_input_as_it_is_heard():
     assert agent.model.requests[0].messages[-1].role is MsgRole.USER
 
 
-def test_a_peers_reply_that_waits_for_approval_or_results_is_no_answer_to_my_calls():
+def test_a_peers_pending_reply_does_not_answer_my_calls():
     """A reply that pairs calls with placeholder results would pass for results that nobody asked for."""
     agent = friday("I see.")
     reply = Msg.assistant([CALL, ToolResultBlock.of(CALL, "Waiting for a person.")], "Bob")
@@ -160,7 +160,7 @@ def stop_at_calls(event: PostReasoningEvent):
     ],
     ids=["words", "call", "own words", "own call", "result of mine", "foreign result"],
 )
-def test_what_is_observed_hides_none_of_my_pending_calls_and_adds_none(observed):
+def test_observed_messages_neither_hide_nor_add_pending_calls(observed):
     """In Java a peer's message hides my pending calls, or its open call makes my next plain call fail."""
     agent = friday([ToolUseBlock("mine", "weather", {"city": "Rome"})], "Done.", hooks=[stop_at_calls])
     run_virtual(agent.call("hi"))
@@ -181,7 +181,7 @@ def test_what_is_observed_hides_none_of_my_pending_calls_and_adds_none(observed)
     ],
 )
 @pytest.mark.parametrize("end", ["completed", "interrupted", "disposed"])
-def test_what_is_observed_while_a_tool_runs_leaves_calls_and_results_in_pairs(observed, end):
+def test_observing_while_a_tool_runs_keeps_results_paired(observed, end):
     """Observing ignores the running flag. The pair stays a pair, in memory and for the model."""
     agent = friday([ToolUseBlock("mine", "slow", {"seconds": 5.0})], "Done.", "And on.")
 
@@ -210,7 +210,7 @@ def test_what_is_observed_while_a_tool_runs_leaves_calls_and_results_in_pairs(ob
     assert wire[at + 1]["role"] == "tool"
 
 
-def test_observing_from_a_tool_or_hook_of_the_run_does_not_wait_for_it():
+def test_observing_from_within_a_run_does_not_wait_for_the_run():
     agent: ReActAgent
 
     @hook(PreActingEvent)

@@ -202,7 +202,7 @@ def test_a_tool_without_a_result_does_not_shift_the_others():
 
 
 @pytest.mark.spec("§22.10")
-def test_a_hook_that_fails_at_one_result_fails_the_run_and_every_call_has_a_result():
+def test_a_hook_failing_at_a_result_leaves_every_call_closed():
     """One failing hook."""
 
     @hook(PostActingEvent)

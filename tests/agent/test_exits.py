@@ -239,7 +239,7 @@ def test_a_run_in_a_log_fails_and_the_server_s_loop_goes_on() -> None:
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_cancelled_await_in_a_model_is_an_error_that_is_tried_again(begun: bool) -> None:
+def test_a_cancelled_await_in_a_model_is_retried(begun: bool) -> None:
     class Model(ScriptedModel):
         def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:
             if self.requests:

@@ -81,7 +81,7 @@ def test_whoever_interrupts_the_run_ends_with_a_reply(source: InterruptSource):
 
 @pytest.mark.spec("W47", "§22.10")
 @pytest.mark.parametrize("words", ["Stop, look at this.", Msg("Ada", "Stop, look at this.")])
-def test_the_message_of_an_interruption_is_remembered_and_is_the_reply(words: Any):
+def test_the_interruption_message_is_remembered_as_the_reply(words: Any):
     """The content is used, the reason is set, PostCall and its hooks see it."""
     posted: list[str] = []
 
@@ -132,7 +132,7 @@ def test_the_first_of_two_interruptions_counts():
 
 
 @pytest.mark.spec("case 28", "W47")
-def test_an_interruption_without_a_run_does_not_affect_the_next_call():
+def test_an_interruption_without_a_run_does_nothing():
     """Before subscription, between calls, and of another agent on the same memory."""
 
     async def main() -> None:
@@ -387,7 +387,7 @@ def test_an_async_tool_has_a_grace_for_its_finally_blocks():
     run_virtual(main())
 
 
-def test_beyond_the_grace_the_run_ends_and_what_comes_late_is_dropped():
+def test_after_the_grace_late_results_are_dropped():
     async def main() -> None:
         log: list[str] = []
         friday = agent(ScriptedModel(call("careful")), tools=[careful(30, log)], interrupt_grace=2)
@@ -403,7 +403,7 @@ def test_beyond_the_grace_the_run_ends_and_what_comes_late_is_dropped():
     run_virtual(main())
 
 
-def test_a_tool_that_swallows_its_cancellation_does_not_hold_the_run():
+def test_a_tool_that_ignores_cancellation_does_not_hold_the_run():
     @tool
     async def deaf() -> str:
         """Does not listen."""
@@ -426,7 +426,7 @@ def test_a_tool_that_swallows_its_cancellation_does_not_hold_the_run():
     run_virtual(main())
 
 
-def test_a_blocking_tool_is_left_to_finish_and_its_late_result_is_dropped_and_counted():
+def test_a_blocking_tools_late_result_is_dropped_and_counted():
     """Issue item 6: `WORKERS.statistics().abandoned` counts what nobody waits for any more."""
     started, release, finished = threading.Event(), threading.Event(), threading.Event()
 
@@ -616,7 +616,7 @@ def test_handle_interrupt_says_what_the_run_ends_with(handle: Any):
     ],
     ids=["raises", "fails later", "calls a tool", "nothing"],
 )
-def test_a_failing_handle_interrupt_fails_the_run_and_leaves_memory_whole(handle: Any, error: type[Exception]):
+def test_a_failing_handle_interrupt_leaves_memory_whole(handle: Any, error: type[Exception]):
     async def main() -> None:
         friday = handling(handle)
         seen: list[Event] = []

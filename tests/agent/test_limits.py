@@ -186,7 +186,7 @@ def test_a_final_answer_is_never_thrown_away():
     run_virtual(main())
 
 
-def test_limits_are_those_of_one_call_and_a_calls_own_hold_instead_of_the_agents():
+def test_a_calls_limits_replace_the_agents_for_that_call():
     async def main() -> None:
         friday = agent(
             ScriptedModel(again(), "one", again(), "two", again(), "three"), limits=UsageLimits(model_calls=1)
@@ -203,7 +203,7 @@ def test_limits_are_those_of_one_call_and_a_calls_own_hold_instead_of_the_agents
     run_virtual(main())
 
 
-def test_a_model_without_a_price_is_refused_before_anything_begins():
+def test_a_model_without_a_price_is_refused_before_the_run():
     async def main() -> None:
         friday = agent(ScriptedModel("x"), limits=UsageLimits(cost=1, prices={"other": Price(1, 1)}))
         with pytest.raises(ConfigurationError, match="no price for the model 'scripted'"):
@@ -229,7 +229,7 @@ def test_a_model_without_a_price_is_refused_before_anything_begins():
         ({"deadline": 5, "on_limit": "summary"}, "summary_reserve"),
     ],
 )
-def test_limits_that_make_no_sense_are_refused_where_they_are_made(given: dict[str, Any], says: str):
+def test_invalid_limits_are_refused_at_construction(given: dict[str, Any], says: str):
     with pytest.raises(ConfigurationError, match=says):
         UsageLimits(**given)
 
@@ -362,7 +362,7 @@ def test_a_summary_is_given_before_the_deadline(stage: str):
 
 
 @pytest.mark.parametrize("stage", [*STAGES, *UNCUT])
-def test_a_summary_that_comes_too_late_does_not_move_the_deadline(stage: str):
+def test_a_late_summary_does_not_move_the_deadline(stage: str):
     async def main() -> None:
         someone = (STAGES | UNCUT)[stage]()
         someone.model.turns = (*someone.model.turns, ("in ", HANG))
@@ -374,7 +374,7 @@ def test_a_summary_that_comes_too_late_does_not_move_the_deadline(stage: str):
     run_virtual(main())
 
 
-def test_a_hook_or_a_tool_that_does_not_listen_may_end_within_the_reserve():
+def test_a_tool_or_hook_slow_to_stop_may_end_within_the_reserve():
     async def main() -> None:
         for seconds, make in (
             (13.0, lambda: friday(call("stubborn", seconds=13.0), "in short")),
@@ -393,7 +393,7 @@ def test_a_hook_or_a_tool_that_does_not_listen_may_end_within_the_reserve():
     run_virtual(main())
 
 
-def test_what_a_run_ends_with_by_itself_is_not_replaced_by_a_summary():
+def test_a_run_that_ends_by_itself_is_not_given_a_summary():
     """An answer that is there is never thrown away, nor a stop, nor calls that wait."""
 
     class Stop(Hook):
@@ -524,7 +524,7 @@ def test_a_memory_that_hangs_does_not_keep_a_run_for_ever():
     run_virtual(main())
 
 
-def test_a_hook_on_the_error_that_hangs_does_not_keep_it_back_for_ever():
+def test_a_hanging_error_hook_does_not_withhold_the_error():
     async def main() -> None:
         someone = friday(HANG, hooks=[Wait("error")])
         seen: list[Event] = []
@@ -615,7 +615,7 @@ def test_the_inner_deadlines_hold_within_the_outer_one():
     run_virtual(main())
 
 
-def test_no_timer_is_left_of_a_run_that_ended_before_its_deadline():
+def test_a_run_that_ends_before_its_deadline_leaves_no_timer():
     async def main() -> None:
         for on_limit in ("error", "summary"):
             someone = friday(again(), "done")

@@ -63,7 +63,7 @@ def test_one_agent_under_run_then_two_loops_then_a_thread():
 
 
 @pytest.mark.parametrize("check_running", [True, False])
-def test_a_run_lost_with_its_loop_neither_blocks_the_next_nor_tears_memory(check_running: bool):
+def test_a_run_lost_with_its_loop_leaves_memory_whole(check_running: bool):
     friday = stuck("next", check_running=check_running)
     kept = closed_under(leave_behind(friday))
     assert not friday.running and not friday.interrupt()
@@ -76,7 +76,7 @@ def test_a_run_lost_with_its_loop_neither_blocks_the_next_nor_tears_memory(check
     del kept
 
 
-def test_all_lost_runs_are_cleaned_up_after_when_they_overlapped():
+def test_overlapping_lost_runs_are_all_cleaned_up():
     async def two() -> list[object]:
         return [await leave_behind(friday), await leave_behind(friday)]
 
@@ -89,7 +89,7 @@ def test_all_lost_runs_are_cleaned_up_after_when_they_overlapped():
     del kept
 
 
-def test_a_call_of_a_lost_run_is_not_run_again_by_a_call_without_input():
+def test_a_call_without_input_does_not_rerun_a_lost_runs_call():
     friday = stuck("next")
     kept = closed_under(leave_behind(friday))
     assert friday.call().run().text == "next"
@@ -97,7 +97,7 @@ def test_a_call_of_a_lost_run_is_not_run_again_by_a_call_without_input():
     del kept
 
 
-def test_memory_that_cannot_be_repaired_after_a_lost_run_does_not_fail_the_next():
+def test_a_failed_repair_of_a_lost_run_does_not_fail_the_next():
     class Unwilling(InMemoryMemory):
         refused = 0
 
@@ -183,7 +183,7 @@ def test_who_no_longer_waits_for_idle_is_forgotten():
     run_virtual(main())
 
 
-def test_a_reply_that_is_being_replaced_in_memory_is_replaced_though_the_run_is_disposed():
+def test_disposal_lets_the_replacement_of_a_reply_finish():
     class Remote(InMemoryMemory):
         written = 0
 
@@ -230,7 +230,7 @@ def test_observing_adds_to_memory_whether_the_agent_runs_or_not():
     run_virtual(main())
 
 
-def test_an_interruption_before_the_first_round_is_noticed_there_and_during_post_call_never():
+def test_interrupting_counts_in_pre_call_and_not_in_post_call():
     @hook(PreCallEvent)
     def early(event: PreCallEvent) -> None:
         friday.interrupt("Stop.")

@@ -161,7 +161,7 @@ def test_hooks_and_tools_share_the_context_of_their_call():
 
 
 @pytest.mark.spec("case 25", "R8", "D2")
-def test_a_second_call_in_one_conversation_is_refused_and_in_another_is_not():
+def test_a_second_call_is_refused_in_the_same_conversation_only():
     """The flag guards an agent with a memory, not the agent."""
 
     async def main() -> None:
@@ -184,7 +184,7 @@ def test_a_second_call_in_one_conversation_is_refused_and_in_another_is_not():
     run_virtual(main())
 
 
-def test_an_interruption_reaches_the_conversation_or_the_run_that_is_named():
+def test_an_interruption_reaches_the_named_conversation_or_run():
     async def main() -> None:
         friday = agent(ScriptedModel(HANG, HANG, HANG, HANG))
         memories = [InMemoryMemory() for _ in range(4)]

@@ -69,7 +69,7 @@ def test_a_callback_may_dispose_of_its_own_subscription():
     run_virtual(main())
 
 
-def test_the_conversation_is_taken_at_once_and_the_refusal_comes_later():
+def test_a_busy_conversation_is_refused_after_subscribe_returns():
     async def main() -> None:
         it, errors, replies = friday(), [], []
         it.call("first").subscribe(replies.append)
@@ -200,7 +200,7 @@ def test_a_sub_agent_begins_in_the_turn_of_its_call():
     assert begun == [False]
 
 
-def test_a_loop_that_ends_before_the_run_has_begun_leaves_nothing():
+def test_a_loop_that_ends_before_the_run_begins_leaves_nothing():
     it = friday("fine", memory=InMemoryMemory())
     errors: list[Exception] = []
 

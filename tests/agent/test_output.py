@@ -157,7 +157,7 @@ async def test_an_invalid_answer_then_a_valid_one(mode: str):
 @pytest.mark.spec("W66")
 @pytest.mark.parametrize("mode", MODES)
 @virtual
-async def test_retries_are_bounded_and_then_an_error_says_what_was_wrong(mode: str):
+async def test_output_retries_are_bounded_and_end_in_a_named_error(mode: str):
     """An error, not a plain text, after the last retry."""
     scripted = model(*[bad(mode)] * 3)
     friday = agent(scripted)
@@ -218,7 +218,7 @@ async def test_prompt_mode_never_forces():
 
 @pytest.mark.spec("R18")
 @virtual
-async def test_a_provider_that_takes_no_forced_choice_is_asked_without():
+async def test_a_refused_forced_choice_is_left_out_when_asking_again():
     no = BadRequestError("Thinking mode does not support this tool_choice", status=400)
     scripted = model("Sunny.", no, "Still sunny.", good("tool"))
     friday = agent(scripted)
@@ -233,7 +233,7 @@ async def test_a_provider_that_takes_no_forced_choice_is_asked_without():
 
 @pytest.mark.parametrize("bound", [{"max_iters": 1}, {"limits": UsageLimits(model_calls=1, on_limit="summary")}])
 @virtual
-async def test_a_last_chance_that_is_refused_for_its_forced_choice_is_had_without(bound: dict[str, Any]):
+async def test_a_last_attempt_refused_for_forced_choice_is_repeated(bound: dict[str, Any]):
     """It was taken for the chance itself: a summary or an error came in its place."""
     no = BadRequestError("Thinking mode does not support this tool_choice", status=400)
     scripted = model(call("weather", city="Rome"), no, good("tool"))
@@ -278,7 +278,7 @@ async def test_a_choice_of_tools_that_are_withheld_is_not_asked_for(choice: Tool
 
 
 @virtual
-async def test_what_leaves_memory_with_an_output_are_its_own_calls_alone():
+async def test_an_output_removes_only_its_own_calls_from_memory():
     """A server may count its calls from 0 in each answer: the work before had the id of the response."""
     work, answer = (
         ToolUseBlock("call_0", "weather", {"city": "Rome"}),

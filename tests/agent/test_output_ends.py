@@ -264,7 +264,7 @@ def test_a_memory_that_refuses_to_forget_is_heard_of():
 @pytest.mark.parametrize("mode", ["tool", "native", "prompted"])
 @pytest.mark.parametrize("good", [True, False])
 @pytest.mark.parametrize("which", ["model_calls", "tool_calls", "deadline"])
-def test_a_limit_that_asks_for_a_last_word_gives_the_output_one_more_chance(mode: str, good: bool, which: str):
+def test_on_limit_summary_gives_the_output_one_more_attempt(mode: str, good: bool, which: str):
     """R19, for every limit: one forced attempt, then the error; never a reply without what was asked for."""
 
     async def main() -> None:

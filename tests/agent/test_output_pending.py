@@ -258,7 +258,7 @@ def test_a_person_who_was_asked_is_asked_for_the_same_again():
     run_virtual(main())
 
 
-def test_a_model_that_cannot_be_asked_so_is_refused_before_anything_is_changed():
+def test_a_model_without_the_mode_is_refused_before_any_change():
     async def main() -> None:
         first = friday(WAITS, modes=("native", "tool"))
         await first.call("?", output=StructuredOutput(Answer, mode="native"))
@@ -299,7 +299,7 @@ def test_a_saved_request_that_is_none_is_refused(wrong: dict[str, object]):
     run_virtual(main())
 
 
-def test_without_the_pending_state_there_is_nothing_to_go_on_with():
+def test_a_load_without_pending_state_has_no_output_to_resume():
     async def main() -> None:
         session, first = InMemorySession(), friday(WAITS)
         await first.call("?", output=Answer)

@@ -127,7 +127,7 @@ def test_definitions_stand_at_the_root():
         hoisted.read({"response": ["a"]}, "x")
 
 
-def test_a_reference_to_the_root_of_a_dict_follows_it_into_the_field():
+def test_a_reference_to_the_root_of_a_dict_schema_moves_with_it():
     shape = StructuredOutput({"type": "array", "items": {"$ref": "#"}}).shape
     assert shape.value(shape.read({"response": [[], [[]]]}, "x")) == [[], [[]]]
     with pytest.raises(InvalidArgumentsError, match=r"response\[0\]\[0\]: 1 is not of type 'array'"):
@@ -176,7 +176,7 @@ def test_json_is_read_strictly():
     assert problems(int, {"response": True}) == ("response: Input should be a valid integer; given true",)
 
 
-def test_a_null_that_an_optional_field_does_not_take_means_not_given():
+def test_an_invalid_null_for_an_optional_field_is_left_out():
     assert read(Forecast, {**FORECAST, "confidence": None, "note": None}) == {**FORECAST, "note": None}
     assert read(list[Point], {"response": [{"x": 1, "y": None}]}) == [{"x": 1}]
     assert problems(Point, {"x": None}) == ("x: Input should be a valid integer; given null",)

@@ -51,7 +51,7 @@ def test_a_name_that_providers_refuse_goes_there_and_back(server):
     assert_whole(agent)
 
 
-def test_a_silent_model_is_interrupted_at_once_and_the_response_closed(server):
+def test_interrupting_a_silent_model_closes_its_response(server):
     agent = friday(server)
 
     async def main():

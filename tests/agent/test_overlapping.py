@@ -117,7 +117,7 @@ def assert_settled(agent: ReActAgent, pending: frozenset[str], *, whole_run: boo
         assert sorted(str(result.get("tool_call_id")) for result in following) == sorted(expected)
 
 
-def test_what_a_run_leaves_pending_can_be_approved_although_another_has_spoken_since():
+def test_a_call_can_be_approved_after_another_runs_reply():
     """Only the agent's last message was looked at: the approval was refused, and the call open for good."""
 
     async def main() -> None:
@@ -278,7 +278,7 @@ class Late(InMemoryMemory):
         )
 
 
-def test_a_call_that_another_run_has_closed_since_the_history_was_read_is_not_lost():
+def test_a_call_closed_by_another_run_since_the_read_is_kept():
     async def main() -> None:
         # the second run's last look at the history, while the first one's tool runs
         agent = friday(("slow",), memory=Late(5))
@@ -290,7 +290,7 @@ def test_a_call_that_another_run_has_closed_since_the_history_was_read_is_not_lo
     run_virtual(main())
 
 
-def test_what_another_run_has_left_pending_since_the_history_was_read_is_not_forgotten():
+def test_a_call_another_run_left_pending_since_the_read_is_kept():
     async def main() -> None:
         agent = friday(("wait", "wait", "risky"), memory=Late(5))
         first = asyncio.create_task(after(0, agent, "go", []))
@@ -306,7 +306,7 @@ def test_what_another_run_has_left_pending_since_the_history_was_read_is_not_for
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_on_several_threads_nothing_pending_is_lost_or_run_twice(seed: int):
+def test_on_several_threads_no_call_is_lost_or_run_twice(seed: int):
     """A run's end forgot what another thread's run had just left, and two runs could take up the same call."""
     agent = ReActAgent("Friday", Restless(seed), tools=[quick, risky], max_iters=3, check_running=False)
 

@@ -305,7 +305,7 @@ def test_what_is_said_meanwhile_does_not_hide_the_pending_calls(cause: str, how:
     run_virtual(main())
 
 
-def test_a_result_that_somebody_put_into_the_memory_answers_its_call():
+def test_a_result_that_the_user_wrote_to_memory_closes_its_call():
     async def main() -> None:
         it = Setting("stop")
         await it.friday.call("go")
@@ -337,7 +337,7 @@ def test_two_agents_on_one_memory_settle_their_own_calls():
     run_virtual(main())
 
 
-def test_two_agents_of_one_name_on_one_memory_keep_apart_what_they_know():
+def test_two_agents_of_one_name_keep_their_pending_calls_apart():
     """Pending state is explicit: what the history says of a name counts only for who does not know better."""
 
     async def main() -> None:
@@ -444,7 +444,7 @@ def test_a_hook_that_answers_the_calls_lets_plain_input_through():
 
 
 @pytest.mark.spec("T3", "case 32", "case 33", "case 39", "case 40", "§5.5.8")
-def test_stop_after_reasoning_returns_the_message_asks_once_and_runs_nothing():
+def test_stop_after_reasoning_returns_the_message_without_tools():
     """The stored message says the same as the returned one."""
 
     async def main() -> None:
@@ -739,7 +739,7 @@ def test_calls_stay_pending_however_the_reply_is_received(cause: str, way: str):
 
 @pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize("way", ["dispose", "interrupt", "fail"])
-def test_a_run_that_goes_on_with_pending_calls_and_is_cut_off_closes_them(way: str):
+def test_a_resumed_run_that_is_cut_off_closes_its_pending_calls(way: str):
     """From the moment the input is taken they are this run's to settle, like those of its own rounds."""
 
     async def main() -> None:
@@ -778,7 +778,7 @@ def test_a_run_that_goes_on_with_pending_calls_and_is_cut_off_closes_them(way: s
     run_virtual(main())
 
 
-def test_a_call_that_is_disposed_before_its_input_is_taken_loses_nothing():
+def test_a_call_disposed_before_taking_its_input_loses_nothing():
     class Slow(Hook):
         kinds = (PreCallEvent,)
 
@@ -829,7 +829,7 @@ def test_the_count_of_rounds_begins_again_with_each_call():
     run_virtual(main())
 
 
-def test_an_agent_that_answers_while_calls_wait_says_so_to_hooks():
+def test_hooks_see_the_pending_calls_of_an_agent_that_answers():
     async def main() -> None:
         seen: list[tuple[str, ...]] = []
 

@@ -92,7 +92,7 @@ def test_progress_comes_while_the_tool_runs():
 
 
 @pytest.mark.spec("case 5", "case 6", "case 22", "W51", "W65", "R6")
-def test_failing_unknown_and_invalid_calls_are_results_that_the_model_sees():
+def test_the_model_sees_failed_unknown_and_invalid_calls():
     model = ScriptedModel(
         [
             call("broken", reason="no luck"),
@@ -228,7 +228,7 @@ def test_a_failing_model_fails_the_run_and_leaves_memory_whole():
     assert friday.call("again").run().text == "next"
 
 
-def test_attempts_before_the_first_chunk_are_made_again_and_announced():
+def test_failures_before_the_first_chunk_are_retried():
     model = ScriptedModel(ModelConnectionError("one"), ModelConnectionError("two"), "fine")
     friday = agent(model, model_execution_config=ExecutionConfig(max_attempts=3))
     events = run_virtual(events_of(friday, "hi"))
@@ -299,7 +299,7 @@ def test_stream_options_choose_kinds_and_accumulation():
     assert [e.delta for e in total] == [None, None]
 
 
-def test_no_tool_starts_before_all_are_announced_and_hooks_may_change_arguments():
+def test_tools_start_after_all_are_announced_with_hooks_edits():
     @hook(PreActingEvent)
     async def rewrite(event):
         await asyncio.sleep(1)
@@ -312,7 +312,7 @@ def test_no_tool_starts_before_all_are_announced_and_hooks_may_change_arguments(
     assert kinds.index("acting_chunk") > max(i for i, k in enumerate(kinds) if k == "pre_acting")
 
 
-def test_system_message_hints_and_input_are_separate_and_transient():
+def test_system_message_and_hints_are_separate_and_transient():
     @hook(PreCallEvent)
     def greet(event):
         return event.replace(input=(*event.input, Msg.user("P.S. be kind")))
@@ -356,7 +356,7 @@ def test_a_reply_changed_in_post_call_is_changed_in_memory():
     assert fold(events).history == tuple(remembered(friday))
 
 
-def test_stop_after_reasoning_leaves_calls_pending_and_call_resumes_them():
+def test_calls_pending_after_stop_after_reasoning_are_resumed():
     @hook(PostReasoningEvent)
     def approve(event):
         return event.stop() if event.message.tool_calls and not event.history[-1].tool_results else None
@@ -373,7 +373,7 @@ def test_stop_after_reasoning_leaves_calls_pending_and_call_resumes_them():
     assert_whole(friday)
 
 
-def test_pending_calls_that_are_passed_by_get_results_before_the_input():
+def test_skipped_pending_calls_get_results_before_the_input():
     @hook(PostReasoningEvent)
     def stop_first(event):
         return event.stop() if event.message.tool_calls else None
@@ -490,7 +490,7 @@ def test_ten_thousand_turns_cost_no_stack():
     assert len(remembered(friday)) == 2 * turns + 2
 
 
-def test_leaving_at_the_last_event_of_a_stopped_run_leaves_its_calls_pending():
+def test_disposal_at_a_stopped_runs_last_event_keeps_calls():
     @hook(PostReasoningEvent)
     def stop_first(event):
         return event.stop() if event.message.tool_calls else None

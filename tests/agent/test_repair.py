@@ -77,7 +77,7 @@ async def broken(agent: ReActAgent, way: str) -> list[Event]:
 
 
 @pytest.mark.parametrize(("way", "writes"), [("fail", (3, 4)), ("interrupt", (3, 4)), ("cancel", (3,))])
-def test_what_no_result_could_be_kept_for_is_closed_by_the_next_call(way: str, writes: tuple[int, ...]):
+def test_the_next_call_closes_a_call_without_a_written_result(way: str, writes: tuple[int, ...]):
     """It stayed open for good: pending for nobody, and each prompt from then on said that its result was to come."""
 
     async def main() -> None:
@@ -103,7 +103,7 @@ def test_what_no_result_could_be_kept_for_is_closed_by_the_next_call(way: str, w
     run_virtual(main())
 
 
-def test_if_that_fails_as_well_the_call_fails_and_the_one_after_it_tries_again():
+def test_a_repair_that_fails_is_repeated_by_the_call_after():
     async def main() -> None:
         memory = Brittle(3, 4, 5)
         agent = friday(call("slow"), "Fine.", memory=memory)
@@ -135,7 +135,7 @@ def test_it_is_closed_in_another_process_too():
     run_virtual(main())
 
 
-def test_a_result_that_is_there_although_its_write_failed_is_not_written_again():
+def test_a_result_stored_by_a_failed_write_is_not_written_again():
     async def main() -> None:
         agent = friday(call("slow", name="a"), "Fine.", memory=Brittle(3, lies=True))
         seen: list[Event] = []
@@ -152,7 +152,7 @@ def test_a_result_that_is_there_although_its_write_failed_is_not_written_again()
     run_virtual(main())
 
 
-def test_calls_that_are_there_although_their_write_failed_are_closed_by_the_next_call():
+def test_the_next_call_closes_calls_stored_by_a_failed_write():
     async def main() -> None:
         agent = friday(call("slow"), "Fine.", memory=Brittle(2, lies=True))
         with pytest.raises(ConnectionError, match="write 2"):
@@ -182,7 +182,7 @@ def test_a_call_that_has_left_memory_meanwhile_gets_no_result(way: str):
     run_virtual(main())
 
 
-def test_events_say_that_the_input_is_not_there_when_memory_refuses_it():
+def test_events_leave_out_an_input_that_memory_refuses():
     async def main() -> None:
         agent = friday("Fine.", memory=Brittle(1))
         seen: list[Event] = []
@@ -195,7 +195,7 @@ def test_events_say_that_the_input_is_not_there_when_memory_refuses_it():
     run_virtual(main())
 
 
-def test_events_say_that_the_input_is_not_there_when_what_stands_before_it_could_not_be_closed():
+def test_events_leave_out_the_input_when_closing_calls_fails():
     """Memory fails as a pending call is to get its result: the input, told of by then, was never written."""
 
     async def main() -> None:

@@ -159,7 +159,7 @@ class Stops(Hook):
         return None
 
 
-def test_a_hook_that_stops_the_run_stops_it_there_and_call_goes_on():
+def test_a_hook_may_stop_at_a_direct_result_and_call_resumes():
     agent = friday(call("report", city="Rome"), hooks=[Stops()])
     assert reply_of(agent, "x").generate_reason is GenerateReason.ACTING_STOP_REQUESTED
     reply = reply_of(agent)
@@ -244,7 +244,7 @@ def test_an_interruption_wins():
     assert_whole(agent)
 
 
-def test_limits_are_not_reached_by_a_round_that_is_not_asked_for():
+def test_a_round_that_is_not_needed_reaches_no_limit():
     agent = friday(call("report", city="Rome"), max_iters=1, limits=UsageLimits(model_calls=1))
     assert reply_of(agent, "x").generate_reason is GenerateReason.RETURN_DIRECT
 

@@ -49,7 +49,7 @@ def test_usage_counts_for_every_run_around_it_at_its_own_prices():
     assert [each.tool_calls for each in (outer, middle, inner)] == [2, 2, 0]
 
 
-def test_a_limit_of_an_outer_run_holds_within_and_names_its_agent():
+def test_an_outer_runs_limit_holds_inside_and_names_its_agent():
     outer, inner = chain(UsageLimits(model_calls=1, tool_calls=3), None)
     assert inner.limited and inner.before_model() is None and inner.before_tools(3) is None
     assert inner.before_tools(4) == ("tool_calls", 3)
@@ -118,7 +118,7 @@ def test_a_closing_result_says_that_the_call_has_not_begun():
 # --- Approvals -----------------------------------------------------------------------------------------------------
 
 
-def test_an_answer_decides_its_call_and_a_remembered_one_the_later_ones():
+def test_a_remembered_answer_decides_later_calls_too():
     approvals, pending = Approvals(), {"a": call("a", amount=1), "b": call("b", amount=2)}
     approvals.add([Approve("a"), Reject("b", "too much", remember="arguments")], pending)
     assert approvals.decision(pending["a"]) == Approve("a")
@@ -133,7 +133,7 @@ def test_the_latest_rule_wins_and_replaces_an_equal_one():
     assert isinstance(approvals.decision(call("z")), Approve) and len(approvals.rules) == 1
 
 
-def test_answers_are_forgotten_with_their_calls_and_rules_are_not():
+def test_answers_are_dropped_with_their_calls_but_rules_are_not():
     approvals = Approvals()
     approvals.add([Approve("a", remember="tool")], {"a": call("a")})
     approvals.keep({"b"})

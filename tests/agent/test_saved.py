@@ -226,7 +226,7 @@ class Full(InMemorySession):
         )
 
 
-def test_a_run_that_cannot_be_saved_fails_and_memory_has_the_reply():
+def test_a_failed_save_fails_the_run_and_memory_has_the_reply():
     async def main() -> None:
         store = Full()
         someone = friday("one", "two", RuntimeError("model"), [Delay(5), "three"])
@@ -252,7 +252,7 @@ def test_a_run_that_cannot_be_saved_fails_and_memory_has_the_reply():
     run_virtual(main())
 
 
-def test_saving_and_loading_wait_for_a_clean_up_and_are_refused_in_a_run():
+def test_save_and_load_wait_for_clean_up_and_refuse_in_a_run():
     async def main() -> None:
         store = InMemorySession()
         someone = friday([Delay(5), "one"], [call("slow", "s", seconds=10)], "three")
@@ -287,7 +287,7 @@ def test_saving_and_loading_wait_for_a_clean_up_and_are_refused_in_a_run():
         ),
     ],
 )
-def test_a_state_that_does_not_fit_is_refused_and_nothing_is_changed(value: object, text: str):
+def test_a_state_that_does_not_fit_is_refused_without_changes(value: object, text: str):
     async def main() -> None:
         store = InMemorySession()
         someone = friday([call("delete", "a", path="x")], "ok")

@@ -61,7 +61,7 @@ def play(*steps: Step, **setup: object) -> World:
 
 @pytest.mark.parametrize("event", range(8))
 @pytest.mark.parametrize("hook", ["fail", "fail_later"])
-def test_the_reply_of_an_interrupted_run_is_told_when_post_call_fails(hook: str, event: int):
+def test_an_interruption_reply_is_emitted_when_post_call_fails(hook: str, event: int):
     """It was in memory, and no event said so: neither a Post event of a stage nor PostCall."""
     cut = Call(turns=((Use("slow"),),), end=End("interrupt", 1))
     world = play(cut, hooks=(Hooked(hook, event),))
@@ -84,9 +84,7 @@ def test_a_shutdown_saves_no_response_in_vain_as_pending(event: int):
 
 @pytest.mark.parametrize("max_iters", [1, 5])
 @pytest.mark.parametrize("broken", [False, True])
-def test_calls_beyond_a_limit_have_results_where_there_is_no_further_chance_for_the_output(
-    broken: bool, max_iters: int
-):
+def test_calls_beyond_a_limit_have_results_if_the_output_fails(broken: bool, max_iters: int):
     """The last chance had been had at `max_iters`: its text became the reply, and the calls stayed open for good."""
     uses = (Use("quick", broken=broken),) * 2
     output = Output("tool", retries=1, text=True)
@@ -95,7 +93,7 @@ def test_calls_beyond_a_limit_have_results_where_there_is_no_further_chance_for_
     assert world.memories[0].messages[-1].generate_reason is GenerateReason.LIMIT_REACHED
 
 
-def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibling():
+def test_a_failed_response_is_removed_when_a_hook_stops_the_run():
     """It was kept for the sake of the reply, which was another call's result."""
     both = Call(turns=((Use("quick"), Respond(right=False)),))
     play(both, finish="tool", hooks=(Hooked("stop_acting"),))
@@ -105,7 +103,7 @@ def test_a_response_in_vain_leaves_memory_when_a_hook_stops_the_run_at_its_sibli
     play(replace(both, output=Output("tool")), hooks=(Hooked("stop_acting", 1),))
 
 
-def test_a_run_that_a_hook_stops_at_the_response_leaves_no_call_waiting_beside_it():
+def test_a_hook_stopping_at_the_response_leaves_no_call_pending():
     """The reply was the response, and said of no call that it waits; but one did, where nothing could find it."""
     for beside in ("once", "risky", "ask"):
         both = Call(turns=((Respond(), Use(beside)),))
@@ -120,7 +118,7 @@ def test_a_memory_that_fails_anywhere_is_told_of(way: str):
         play(Call(output=Output("native")), fault=Fault(way, place))
 
 
-def test_the_same_input_after_a_shutdown_asks_for_its_output_again():
+def test_repeated_input_after_a_shutdown_asks_for_output_again():
     """The checks took the error of an output for one that was not asked for."""
     asked = Call(turns=((Use("quick", split=True),),), output=Output("tool", retries=0))
     play(Call(), Call(), Both(asked, Call(end=End("shutdown"), conversation=1)), Call(), parallel=False)

@@ -72,7 +72,7 @@ def test_runs_in_progress_finish_and_new_ones_are_refused():
     run_virtual(main())
 
 
-def test_with_nothing_running_it_is_over_at_once_and_may_be_begun_again():
+def test_with_no_runs_it_ends_at_once_and_may_be_begun_again():
     async def main() -> None:
         shutdown = GracefulShutdown()
         friday(shutdown, "one")
@@ -141,7 +141,7 @@ def test_what_is_asked_after_the_restart(again: str):
 
 
 @pytest.mark.parametrize("parallel", [True, False])
-def test_calls_that_have_not_begun_stay_pending_and_run_elsewhere(parallel: bool):
+def test_calls_not_begun_stay_pending_and_run_elsewhere(parallel: bool):
     async def main() -> None:
         store = InMemorySession()
         shutdown = GracefulShutdown(timeout=10)
@@ -314,7 +314,7 @@ SERVICE = """
 
 @pytest.mark.parametrize("kind", ["loop", "script"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_process_that_is_told_to_end_saves_and_the_next_goes_on(tmp_path, kind: str, number: signal.Signals):
+def test_a_terminated_process_saves_and_the_next_one_resumes(tmp_path, kind: str, number: signal.Signals):
     command = [sys.executable, "-c", textwrap.dedent(SERVICE), str(tmp_path), kind]
     with child(command, stdout=subprocess.PIPE, env=os.environ) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"

@@ -201,7 +201,7 @@ def test_two_of_three_are_suspended_and_answered_one_by_one(parallel: bool):
     run_virtual(main())
 
 
-def test_a_sibling_that_fails_is_a_result_and_does_not_hide_the_suspension():
+def test_a_failed_sibling_is_a_result_and_hides_no_suspension():
     @tool
     async def broken() -> str:
         """Fails."""
@@ -251,7 +251,7 @@ def test_arguments_that_do_not_fit_are_not_handed_to_anybody():
 
 @pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize("way", ["interrupt", "dispose", "fail"])
-def test_a_call_that_was_suspended_in_a_run_that_is_cut_off_is_closed(way: str):
+def test_a_suspended_call_is_closed_when_its_run_is_cut_off(way: str):
     """Nobody was told that it waits, so it does not."""
 
     class Failing(Hook):

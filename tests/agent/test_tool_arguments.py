@@ -111,7 +111,7 @@ def test_what_is_no_layer_is_refused_where_it_is_given(layers: Any):
         RuntimeContext(tool_arguments=layers)
 
 
-def test_a_tool_that_has_changed_since_is_an_error_result_that_quotes_nothing():
+def test_an_argument_for_a_changed_tool_is_an_unquoted_error():
     toolkit = Toolkit([search])
     block = toolkit.call(
         ToolUseBlock("1", "search", {"query": "x"}),

@@ -60,7 +60,7 @@ BOTH = ["clock", "reset_equipped_tools"]
 ALL = ["clock", "browse", "reset_equipped_tools"]
 
 
-def test_a_model_equips_itself_and_the_next_round_and_call_have_the_tools():
+def test_tools_the_model_activates_are_there_in_the_next_round():
     bot, model = friday(EQUIP, call("browse", url="x"), "read", "again")
     assert bot.call("go").run().text == "read"
     assert model.told == [BOTH, ALL, ALL]

@@ -77,7 +77,7 @@ def test_a_tracer_sees_failures_on_their_way_and_the_summary():
     ]
 
 
-def test_stages_and_the_reply_to_an_interruption_can_be_overridden():
+def test_stages_and_the_interruption_reply_can_be_overridden():
     class Own(ReActAgent):
         def acting(self, run, calls):
             self.asked = [each.name for each in calls]

@@ -116,7 +116,7 @@ def test_without_a_message_it_only_prompts():
 
 
 @pytest.mark.spec("case 159")
-def test_an_empty_line_is_an_empty_answer_and_the_end_of_the_input_is_none():
+def test_an_empty_line_is_an_answer_and_the_end_of_input_is_not():
     """§22.9 case 159, testNullInputText: in Java the end of the input is an empty text, for ever."""
     assert asked(None, "")[0].content == (TextBlock(""),)
     with pytest.raises(EndOfInputError, match="so there is no answer"):
@@ -158,7 +158,7 @@ def test_methods_of_a_subclass_are_hooks():
 # --- what is shown -----------------------------------------------------------------------------------------------
 
 
-def test_words_and_media_are_shown_and_nothing_that_a_terminal_would_obey():
+def test_text_and_media_are_shown_with_control_codes_escaped():
     said = Msg.assistant([ThinkingBlock("hm"), TextBlock("One\nEve: two\x1b[2J\u202e"), PICTURE], "Bob")
     screen = asked([said, Msg.assistant([ToolUseBlock("c", "x")], "Eve")], "ok")[1]
     assert screen == "Bob: One\n  Eve: two\\u001b[2J\\u202e\n  [image]\nEve: (Eve waits for x.)\n? "
@@ -179,7 +179,7 @@ def test_what_came_since_the_person_last_spoke_is_shown_once():
     assert terminal.screen.endswith("What now?\n? ? ")
 
 
-def test_what_is_said_while_the_person_thinks_is_shown_with_the_next_question():
+def test_messages_during_a_question_are_shown_with_the_next_one():
     asked_: list[list[str]] = []
 
     async def think(question: Question) -> str:
@@ -199,7 +199,7 @@ def test_what_is_said_while_the_person_thinks_is_shown_with_the_next_question():
     assert asked_ == [["One?"], ["Meanwhile.", "Two?"]]
 
 
-def test_a_person_called_user_is_shown_what_a_message_without_a_name_asks():
+def test_a_person_named_user_is_shown_messages_without_a_name():
     terminal = Terminal("Oslo", "Rome")
     user = UserAgent("user", terminal.input)
     for question in ("Where from?", "Where to?"):
@@ -242,7 +242,7 @@ def test_stdin_and_stdout_are_looked_up_when_asking(monkeypatch):
     assert screen.buffer.getvalue() == b"Bob: N\\xe9?\nUser Input: "
 
 
-def test_a_program_without_stdin_or_with_a_broken_screen_says_so(monkeypatch):
+def test_a_missing_stdin_or_a_broken_screen_is_a_clear_error(monkeypatch):
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(UserInputError, match="no standard input"):
         UserAgent("Ann").call().run()
@@ -343,7 +343,7 @@ def test_what_is_no_answer_is_a_typed_error(input, match):
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_what_an_input_raises_fails_the_run_and_the_next_call_asks_again(later):
+def test_after_a_failed_input_the_next_call_asks_again(later):
     answers = iter([ZeroDivisionError("no person"), "here"])
 
     def ask(question: Question) -> str:
@@ -460,7 +460,7 @@ def test_an_interruption_before_the_question_asks_nothing():
     run_virtual(main())
 
 
-def test_at_the_deadline_of_a_call_there_is_an_error_or_a_reply_that_says_so():
+def test_the_deadline_gives_an_error_or_a_reply_that_names_it():
     slow = UserAgent("Ann", lambda question: never())
     with pytest.raises(RunDeadlineError):
         run_virtual(slow.call("Well?", limits=UsageLimits(deadline=5.0)))
@@ -470,7 +470,7 @@ def test_at_the_deadline_of_a_call_there_is_an_error_or_a_reply_that_says_so():
 
 
 @pytest.mark.parametrize("again", [None, "Well?"])
-def test_a_shutdown_leaves_the_question_open_and_another_process_asks_it_again(again):
+def test_another_process_asks_a_question_open_at_a_shutdown(again):
     seen: list[list[str]] = []
 
     async def main() -> None:
@@ -538,7 +538,7 @@ def test_a_call_that_is_left_waits_no_longer_and_steals_no_line(end):
     run_virtual(main())
 
 
-def test_the_finally_blocks_of_an_async_input_run_when_it_is_left():
+def test_the_finally_blocks_of_an_async_input_run_at_disposal():
     ended: list[str] = []
 
     async def ask(question: Question) -> str:
@@ -572,7 +572,7 @@ def test_a_person_is_asked_one_thing_at_a_time():
     run_virtual(main())
 
 
-def test_two_people_at_one_terminal_answer_in_the_order_of_asking():
+def test_two_people_at_one_terminal_answer_in_order_of_asking():
     terminal = Terminal("for Ann", "for Bob")
 
     async def main() -> list[str]:
@@ -600,7 +600,7 @@ def test_the_loop_goes_on_while_the_terminal_waits():
 
 
 @pytest.mark.spec("case 159")
-def test_a_form_is_asked_field_by_field_and_again_for_what_does_not_fit():
+def test_a_form_is_asked_by_field_and_again_for_invalid_values():
     """Python §3.9; §22.9 case 159, testMalformedStructuredInput: in Java what is malformed is passed over."""
     reply, screen = asked(
         Msg.assistant("Plan it.", "Bob"),
@@ -621,7 +621,7 @@ def test_a_form_is_asked_field_by_field_and_again_for_what_does_not_fit():
     )
 
 
-def test_fields_that_do_not_fit_together_are_asked_again_with_what_was_said():
+def test_fields_that_do_not_fit_together_are_asked_again():
     reply, screen = asked(None, "Sydney", "7", "", "", "", "", "plane", "", output=Trip)
     assert reply.structured(Trip) == Trip(city="Sydney", days=7, kind="plane")
     assert "no train goes there" in screen and 'city - where to ["Sydney"]: ' in screen
@@ -709,7 +709,7 @@ def test_an_input_may_answer_with_the_value_or_its_json(answer):
     assert reply.name == "Ann" and reply.text
 
 
-def test_a_value_that_does_not_fit_is_asked_for_again_with_the_problem():
+def test_an_invalid_value_is_asked_for_again_with_the_problem():
     answers = iter(["to Rome", {"city": "Rome", "days": 0}, {"city": "Rome", "days": 3}])
     problems: list[tuple[str, ...]] = []
 

@@ -55,7 +55,7 @@ def test_lines_come_in_order_without_their_ends():
         Lines.of(stream).next().run()
 
 
-def test_the_same_stream_has_the_same_lines_and_is_not_kept_alive():
+def test_one_stream_has_one_lines_object_and_is_not_kept_alive():
     stream = io.StringIO("one\n")
     assert Lines.of(stream) is Lines.of(stream)
     assert Lines.of(stream).next().run() == "one"
@@ -116,7 +116,7 @@ def test_a_line_that_comes_while_nobody_waits_is_kept():
     run_virtual(main())
 
 
-def test_a_line_that_is_on_its_way_when_its_waiter_leaves_is_not_lost():
+def test_a_line_in_flight_when_its_waiter_leaves_is_not_lost():
     async def main() -> None:
         lines = Lines(iter(["one\n", "two\n"]).__next__)
         seen: list[str] = []
@@ -179,7 +179,7 @@ def test_a_stream_that_cannot_be_read_is_a_typed_error(error):
     assert Lines.of(keyboard).next().run() == "next"
 
 
-def test_a_waiter_whose_loop_was_closed_under_it_takes_no_line_with_it():
+def test_a_waiter_whose_loop_was_closed_takes_no_line():
     keyboard = Keyboard()
     lines = Lines.of(keyboard)
     loop = asyncio.new_event_loop()

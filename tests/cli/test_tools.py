@@ -31,7 +31,7 @@ def used(toolkit: Toolkit, name: str, **given: object) -> ToolResultBlock:
     return toolkit.call(ToolUseBlock("1", name, given)).run()
 
 
-def test_they_are_the_library_s_file_tools_without_those_that_write(root: Path) -> None:
+def test_the_tools_are_the_librarys_file_tools_that_only_read(root: Path) -> None:
     toolkit = builtin_tools(root)
     assert toolkit.names == ("read_file", "list_directory", "glob", "grep", "current_time")
     assert used(toolkit, "read_file", path="docs/index.md").text == "     1\t# Index\n     2\tsee hooks"

@@ -66,7 +66,7 @@ def test_thinking_merges_up_to_its_signature() -> None:
     assert (first.thinking, second.thinking) == ("a", "b")
 
 
-def test_blocks_of_another_kind_and_pieces_of_calls_keep_their_places() -> None:
+def test_other_blocks_and_deltas_of_calls_keep_their_places() -> None:
     called = ToolUseDelta(0, "1", "t", "{"), ToolUseDelta(0, arguments="}")
     pieces = said("a", "b", ThinkingBlock("c"), "d", *called, "e")
     assert [e.text or e.thinking or "call" for e in merged(pieces)] == ["ab", "c", "d", "call", "call", "e"]

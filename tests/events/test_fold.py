@@ -64,7 +64,7 @@ def test_a_round_of_tools():
     assert fold(events).history == (HI, ask, a.message, b.message, ANSWER)
 
 
-def test_a_reply_that_post_call_changed_replaces_its_original_by_id():
+def test_a_reply_changed_in_post_call_replaces_its_original():
     changed = ANSWER.replace(content="hello, friend")
     events = [PreCallEvent(input=(HI,)), PostReasoningEvent(message=ANSWER), PostCallEvent(message=changed)]
     assert fold(events).history == (HI, changed) and fold(events).message == changed
@@ -110,7 +110,7 @@ def test_pending_calls_that_are_run_follow_the_input():
     assert fold(events).history == (given_result, ran.message, ANSWER)
 
 
-def test_pending_calls_closed_by_a_failure_follow_the_results_that_were_given():
+def test_calls_closed_by_a_failure_follow_earlier_results():
     # the hook of the first PreActing failed: no call began
     given_result = Msg.tool(ToolResultBlock("p1", "weather", "sunny"))
     closed = result("p2", ToolResultKind.FAILED)

@@ -43,7 +43,7 @@ def test_an_event_is_read_as_it_was_written(event: Event):
 
 
 @given(events)
-def test_an_event_says_where_it_comes_from_and_not_what_surrounds_it(event: Event):
+def test_an_event_serializes_its_origin_and_not_its_context(event: Event):
     said = event.to_dict()
     assert said["type"] == event.type
     assert (said["run_id"], said["agent"], tuple(said["path"])) == (event.run_id, event.agent, event.path)
@@ -54,7 +54,7 @@ def test_an_event_says_where_it_comes_from_and_not_what_surrounds_it(event: Even
 
 
 @given(events)
-def test_what_surrounds_an_event_is_in_neither_its_equality_nor_its_text(event: Event):
+def test_an_events_context_is_not_in_its_equality_or_repr(event: Event):
     bare = {
         field.name: field.default
         for field in dataclasses.fields(event)
@@ -118,7 +118,7 @@ def test_what_a_newer_version_adds_is_passed_over():
 @pytest.mark.parametrize(
     "error", [ValueError("x"), HookError("m", hook="h", event="e"), ModelTimeoutError("idle", 3.0, model="m")]
 )
-def test_an_error_event_carries_the_error_in_the_process_and_its_text_outside(error: Exception):
+def test_an_error_event_holds_the_error_and_serializes_its_text(error: Exception):
     event = kinds.ErrorEvent.of(error)
     assert (event.error, event.error_type, event.error_text) == (error, type(error).__name__, str(error))
     assert event_from_json(event.to_json()) == event

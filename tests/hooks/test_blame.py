@@ -65,7 +65,7 @@ def failed_stock(event: Event):
 @pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("kind", [*PHASES, *CHUNKS])
 @pytest.mark.parametrize("failing", [raised_in_order, raised_later, failed_flow, failed_stock])
-def test_an_error_names_hook_event_and_agent_and_is_still_itself(kind, failing):
+def test_an_error_keeps_its_type_and_names_hook_event_and_agent(kind, failing):
     """java-core.md §22.10: a hook raising in each phase. It is caught by its own class, and says where it is from."""
     with pytest.raises(OwnError, match=kind.type) as caught:
         run_virtual(made(hook(kind)(failing)).call("hi"))
@@ -166,7 +166,7 @@ PLACES = {
 
 
 @pytest.mark.spec("W34")
-def test_w34_a_system_message_is_refused_wherever_a_hook_puts_one():
+def test_a_system_message_is_refused_wherever_a_hook_puts_it():
     """Java refuses one in PreCall's input, and takes it in PreReasoning's list: one rule for all places."""
     places = [(kind, field) for kind in PLACES for field in PLACES[kind]]
     places += [(PreReasoningEvent, "hints"), (PreSummaryEvent, "messages"), (PostReasoningEvent, "goto_messages")]

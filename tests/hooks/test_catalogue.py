@@ -92,7 +92,7 @@ def test_a_hook_may_stop_by_what_it_sees_in_the_message(watched, stops):
 
 @pytest.mark.spec("case 41")
 @pytest.mark.parametrize(("prompt", "text"), [("You are Friday.", "You are Friday."), ("", None), (None, None)])
-def test_the_prompt_is_the_first_system_message_and_an_empty_one_is_none(prompt, text):
+def test_the_prompt_comes_first_and_is_omitted_if_empty(prompt, text):
     """sysPrompt_isSeededIntoSystemMsg, emptySysPrompt_seedsNullSystemMsg."""
     seen: list[Msg | None] = []
     agent = ReActAgent(
@@ -106,7 +106,7 @@ def test_the_prompt_is_the_first_system_message_and_an_empty_one_is_none(prompt,
 
 
 @pytest.mark.spec("case 42", "case 46")
-def test_what_pre_call_says_of_the_system_message_holds_for_the_call_and_is_not_remembered():
+def test_pre_calls_system_message_holds_for_the_call_only():
     """Prepended to the model's input, appended text included; created if there was none."""
 
     @hook(PreReasoningEvent)
@@ -203,7 +203,7 @@ def sent(agent: ReActAgent, index: int) -> list[str]:
 @pytest.mark.spec("case 48", "W35")
 @pytest.mark.parametrize("kind", [PreReasoningEvent, PreSummaryEvent])
 @pytest.mark.parametrize("override", [True, False])
-def test_a_hooks_options_are_used_instead_of_the_agents_for_this_round(kind, override):
+def test_a_hooks_options_replace_the_agents_for_this_round(kind, override):
     """shouldAllowOverridingGenerateOptions, shouldReturnOriginalOptionsWhenNotOverridden; W35."""
     seen: list[GenerateOptions | None] = []
 
@@ -260,7 +260,7 @@ def raise_now(event: Event) -> None:
 @pytest.mark.spec("§22.10")
 @pytest.mark.parametrize("kind", [*PHASES, *SUMMARY, *CHUNKS])
 @pytest.mark.parametrize("failing", [raise_now, raise_later])
-def test_a_hook_that_raises_fails_the_run_in_every_phase_and_leaves_memory_whole(kind, failing):
+def test_a_failing_hook_fails_the_run_in_every_phase(kind, failing):
     """A hook raising in each phase. The error is its own; the events end with ErrorEvent."""
     agent = made(hook(kind)(failing))
     events: list[Event] = []
@@ -273,7 +273,7 @@ def test_a_hook_that_raises_fails_the_run_in_every_phase_and_leaves_memory_whole
 
 
 @pytest.mark.parametrize("kind", [*PHASES, *SUMMARY])
-def test_a_hook_after_one_that_raised_is_not_called_and_errors_are_observed(kind):
+def test_hooks_after_a_failing_one_are_not_called(kind):
     seen: list[str] = []
     agent = made(
         hook(kind, priority=1)(raise_now),
@@ -286,7 +286,7 @@ def test_a_hook_after_one_that_raised_is_not_called_and_errors_are_observed(kind
 
 
 @pytest.mark.spec("W18", "§22.10")
-def test_a_failing_observer_of_an_error_is_reported_and_the_error_stays():
+def test_a_failing_error_observer_does_not_replace_the_error():
     """Error hook failing."""
     seen: list[str] = []
     agent = made(

@@ -190,7 +190,7 @@ def test_accumulated_is_the_sum_of_what_was_shown(letters: list[str]):
         assert event.accumulated == TextBlock(so_far)
 
 
-def test_chunks_made_by_a_hook_alone_accumulate_by_their_message():
+def test_chunks_made_only_by_a_hook_accumulate_by_their_message():
     own = hook_operator(ReasoningChunkEvent, ops.map(lambda e: ReasoningChunkEvent(message_id="m", delta=e.delta)))
     assert [event.accumulated.text for event in shown(LETTERS, own)] == ["a", "ab", "abc"]
 
@@ -252,7 +252,7 @@ def test_an_operator_may_listen_twice():
     assert [e.text or e.thinking for e in events if isinstance(e, ReasoningChunkEvent)] == ["a", "b", "m"]
 
 
-def test_a_slow_chunk_hook_delays_the_post_event_and_nothing_is_lost():
+def test_a_slow_chunk_hook_delays_the_post_event_without_loss():
     friday = agent(ScriptedModel(["a", "b"]), hooks=[on_chunk(later)])
 
     async def main() -> list[tuple[float, str]]:
@@ -264,7 +264,7 @@ def test_a_slow_chunk_hook_delays_the_post_event_and_nothing_is_lost():
     assert [time for time, kind in timeline if kind == "post_reasoning"] == [2.0]
 
 
-def test_a_failing_chunk_hook_fails_the_run_and_leaves_memory_whole():
+def test_a_failing_chunk_hook_fails_the_run_with_memory_whole():
     friday = agent(ScriptedModel([call("weather", city="Rome")]), hooks=[on_chunk(lambda e: 1 / 0)])
 
     seen: list[Event] = []

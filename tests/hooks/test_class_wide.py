@@ -52,7 +52,7 @@ def test_a_class_hook_reaches_the_class_and_its_subclasses_only():
     assert hints(ReActAgent) == []
 
 
-def test_base_first_then_methods_then_given_and_priority_before_all():
+def test_hooks_go_by_priority_then_class_then_method_then_given():
     class Base(ReActAgent):
         class_hooks = (Hinting("base"),)
 
@@ -125,7 +125,7 @@ def test_class_hooks_may_bring_tools():
     ("wrong", "match"),
     [(Hinting("x"), r"Wrong\.class_hooks must be a tuple"), ((Hinting,), r"Wrong\.class_hooks holds .*Hinting")],
 )
-def test_class_hooks_that_are_none_are_errors_that_name_the_class(wrong, match):
+def test_invalid_class_hooks_are_errors_that_name_the_class(wrong, match):
     with pytest.raises(ConfigurationError, match=match):
         type("Wrong", (ReActAgent,), {"class_hooks": wrong})("Friday", ScriptedModel())
 

@@ -73,7 +73,7 @@ def test_there_is_a_method_for_every_kind(kind: type[Event]):
     assert isinstance(answer, kind) and answer.seq == 7
 
 
-def test_a_name_that_is_nearly_right_is_refused_and_others_are_let_be():
+def test_a_misspelled_method_is_refused_and_others_are_ignored():
     with pytest.raises(ConfigurationError, match=r"Wrong\.on_pre_actng .* mean on_pre_acting"):
         type("Wrong", (Hook,), {"on_pre_actng": lambda self, event: None})
     assert type("Fine", (Hook,), {"on_shutdown": lambda self: None}).kinds is None

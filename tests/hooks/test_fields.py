@@ -76,7 +76,7 @@ def test_a_summary_hooks_options_are_those_of_the_post_event():
 
 
 @pytest.mark.spec("W33")
-def test_the_last_event_has_the_input_as_it_was_remembered_and_the_whole_history():
+def test_the_last_event_has_remembered_input_and_whole_history():
     """Input and history apart, at the end of a call as at its beginning."""
     noting = Noting(PostCallEvent)
     polite = hook(PreCallEvent)(lambda event: event.replace(input=(*event.input, Msg.user("Please."))))
@@ -116,7 +116,7 @@ def test_acting_events_have_the_tools_schema_and_the_history():
     assert told(post_b.history) == ["hi", "weather, weather", "result"]
 
 
-def test_the_schema_is_that_of_the_tool_that_ran_and_none_without_one():
+def test_the_schema_is_that_of_the_tool_that_ran_or_none():
     noting = Noting(PostActingEvent)
     agent = made(call("nothing"), "Sorry.", hooks=(noting,))
     run_virtual(agent.call("hi"))

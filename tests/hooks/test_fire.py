@@ -90,7 +90,7 @@ def test_without_hooks_the_event_is_passed_as_it_is():
 
 
 @given(st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(sorted(FORMS))), max_size=6))
-def test_order_is_by_priority_then_registration_whatever_the_form(given_hooks: list[tuple[int, str]]):
+def test_order_is_by_priority_then_registration_for_every_form(given_hooks: list[tuple[int, str]]):
     hooks = [Noting(str(index), priority, form) for index, (priority, form) in enumerate(given_hooks)]
     expected = sorted(range(len(hooks)), key=lambda index: hooks[index].priority)
     assert labels(fired(PRE, *hooks)) == [str(index) for index in expected]
@@ -175,7 +175,7 @@ def test_an_endless_answer_is_given_up_at_its_second_event():
 @pytest.mark.parametrize(
     "failing", [lambda e: 1 / 0, lambda e: throw(ZeroDivisionError("x")), lambda e: later_fail()],
 )  # fmt: skip
-def test_what_a_hook_raises_is_the_error_and_no_later_hook_is_called(failing):
+def test_a_hooks_exception_is_the_error_and_ends_the_chain(failing):
     later_hook = Noting("never", 200)
     later_hook.on_event = lambda event: pytest.fail("called")
     with pytest.raises(ZeroDivisionError):
@@ -205,7 +205,7 @@ def test_an_answer_from_another_thread_is_waited_for():
     assert labels(run_virtual(main())) == ["thread", "after"]
 
 
-def test_disposal_stops_the_hook_in_progress_and_calls_none_after_it():
+def test_disposal_stops_the_current_hook_and_calls_no_other():
     ended: list[str] = []
 
     async def slow(event: PreReasoningEvent):
@@ -266,7 +266,7 @@ def answering(kind: type[Event], change: Callable[[Event], object]) -> Hook:
     ],
 )
 @pytest.mark.parametrize("form", ["sync", "coroutine", "flow"])
-def test_what_would_break_the_run_is_an_error_that_names_hook_and_event(event, change, match, form):
+def test_an_invalid_answer_is_an_error_naming_hook_and_event(event, change, match, form):
     with pytest.raises(HookError, match=match) as caught:
         fired(event, answering(type(event), lambda e: FORMS[form](change(e))))
     assert (caught.value.hook, caught.value.event) == ("changing", event.type)

@@ -27,7 +27,7 @@ class Noting(Hook):
         self.seen.append(event.type)
 
 
-def test_an_added_hook_is_asked_in_the_next_run_and_a_removed_one_no_longer():
+def test_added_and_removed_hooks_take_effect_in_the_next_run():
     friday, noting = agent(ScriptedModel("a", "b", "c")), Noting()
     friday.call("1").run()
     friday.hooks.add(noting)
@@ -55,7 +55,7 @@ def test_a_run_keeps_the_hooks_it_began_with():
     assert (len(before.seen), len(after.seen)) == (2, 1)
 
 
-def test_a_run_that_waits_for_its_turn_has_the_hooks_of_its_subscription():
+def test_a_queued_run_has_the_hooks_of_its_subscription():
     noting = Noting()
 
     async def main() -> None:
@@ -73,7 +73,7 @@ def test_a_run_that_waits_for_its_turn_has_the_hooks_of_its_subscription():
 
 
 @given(st.lists(st.integers(1, 3), max_size=4), st.lists(st.integers(1, 3), max_size=4))
-def test_hooks_that_were_added_stand_where_they_would_if_they_had_been_given(given_first, added):
+def test_added_hooks_are_ordered_as_if_given_at_construction(given_first, added):
     first = [Noting(priority=number) for number in given_first]
     later = [Noting(priority=number) for number in added]
     hooks = Hooks(first)
@@ -103,7 +103,7 @@ def test_methods_are_found_again():
     assert friday.hooks.all == ()
 
 
-def test_what_is_no_hook_or_not_there_is_refused_and_nothing_changed():
+def test_invalid_and_unknown_hooks_are_refused_without_changes():
     noting = Noting()
     friday = agent(ScriptedModel("a"), hooks=[noting])
     with pytest.raises(ConfigurationError, match="takes Hook objects"):

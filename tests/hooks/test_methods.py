@@ -89,7 +89,7 @@ async def _later(event: PostActingEvent) -> PostActingEvent:
 
 @pytest.mark.spec("W31")
 @pytest.mark.parametrize("answer", [lambda e: e, _later, just, rx.of], ids=["sync", "async", "flow", "stock"])
-def test_what_post_acting_puts_into_the_event_is_remembered_and_sent(answer):
+def test_a_result_changed_in_post_acting_is_remembered_and_sent(answer):
     """D-like difference to AgentScope Python, whose post_acting comes after memory was written (§2, S9); W31."""
 
     class Redacting(ReActAgent):
@@ -112,7 +112,7 @@ def test_a_coroutine_method_is_awaited():
     assert agent.model.requests[0].messages[-1].text == "Be brief."
 
 
-def test_a_chunk_method_may_drop_what_is_shown_and_never_changes_the_message():
+def test_a_chunk_method_drops_a_chunk_and_not_the_message():
     class Silent(ReActAgent):
         def pre_print(self, event: ChunkEvent | ActingChunkEvent):
             return DROP
@@ -162,7 +162,7 @@ def test_a_method_is_inherited_overridden_and_called_once(cls, hints):
 
 
 @pytest.mark.spec("case 38", "case 53")
-def test_methods_come_before_given_hooks_of_equal_priority_and_after_more_urgent_ones():
+def test_methods_come_before_given_hooks_of_equal_priority():
     """Order."""
 
     class Ordered(ReActAgent):
@@ -244,7 +244,7 @@ def test_what_a_method_raises_fails_the_run():
         ("post_observe", lambda self, kwargs, output: None, r"Odd.post_observe is called with the event alone"),
     ],
 )
-def test_a_method_that_cannot_be_a_hook_is_an_error_at_construction(name, method, match):
+def test_an_invalid_hook_method_is_an_error_at_construction(name, method, match):
     with pytest.raises(ConfigurationError, match=match):
         made(type("Odd", (ReActAgent,), {name: method}), "x")
 

@@ -58,7 +58,7 @@ async def raised_later(event: Event):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("broken", [raised, raised_later, lambda event: throw(ZeroDivisionError("flow"))])
-def test_what_an_observer_raises_is_reported_and_the_run_goes_on(kind, broken):
+def test_an_observers_exception_does_not_fail_the_run(kind, broken):
     seen: list[Event] = []
     after = hook(kind, priority=200)(seen.append)
     with collect_dropped() as dropped:
@@ -84,7 +84,7 @@ def test_what_an_observer_answers_is_not_looked_at(kind, answer):
     assert said(hook(kind, observe=True)(answer)) == said()
 
 
-def test_an_observer_stands_at_its_place_and_sees_what_earlier_hooks_made_of_it():
+def test_an_observer_sees_the_changes_of_hooks_before_it():
     seen: list[str] = []
 
     @hook(PreActingEvent, priority=10)
@@ -142,7 +142,7 @@ def test_a_method_may_be_an_observer():
     assert [str(error) for error in dropped] == ["Friday"]
 
 
-def test_an_exception_that_is_none_of_exception_still_ends_the_run():
+def test_a_base_exception_of_an_observer_still_ends_the_run():
     @hook(PreCallEvent, observe=True)
     def leave(event: Event):
         raise SystemExit(3)

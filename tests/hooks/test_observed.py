@@ -69,7 +69,7 @@ def hooked(make, *hooks: Hook) -> tuple[ReActAgent, dict[str, object]]:
 
 
 @pytest.mark.parametrize(("kind", "make"), OBSERVED)
-def test_a_hook_of_the_kind_is_called_before_the_subscriber_sees_the_event(kind, make):
+def test_a_hook_of_the_kind_is_called_before_the_subscriber(kind, make):
     """Such a hook was never called, and nothing said so."""
     log: list[tuple[str, Event]] = []
 
@@ -92,7 +92,7 @@ def test_a_hook_of_the_kind_is_called_before_the_subscriber_sees_the_event(kind,
 
 
 @pytest.mark.parametrize(("kind", "make"), OBSERVED)
-def test_observers_come_by_priority_methods_and_hooks_of_all_events_included(kind, make):
+def test_observers_of_one_kind_and_of_all_events_go_by_priority(kind, make):
     order: list[str] = []
 
     class All(Hook):
@@ -148,7 +148,7 @@ def test_a_failing_observer_is_reported_and_passed_over(kind, make, failure):
 
 
 @pytest.mark.parametrize(("kind", "make"), OBSERVED)
-def test_a_run_that_is_left_while_an_observer_waits_is_over_at_once(kind, make):
+def test_a_run_disposed_while_an_observer_waits_ends_at_once(kind, make):
     """Disposal: the observer in progress is cancelled; the ones behind it are not called."""
     log: list[str] = []
 
@@ -183,7 +183,7 @@ def test_nothing_overtakes_a_retry_that_is_observed():
     assert kinds.index("retry") < kinds.index("reasoning_chunk")
 
 
-def test_retries_of_tools_at_once_are_each_observed_in_their_lane():
+def test_retries_of_concurrent_tools_are_observed_per_lane():
     seen: list[str | None] = []
 
     @hook(RetryEvent)
@@ -198,7 +198,7 @@ def test_retries_of_tools_at_once_are_each_observed_in_their_lane():
 
 
 @pytest.mark.parametrize("form", ["coroutine", "operator"])
-def test_chunks_of_a_discarded_attempt_are_not_shown_after_the_retry_that_voids_them(form):
+def test_chunks_of_a_failed_attempt_are_dropped_at_its_retry(form):
     """What a slow hook still holds of them goes: a subscriber has been told that it is void."""
     tries: list[int] = []
 
@@ -309,7 +309,7 @@ def test_a_sub_agents_retry_is_observed_by_its_own_hooks():
     assert (inner_seen, outer_seen) == (["Friday"], [])
 
 
-def test_an_interrupted_run_waits_for_no_observer_that_has_not_begun():
+def test_an_interrupted_run_starts_no_further_observers():
     """Interruption before the retry: there is no retry to observe."""
     seen: list[Event] = []
     model = ScriptedModel([Delay(5), ModelConnectionError("broken")], "Hello", execution_config=TWICE)

@@ -51,7 +51,7 @@ def test_observers_come_in_order_one_after_the_other():
     [lambda e: ErrorEvent(error_text="other"), lambda e: "text", lambda e: fail_later(), lambda e: 1 / 0,
      lambda e: throw(ZeroDivisionError("flow")), lambda e: PostCallEvent()],
 )  # fmt: skip
-def test_no_observer_can_change_the_event_or_keep_it_from_the_others(answer):
+def test_no_observer_can_change_or_withhold_the_event(answer):
     seen: list[Event] = []
     with collect_dropped() as dropped:
         assert observed(hook(ErrorEvent)(answer), hook(ErrorEvent)(seen.append)) is EVENT
@@ -65,7 +65,7 @@ async def fail_later():
     raise ZeroDivisionError("later")
 
 
-def test_in_a_run_the_failing_observer_is_reported_and_the_runs_error_stays():
+def test_a_failing_observer_does_not_replace_the_runs_error():
     seen: list[str] = []
 
     class Auditor(Hook):
@@ -140,6 +140,6 @@ def test_a_hook_brings_tools():
     assert bringing.calls == 1
 
 
-def test_a_tool_that_is_there_already_is_refused_at_construction():
+def test_a_hooks_tool_with_a_taken_name_is_refused():
     with pytest.raises(DuplicateToolError, match="lookup"):
         agent(ScriptedModel(), tools=[lookup], hooks=[Dictionary()])

@@ -34,7 +34,7 @@ def test_methods_are_called_around_observe():
     assert [message.role for message in remembered(friday)] == [MsgRole.USER, MsgRole.USER]
 
 
-def test_a_hook_changes_what_is_remembered_and_may_leave_nothing():
+def test_a_hook_changes_the_messages_and_may_remove_them_all():
     after: list[Event] = []
 
     @hook(PreObserveEvent)
@@ -63,7 +63,7 @@ def test_what_a_hook_puts_in_is_heard_as_any_peer():
     assert friday.call("and?").run().text == "fine"
 
 
-def test_a_failing_hook_before_refuses_and_one_behind_is_reported():
+def test_a_failing_pre_hook_refuses_and_a_post_hook_is_reported():
     def fail(event: Event):
         raise ZeroDivisionError(event.type)
 

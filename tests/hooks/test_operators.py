@@ -91,7 +91,7 @@ EARLY = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("operator", "count"), EARLY.values(), ids=EARLY)
-def test_an_operator_that_completes_early_ends_neither_stage_nor_run(kind, operator, count):
+def test_an_operator_completing_early_does_not_end_the_stage(kind, operator, count):
     """What is shown ends there, and nothing else: the message, the rounds behind it, the reply are the same."""
     someone, options = made(kind, hook_operator(kind, operator))
     seen = run_virtual(watch(someone, options))
@@ -117,7 +117,7 @@ FAILING = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("operator", "count"), FAILING.values(), ids=FAILING)
-def test_an_operator_that_fails_fails_the_run_and_leaves_memory_whole(kind, operator, count):
+def test_a_failing_operator_fails_the_run_with_memory_whole(kind, operator, count):
     someone, options = made(kind, hook_operator(kind, operator))
     seen = run_virtual(watch(someone, options))
     assert isinstance(seen.error, ZeroDivisionError)
@@ -133,7 +133,7 @@ def endless(chunks: rx.Observable[Event]) -> rx.Observable[Event]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_run_waits_for_an_operator_and_no_longer_than_its_deadline(kind):
+def test_the_run_waits_for_an_operator_until_its_deadline(kind):
     """One that never completes, though its source has: like a hook that never answers."""
     someone, options = made(kind, hook_operator(kind, endless), limits=UsageLimits(deadline=60))
     seen = run_virtual(watch(someone, options))
@@ -172,7 +172,7 @@ def test_a_run_that_is_left_leaves_its_operator(kind, operator, at):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_delayed_chunks_come_in_order_and_before_what_follows_the_stage(kind):
+def test_delayed_chunks_come_in_order_and_before_the_next_event(kind):
     someone, options = made(kind, hook_operator(kind, ops.delay(30)))
     seen = run_virtual(watch(someone, options))
     expected = plain(kind)

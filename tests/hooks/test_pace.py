@@ -102,7 +102,7 @@ def test_also_beside_other_hooks(behind: Hook, priority: int):
     assert meter.most <= CHUNKS_AHEAD + 3
 
 
-def test_a_hook_behind_that_has_seen_enough_lets_the_model_go_on():
+def test_an_operator_that_completes_frees_the_model_to_continue():
     """The slow one is left with a full queue; what it held back comes now, unseen."""
     meter = Meter(ReasoningChunkEvent)
     enough = hook_operator(ReasoningChunkEvent, ops.take(3), priority=900)

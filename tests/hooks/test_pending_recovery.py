@@ -38,7 +38,7 @@ def test_it_leaves_alone(event, why):
     assert left(event) is event
 
 
-def test_it_closes_each_pending_call_before_the_input_and_changes_no_event_in_place():
+def test_each_pending_call_is_closed_before_the_input():
     event = PreCallEvent(pending=PENDING, input=(HELLO,))
     after = left(event)
     assert event.input == (HELLO,)
@@ -74,7 +74,7 @@ def stopped(*turns, **options) -> ReActAgent:
 
 @pytest.mark.spec("W42", "case 37")
 @pytest.mark.parametrize("pending", ["recover", "error"])
-def test_plain_input_goes_on_past_pending_calls_also_with_older_results_in_memory(pending):
+def test_plain_input_passes_pending_calls_despite_older_results(pending):
     """§22.3 case 37; W42 a: in Java it never recovers once memory holds any tool result."""
     agent = stopped("Fine.", hooks=[PendingToolRecovery(text="Closed.")], pending=pending)
     events = run_virtual(events_of(agent, "Never mind."))

@@ -142,7 +142,7 @@ def test_a_hook_that_names_the_pieces_sees_each(mode):
     assert values[-1] == {"city": "Rome", "key": "zzz9"}
 
 
-def test_hooks_of_all_chunks_or_all_events_have_seen_the_piece_already():
+def test_output_chunks_skip_hooks_of_all_chunks_or_events():
     seen: list[str] = []
 
     class All(Hook):

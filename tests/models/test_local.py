@@ -84,7 +84,7 @@ class TestChoosing:
     def test_an_argument_is_a_word_of_the_request(self, request_: str, tool_: ToolSchema, expected: list[str]) -> None:
         assert candidates(request_, tool_) == expected
 
-    def test_a_long_request_offers_no_more_words_than_a_grammar_bears(self) -> None:
+    def test_a_long_request_offers_a_bounded_number_of_words(self) -> None:
         words = [f"w{n}" for n in range(100_000)]
         assert candidates(" ".join(words), READ) == words[:MAX_WORDS]
 
@@ -118,7 +118,7 @@ class TestArguments:
         assert arguments(READ, [])["properties"] == READ.parameters["properties"]
         assert arguments(LIST, [])["properties"] == {}
 
-    def test_a_tool_that_requires_nothing_may_have_its_first_parameter(self) -> None:
+    def test_a_tool_without_required_parameters_may_get_its_first(self) -> None:
         assert arguments(LIST, ["docs"])["properties"] == {"path": {"type": "string", "enum": ["docs"]}}
 
     def test_a_text_with_a_form_of_its_own_keeps_it(self) -> None:
@@ -126,7 +126,7 @@ class TestArguments:
             made: Any = arguments(tool("t", "T.", ("x",), x=form), ["word"])["properties"]
             assert made["x"] == {"type": "string", **form}
 
-    def test_a_call_that_is_demanded_by_name_is_held_to_the_tools_schema_alone(self) -> None:
+    def test_a_forced_call_is_held_to_the_tools_schema_only(self) -> None:
         assert arguments(READ, None) == {"additionalProperties": False, **READ.parameters}
 
     def test_references_stay_with_their_definitions(self) -> None:
@@ -340,7 +340,7 @@ class TestTheRealThing:
 
         assert asyncio.run(rounds()).text == "A ticket costs 58 euros."
 
-    def test_a_quotation_is_one_of_the_lines_with_any_character_in_it(self, server: LocalServer) -> None:
+    def test_a_quotation_is_one_line_with_any_character(self, server: LocalServer) -> None:
         lines = ['The "ticket" \\ costs [é] {😀} (a|b)*.', "A\bticket\x1b costs \t 58 \\n euros."]
         history = [Msg.user(TICKET), *done("read_file", {"path": "ferry.txt"}, "\n".join(lines))]
         _, answer = asyncio.run(collect(LocalChatModel(server=server), history, *TOOLS))

@@ -65,7 +65,7 @@ def called(server: Scripted) -> list[ChatResponse]:
     return made(server).stream([Msg.user("Read a.txt")], [READ]).pipe(ops.to_list()).run()
 
 
-def test_the_first_piece_of_a_call_names_it_and_each_comes_as_it_is_written(serve: Serve) -> None:
+def test_a_calls_first_delta_names_it_and_arguments_stream(serve: Serve) -> None:
     seen = called(Scripted(serve, '{"path": "a.txt"}'))
     first, *rest = [block for response in seen for block in response.content if isinstance(block, ToolUseDelta)]
     assert (first.name, bool(first.id)) == ("read_file", True)

@@ -127,7 +127,7 @@ def test_an_error_behind_the_run_becomes_an_error_event():
     assert (event.agent, event.run_id, event.seq) == ("Friday", before.event.run_id, before.seq + 1)
 
 
-def test_an_event_without_json_ends_the_stream_and_stops_the_run():
+def test_an_unserializable_event_ends_the_stream_and_the_run():
     friday = agent(ScriptedModel("fine"))
     stopped: list[bool] = []
 

@@ -148,7 +148,7 @@ def test_a_conversation_is_gone_on_with_by_its_id():
     run_virtual(main())
 
 
-def test_a_conversation_that_is_not_there_or_is_taken_is_an_error_result():
+def test_a_missing_or_busy_conversation_is_an_error_result():
     """Nothing is begun instead: the model reads what it can do."""
 
     async def main() -> None:

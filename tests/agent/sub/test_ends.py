@@ -41,7 +41,7 @@ def pair(*child_turns, parent_turns=("Well.",), child_options=None, **options) -
     ("turns", "inside"),
     [((["It ", HANG],), {}), ((use("slow", "s", seconds=10),), {"s"}), (([Delay(10), "late"],), {})],
 )
-def test_an_interruption_is_passed_down_and_its_last_words_come_back(turns, inside):
+def test_an_interruption_returns_the_sub_agents_reply(turns, inside):
     """By the same source; the sub-agent ends in its own memory before its parent does."""
 
     async def main() -> None:
@@ -96,7 +96,7 @@ def test_one_sub_agent_alone_is_interrupted_by_its_run():
 
 
 @pytest.mark.parametrize("grace", [3, None])
-def test_a_sub_agent_that_does_not_end_is_cut_off_after_its_grace(grace: float | None):
+def test_a_sub_agent_is_cut_off_after_its_grace(grace: float | None):
     @tool(interruptible=False)
     async def stubborn() -> str:
         """Takes its time."""
@@ -196,7 +196,7 @@ def test_at_any_moment(way: str, when: float):
     run_virtual(main())
 
 
-def test_at_a_deadline_with_a_last_word_the_sub_agent_leaves_the_reserve_alone():
+def test_a_sub_agent_does_not_use_its_parents_summary_reserve():
     """The parent's reserve is for the parent's last word: the sub-agent ends without asking its model again."""
 
     async def main() -> None:
@@ -211,7 +211,7 @@ def test_at_a_deadline_with_a_last_word_the_sub_agent_leaves_the_reserve_alone()
     run_virtual(main())
 
 
-def test_a_shutdown_leaves_the_call_pending_and_it_goes_on_where_it_was():
+def test_a_call_left_pending_by_a_shutdown_is_resumed():
     async def main() -> None:
         child = researcher([use("slow", "s", seconds=1), use("slow", "t", seconds=60)], "told", tools=[slow])
         shutdown = GracefulShutdown(timeout=5, grace=20)
@@ -234,7 +234,7 @@ def test_a_shutdown_leaves_the_call_pending_and_it_goes_on_where_it_was():
     run_virtual(main())
 
 
-def test_a_run_that_may_still_finish_may_still_ask_its_sub_agents():
+def test_a_run_may_call_sub_agents_during_a_shutdown():
     """A shutdown refuses new runs; a sub-agent's is part of one in progress."""
 
     async def main() -> None:
@@ -250,7 +250,7 @@ def test_a_run_that_may_still_finish_may_still_ask_its_sub_agents():
     run_virtual(main())
 
 
-def test_a_sub_agent_that_fails_is_an_error_result_that_names_the_failure():
+def test_a_failed_sub_agent_is_an_error_result_with_its_cause():
     async def main() -> None:
         parent, _ = pair([RuntimeError("no wifi")], "second time", parent_turns=(ask("q"), "Well."))
         seen = await events_of(parent, "go")
@@ -264,7 +264,7 @@ def test_a_sub_agent_that_fails_is_an_error_result_that_names_the_failure():
     run_virtual(main())
 
 
-def test_the_next_attempt_goes_on_from_where_the_one_before_ended():
+def test_a_retry_continues_where_the_attempt_before_ended():
     """A retry does not say again what was said."""
 
     async def main() -> None:
@@ -289,7 +289,7 @@ def test_the_timeout_of_the_tool():
     run_virtual(main())
 
 
-def test_what_waits_is_closed_when_its_parent_is_interrupted_before_it_goes_on():
+def test_interrupting_the_parent_closes_its_childs_calls():
     async def main() -> None:
         child = researcher(use("ask_person", "q"), external=True)
         other = agent("Other", [Delay(60), "late"])
@@ -307,7 +307,7 @@ def test_what_waits_is_closed_when_its_parent_is_interrupted_before_it_goes_on()
     run_virtual(main())
 
 
-def test_what_a_shutdown_has_left_inside_is_closed_when_it_is_passed_by():
+def test_plain_input_closes_the_childs_calls_after_a_shutdown():
     async def main() -> None:
         calls = [use("slow", "s", seconds=60), use("slow", "t", seconds=1)]
         child = researcher(calls, "hello", tools=[slow], parallel=False, pending="error")

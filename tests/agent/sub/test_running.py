@@ -344,7 +344,7 @@ def test_its_own_limits_hold_as_well():
     run_virtual(main())
 
 
-def test_a_model_that_the_parents_limit_cannot_price_is_not_asked():
+def test_a_child_model_without_a_price_is_not_called():
     async def main() -> None:
         child = ReActAgent("Researcher", ScriptedModel("never", model_name="unknown"))
         limits = UsageLimits(cost=1.0, prices={"scripted": Price(1.0, 1.0)})

@@ -30,7 +30,7 @@ def team(done: Done, *, low: tuple[Any, ...] = (), mid: tuple[Any, ...] = (), to
 
 
 @pytest.mark.spec("R27")
-def test_an_approval_given_in_another_process_reaches_the_sub_agent(session: Session):
+def test_an_approval_in_another_process_reaches_the_sub_agent(session: Session):
     """R27, field #40: two levels deep; nothing runs twice, nothing is asked twice."""
     done = Done()
 
@@ -203,7 +203,7 @@ def test_what_is_not_whole_is_refused_and_changes_nothing(wrong: str):
     run_virtual(main())
 
 
-def test_another_agent_under_the_same_name_is_not_taken_for_the_one_that_was():
+def test_a_saved_child_is_refused_to_another_agent_of_its_name():
     async def main() -> None:
         session = InMemorySession()
         boss = agent("Boss", ask("p"), "ok", tools=[researcher("one").as_tool()])
@@ -218,7 +218,7 @@ def test_another_agent_under_the_same_name_is_not_taken_for_the_one_that_was():
     run_virtual(main())
 
 
-def test_without_its_tool_a_call_that_waits_gets_a_result_and_the_rest_stays_saved():
+def test_a_pending_call_whose_tool_is_gone_gets_a_result():
     done = Done()
 
     async def main() -> None:

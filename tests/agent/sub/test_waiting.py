@@ -22,7 +22,7 @@ def boss(child, *turns, **options):
 
 
 @pytest.mark.spec("R27", "W67")
-def test_an_approval_is_asked_for_by_the_parent_and_reaches_the_sub_agent():
+def test_the_parent_asks_for_a_sub_agents_approval():
     """R27, W67, field #40: shown with a path, answered with edited arguments, gone on with from where it was."""
     done = Done()
 
@@ -61,7 +61,7 @@ def test_an_approval_is_asked_for_by_the_parent_and_reaches_the_sub_agent():
 
 
 @pytest.mark.spec("R27")
-def test_a_rejection_and_what_is_approved_for_good_are_the_sub_agents_own():
+def test_rejections_and_remembered_rules_stay_in_the_sub_agent():
     """`remember` holds in the sub-agent's conversation; the reason is what its model reads."""
     done = Done()
 
@@ -274,7 +274,7 @@ def test_a_sub_agent_that_a_hook_stops_waits_too():
     run_virtual(main())
 
 
-def test_a_sub_agent_that_needs_approval_itself_is_asked_about_once():
+def test_approval_of_the_sub_agents_own_call_is_asked_for_once():
     done = Done()
 
     async def main() -> None:
@@ -309,7 +309,7 @@ def test_what_is_wrapped_around_it_changes_nothing():
     run_virtual(main())
 
 
-def test_a_result_that_is_too_large_and_a_placeholder_that_is_not():
+def test_a_result_limit_cuts_the_result_and_not_the_placeholder():
     done = Done()
 
     async def main() -> None:

@@ -40,7 +40,7 @@ async def ask(model) -> str:
     return "ok"
 
 
-def test_it_opens_after_so_many_failures_on_end_and_tries_again_later():
+def test_it_opens_after_consecutive_failures_and_retries_later():
     inner = scripted(BROKEN, "ok", BROKEN, BROKEN, BROKEN, "ok", "ok")
     model = CircuitBreaker(inner, failures=2, reset=30)
 
@@ -98,7 +98,7 @@ class Silent(ScriptedModel):
         return never() if len(self.requests) == 1 else super().do_stream(messages, tools, options)
 
 
-def test_one_that_tried_on_a_loop_that_is_closed_without_a_word_leaves_it_to_the_next():
+def test_a_trial_lost_with_its_loop_passes_to_the_next_request():
     inner = Silent(BROKEN, "ok", execution_config=ONCE)
     model = CircuitBreaker(inner, failures=1, reset=0.001)
 

@@ -190,7 +190,7 @@ def test_the_check_sees_the_whole_answer():
     assert message.text == "so on" and message.tool_calls[0].input == {"x": 1}
 
 
-def test_an_attempt_of_its_own_that_a_model_voids_is_not_checked():
+def test_an_attempt_that_a_model_discards_itself_is_not_checked():
     restarts = ExecutionConfig(max_attempts=2, wait=wait_fixed(0), after_content="restart")
     first = scripted("a", ["bad", BROKEN], "good", config=restarts)
     model = FallbackModel(first, scripted("b", "never"), check=empty_word)
@@ -248,7 +248,7 @@ def test_disposal_ends_it_wherever_it_is(at):
 # --- in an agent -------------------------------------------------------------------------------------------------
 
 
-def test_an_agent_remembers_the_answer_of_the_model_that_gave_it():
+def test_an_agent_remembers_only_the_answer_that_was_used():
     first = scripted("a", [Delay(1), "half a ", ChatResponse(usage=ChatUsage(10, 1)), BROKEN])
     second = scripted("b", ["whole", ChatResponse(usage=ChatUsage(10, 2))])
     friday = ReActAgent(
@@ -287,7 +287,7 @@ def test_an_interruption_keeps_what_the_model_in_turn_has_said():
     assert "so far " in run_virtual(main())
 
 
-def test_prices_are_asked_for_all_models_before_anything_is_spent():
+def test_prices_of_all_models_are_checked_before_any_request():
     model = FallbackModel(scripted("a", "x"), scripted("b", "y"))
     friday = ReActAgent("Friday", model, limits=UsageLimits(cost=1.0, prices={"a": Price(1, 1)}))
     with pytest.raises(ConfigurationError, match="no price for the model 'b'"):
@@ -330,7 +330,7 @@ ends = st.sampled_from(["ok", "error", "bad", "empty", "broken off"])
 
 
 @given(st.lists(ends, min_size=2, max_size=5), st.booleans(), st.booleans())
-def test_the_result_is_that_of_the_first_model_that_answers_and_attempts_never_overlap(ends, restarts, checks):
+def test_the_first_model_that_answers_wins_and_none_overlap(ends, restarts, checks):
     running: list[str] = []
 
     class Watched(ScriptedModel):

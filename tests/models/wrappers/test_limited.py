@@ -228,7 +228,7 @@ def test_a_provider_that_asks_to_wait_is_left_alone_by_all():
 
 @pytest.mark.parametrize("limits", [{"max_concurrency": 1}, {"rate": Rate(1, per=60)}, {"tokens_per_minute": 1}])
 @pytest.mark.parametrize("at", [0.5, 1.5])
-def test_one_that_is_disposed_leaves_the_line_and_gives_its_place_back(limits, at):
+def test_a_disposed_request_leaves_the_queue_and_its_place(limits, at):
     limited = RateLimitedModel(slow(2), **limits)
 
     async def main() -> None:

@@ -159,7 +159,7 @@ def test_after_the_reset_no_more_than_the_limit_begins() -> None:
     assert inner.begun == [0, 30, 30, 51, 51, 72]
 
 
-def test_those_after_the_reset_wait_a_minute_at_most_for_an_answer() -> None:
+def test_requests_after_the_reset_wait_at_most_a_minute() -> None:
     inner = Telling(requests(0, "30s", limit=2), Answer({}, first=200))
     ask_after(RateLimitedModel(inner), 0, *[1] * 4)
     assert inner.begun == [0, 30, 30, 90, 90]
@@ -174,7 +174,7 @@ def test_tokens_must_suffice_for_the_estimate() -> None:
     assert inner.begun == [0, 20]
 
 
-def test_what_the_answer_may_take_counts_where_the_provider_counts_it() -> None:
+def test_max_tokens_counts_where_the_provider_counts_output() -> None:
     for kind, begins in [("x-ratelimit-remaining-tokens", 20), ("anthropic-ratelimit-input-tokens-remaining", 1)]:
         reset = "x-ratelimit-reset-tokens" if begins == 20 else "anthropic-ratelimit-input-tokens-reset"
         inner = Telling({kind: "150", reset: "20s" if begins == 20 else "2999-01-01T00:00:00Z"})
@@ -236,7 +236,7 @@ def test_a_reset_that_is_past_is_not_waited_for(reset: str) -> None:
 @pytest.mark.parametrize(
     ("config", "longest"), [({}, 60), ({"max_retry_after": 7}, 7), ({"max_retry_after": None}, 3600)]
 )
-def test_a_reset_that_is_far_is_waited_for_no_longer_than_a_retry_after(config: dict[str, Any], longest: float) -> None:
+def test_a_distant_reset_is_waited_for_up_to_max_retry_after(config: dict[str, Any], longest: float) -> None:
     inner = Telling(
         requests(0, "2999-01-01T00:00:00Z"),
         execution_config=ExecutionConfig(max_attempts=1, total_timeout=None, **config),
@@ -318,7 +318,7 @@ def test_one_that_is_disposed_while_it_waits_takes_nothing() -> None:
     assert inner.begun == [0, 30]
 
 
-def test_one_that_is_disposed_before_its_answer_stays_taken_off_until_one_tells() -> None:
+def test_a_disposed_request_counts_until_the_next_rate_headers() -> None:
     inner = Telling(requests(2, "30s"), Answer({}, first=100), requests(0, "29s"))
     limited = RateLimitedModel(inner)
 
@@ -382,7 +382,7 @@ def test_headers_can_be_left_alone() -> None:
         RateLimitedModel(inner, headers=False)
 
 
-def test_what_one_of_several_models_tells_holds_none_of_the_others() -> None:
+def test_rate_headers_of_one_model_do_not_hold_the_others() -> None:
     first = Telling(Answer(requests(0, "50s"), error=ModelConnectionError("down")))
     second = Telling(requests(0, "50s"))
     ask_after(RateLimitedModel(FallbackModel(first, second), max_concurrency=9), 0, 1)
@@ -533,7 +533,7 @@ def test_no_request_is_refused_and_none_waits_for_nothing(
 # --- a server ----------------------------------------------------------------------------------------------------
 
 
-def test_headers_of_a_server_are_heard_streamed_or_whole_and_of_a_refusal(serve: Any) -> None:
+def test_headers_are_read_from_streams_answers_and_refusals(serve: Any) -> None:
     async def script(reply: Any) -> None:
         told = {**requests(40, "30s", limit=50), "anthropic-ratelimit-tokens-remaining": "nonsense"}
         number = len(server.asked)
