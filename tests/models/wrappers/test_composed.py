@@ -17,7 +17,7 @@ from agentscope_rx.models import ChatModel, ExecutionConfig
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.wrappers import CircuitBreaker, FallbackModel, HedgedModel, RateLimitedModel
 from agentscope_rx.testing import Delay, collect_dropped, run_virtual
-from tests.models.wrappers.test_limited import Clocked
+from tests.models.wrappers.test_rate_limited import Clocked
 
 HI = (Msg.user("hi"),)
 TWICE = ExecutionConfig(max_attempts=2, wait=wait_fixed(0.5), first_chunk_timeout=30, after_content="restart")
