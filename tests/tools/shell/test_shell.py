@@ -23,8 +23,8 @@ from agentscope_rx.tools.process import run as process
 from agentscope_rx.tools.process.run import Output
 from agentscope_rx.tools.shell import PythonTool, Rule, ShellTool
 from agentscope_rx.tools.shell.shell_words import split_command
-from tests.tools.builtin.fence import SECRET, Fence
 from tests.tools.calling import all_of, text_of, use
+from tests.tools.fence import SECRET, Fence
 
 PYTHON = Rule(f"{sys.executable} *", paths=False)
 WAITS = "import signal, sys, time; print(1, flush=True); time.sleep(600)"

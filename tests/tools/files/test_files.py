@@ -24,8 +24,8 @@ from agentscope_rx.tools.files import FileTools, Workspace, files, search, works
 from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import decoded, style_of
 from agentscope_rx.tools.files.globs import DenyList, Glob
-from tests.tools.builtin.fence import SECRET, Fence
 from tests.tools.calling import use
+from tests.tools.fence import SECRET, Fence
 
 
 @pytest.fixture(params=[True, False], ids=["by parts", "by resolving"])

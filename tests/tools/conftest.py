@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools.builtin.fence import Fence
+from tests.tools.fence import Fence
 
 
 @pytest.fixture

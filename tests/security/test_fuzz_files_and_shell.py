@@ -17,7 +17,7 @@ from agentscope_rx.tools.files import FileTools, Workspace
 from agentscope_rx.tools.files.paths import MAX_NAME, parts_of
 from agentscope_rx.tools.shell import Rule
 from agentscope_rx.tools.shell.shell_words import split_command
-from tests.tools.builtin.fence import SECRET, Fence
+from tests.tools.fence import SECRET, Fence
 
 pytestmark = pytest.mark.fuzz
 
