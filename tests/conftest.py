@@ -51,7 +51,7 @@ SETTLE_SECONDS = 15.0
 
 
 class _Records(logging.Handler):
-    """What asyncio's own loggers say: exceptions that nobody retrieved or caught."""
+    """What asyncio's own loggers say: exceptions that were never retrieved or caught."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

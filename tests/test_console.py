@@ -179,7 +179,7 @@ def test_an_error_that_no_event_tells_is_told_too() -> None:
     assert file.getvalue() == "error: ValueError\n"
 
 
-def test_a_reply_that_nobody_streamed_is_shown_once() -> None:
+def test_a_reply_that_was_not_streamed_is_shown_once() -> None:
     only = StreamOptions(kinds=(PostCallEvent,))
     assert shown(["a", "b"], options=only) == "ab\n-- 0 turns, 0 tool calls, 0.0 s\n"
     accumulated = StreamOptions(incremental=False)

@@ -65,7 +65,7 @@ def trace(events: Sequence[Event]) -> str:
 
 
 def assert_good(friday: ReActAgent, pending: Sequence[str] = (), *, late: Sequence[str] = ()) -> None:
-    """What holds after any end: every call has one result, and no prompt would be refused; nobody is running.
+    """What holds after any end: every call has one result, and no prompt would be refused; no run is in progress.
 
     Results stand in call order, but for the `late` ones, which were given in a later call than their siblings'.
     """

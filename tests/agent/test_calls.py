@@ -166,7 +166,7 @@ def test_overlapping_calls_if_asked_for():
 
 @pytest.mark.spec("case 29")
 def test_what_is_observed_is_remembered_and_not_answered():
-    """It is remembered, and nobody answers."""
+    """It is remembered, and there is no answer."""
     friday = agent("never asked")
     assert friday.observe([Msg.user("a"), Msg.user("b")]).run() is None
     assert said(friday) == ["user a", "user b"] and friday.model.requests == []

@@ -135,7 +135,7 @@ def test_a_peers_reply_is_input_as_it_is_heard():
 
 
 def test_a_peers_pending_reply_does_not_answer_my_calls():
-    """A reply that pairs calls with placeholder results would pass for results that nobody asked for."""
+    """A reply that pairs calls with placeholder results would pass for results of calls that were never made."""
     agent = friday("I see.")
     reply = Msg.assistant([CALL, ToolResultBlock.of(CALL, "Waiting for a person.")], "Bob")
     assert run_virtual(agent.call(reply)).text == "I see."

@@ -61,7 +61,7 @@ def test_ctrl_c_in_run_leaves_memory_whole_and_the_agent_free():
 MISSED = """
 import _thread, threading
 from agentscope_rx.reactive import never
-# as a signal that comes between the last look at signals and the wait: it is noted, and wakes nobody
+# as a signal that comes between the last look at signals and the wait: it is noted, and wakes no wait
 threading.Timer(0.3, _thread.interrupt_main).start()
 try:
     never().run()

@@ -337,7 +337,7 @@ def test_the_engine_says_what_no_summary_says(turn: Any, limits: Any):
 
 @pytest.mark.spec("W49")
 def test_a_summary_that_fails_is_an_error_and_no_reply():
-    """An error has its own type, and is not remembered as if somebody had said it."""
+    """An error has its own type, and is not remembered as a message."""
 
     async def main() -> None:
         turns = [ModelConnectionError("x")] * 3
@@ -354,7 +354,7 @@ def test_a_summary_that_fails_is_an_error_and_no_reply():
 
 @pytest.mark.spec("R2", "D9")
 def test_a_cancellation_is_not_an_interruption():
-    """Whoever cancels gets a CancelledError; nobody says anything, no hook hears of an end."""
+    """The canceller gets a CancelledError; there is no reply, and no hook is called at the end."""
     told: list[str] = []
 
     class Note(Hook):

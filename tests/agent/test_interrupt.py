@@ -61,7 +61,7 @@ async def goes_on(friday: ReActAgent) -> None:
 
 @pytest.mark.spec("§11", "R2", "D9")
 @pytest.mark.parametrize("source", InterruptSource)
-def test_whoever_interrupts_the_run_ends_with_a_reply(source: InterruptSource):
+def test_an_interruption_from_any_source_ends_with_a_reply(source: InterruptSource):
     """An interruption is not a cancellation: the run completes, and says who asked."""
     asked: list[InterruptSource] = []
 
@@ -427,7 +427,7 @@ def test_a_tool_that_ignores_cancellation_does_not_hold_the_run():
 
 
 def test_a_blocking_tools_late_result_is_dropped_and_counted():
-    """Issue item 6: `WORKERS.statistics().abandoned` counts what nobody waits for any more."""
+    """Issue item 6: `WORKERS.statistics().abandoned` counts jobs whose results are no longer awaited."""
     started, release, finished = threading.Event(), threading.Event(), threading.Event()
 
     @tool

@@ -537,7 +537,7 @@ def test_a_hanging_error_hook_does_not_withhold_the_error():
 
 @pytest.mark.parametrize("on_limit", ["error", "summary"])
 def test_a_slow_reader_does_not_stop_the_clock(on_limit: Any):
-    """Model deadlines stand still while nobody reads; that of the run does not."""
+    """Model deadlines stand still while demand is withheld; that of the run does not."""
 
     async def main() -> None:
         someone = friday(["x"] * 100, "in short")

@@ -157,7 +157,7 @@ def test_a_call_that_waits_for_a_clean_up_can_be_interrupted():
         running = friday.stream("go").subscribe(lambda event: None)
         await asyncio.sleep(1)
         running.dispose()
-        assert not friday.interrupt(), "the run is closing: nobody is left to be interrupted"
+        assert not friday.interrupt(), "the run is closing: there is nothing left to interrupt"
         waiting = friday.call("again").as_task()
         await asyncio.sleep(1)
         assert friday.interrupt("Never mind.")

@@ -48,7 +48,7 @@ def delete(path: str) -> str:
 
 @tool
 def ask_boss(question: str) -> str:
-    """Asks somebody who is not there."""
+    """Asks a person who is not there."""
     raise ToolSuspend("ask later")
 
 

@@ -315,7 +315,7 @@ def test_on_several_threads_no_call_is_lost_or_run_twice(seed: int):
         for _ in range(6):
             given = chosen.choice(["text", "answers", "nothing"])
             waiting = agent.pending_calls().run() if given == "answers" else ()
-            # (somebody else may have answered it, or the model say nothing at its last chance)
+            # (another run may have answered it, or the model say nothing at its last chance)
             with suppress(InvalidInputError, EmptyResponseError):
                 agent.call([Approve(call) for call in waiting] or (None if given == "nothing" else "go")).run()
 

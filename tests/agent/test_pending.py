@@ -105,7 +105,7 @@ CAUSES = {
 
 
 class Row(NamedTuple):
-    """An input, what it does to the calls, and whether the model is asked next."""
+    """An input, what it does to the calls, and True if the model is asked next."""
 
     input: Callable[[], Any]
     refused: str | None = None

@@ -42,7 +42,7 @@ def delete(path: str) -> str:
 
 @tool
 def ask_boss(question: str) -> str:
-    """Asks somebody who is not there."""
+    """Asks a person who is not there."""
     raise ToolSuspend("ask later")
 
 
@@ -148,7 +148,7 @@ def test_a_loaded_agent_knows_what_is_not_its_own(session: Session, pending: boo
     async def main() -> None:
         first = friday("hi")
         await first.call("hello")
-        # somebody of the same name has an open call in this history
+        # an agent of the same name has an open call in this history
         await first.memory.add([Msg.assistant(call("weather", "peer", city="Rome"), "Friday")])
         await first.save(session, "s", persistence=StatePersistence(pending=pending))
         second = friday("well", "well")

@@ -78,7 +78,7 @@ async def broken(agent: ReActAgent, way: str) -> list[Event]:
 
 @pytest.mark.parametrize(("way", "writes"), [("fail", (3, 4)), ("interrupt", (3, 4)), ("cancel", (3,))])
 def test_the_next_call_closes_a_call_without_a_written_result(way: str, writes: tuple[int, ...]):
-    """It stayed open for good: pending for nobody, and each prompt from then on said that its result was to come."""
+    """It stayed open for good, pending for no agent, and each prompt from then on said that its result was to come."""
 
     async def main() -> None:
         memory = Brittle(*writes)

@@ -149,7 +149,7 @@ def test_disposal_before_acting_and_while_suspended():
 
 @pytest.mark.spec("R22", "D8", "§1.9 e")
 def test_a_run_whose_reader_stalls_can_be_interrupted():
-    """Nobody reads, a bounded channel is full, and the interruption ends the run all the same."""
+    """A bounded channel without a reader is full, and the interruption still ends the run."""
 
     async def main():
         friday = agent([*"abcdefghij" * 100, HANG])

@@ -127,7 +127,7 @@ def test_repeated_input_after_a_shutdown_asks_for_output_again():
 @settings(quick_to_shrink, max_examples=max(EXAMPLES // 2, 20))
 @given(script=scripts(files=False, same_ids=False, faults=False))
 def test_another_process_goes_on_as_this_one_would(script: Script):
-    """Whether there is a restart between two steps makes no difference to anything that happens."""
+    """A restart between two steps changes nothing that happens afterwards."""
     # (a worker has its own time, and a rate knows nothing of the process before)
     assume("worker" not in repr(script) and script.setup.kit != "rates")
     # (which of two things of the very same moment is first, is not said)

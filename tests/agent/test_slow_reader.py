@@ -112,8 +112,8 @@ def test_an_interruption_waives_the_demand_of_its_own_run_only() -> None:
     run_virtual(main())
 
 
-def test_tools_start_although_nobody_reads() -> None:
-    """A stalled client must not decide whether the work that was asked for is begun."""
+def test_tools_start_without_a_reader() -> None:
+    """A stalled client must not keep requested work from beginning."""
     started: list[str] = []
 
     class Note(Hook):

@@ -1,4 +1,4 @@
-"""Suspended calls: any tool may leave its call to somebody outside; what else ran is kept, and the run can go on."""
+"""Suspended calls: any tool may leave its call to the caller; other results are kept, and the run can go on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nothing_answered() -> None:
 
 
 def ask() -> str:
-    """Suspend, unless somebody has answered meanwhile."""
+    """Suspend, unless the answer has come meanwhile."""
     if answered:
         return answered[-1]
     raise ToolSuspend("Which file?", kind="file", many=[1, 2])
@@ -252,7 +252,7 @@ def test_arguments_that_do_not_fit_are_not_handed_to_anybody():
 @pytest.mark.spec("R5", "W43")
 @pytest.mark.parametrize("way", ["interrupt", "dispose", "fail"])
 def test_a_suspended_call_is_closed_when_its_run_is_cut_off(way: str):
-    """Nobody was told that it waits, so it does not."""
+    """The suspension was not reported to the caller, so the call is not left waiting."""
 
     class Failing(Hook):
         kinds = (PostActingEvent,)

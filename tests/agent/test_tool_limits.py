@@ -259,7 +259,7 @@ def test_conversations_share_a_tools_limit():
 
 
 def test_a_slow_reader_keeps_no_permit():
-    """The permit is given back when the tool has ended, and not when somebody has read of it."""
+    """The permit is given back when the tool has ended, and not when its events have been read."""
     one = work("one", max_concurrency=1)
     turn = [call("one", "a"), call("one", "b")]
 

@@ -1,4 +1,4 @@
-"""A call that nobody begins warns with the line that made it, as a coroutine does; one that is begun later does not."""
+"""A call that is never begun warns with the line that made it; one that is begun later does not."""
 
 from __future__ import annotations
 

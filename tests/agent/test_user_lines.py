@@ -1,4 +1,4 @@
-"""`Lines`: every line goes to exactly one of those who ask, in order, whoever has left meanwhile."""
+"""`Lines`: every line goes to exactly one waiter, in order, also when other waiters leave."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Keyboard:
         return line
 
     async def until_read(self) -> None:
-        """Somebody is reading."""
+        """A read is in progress."""
         while not self.reading:  # noqa: ASYNC110 - another thread says so
             await asyncio.sleep(0)
 
@@ -67,7 +67,7 @@ def test_one_stream_has_one_lines_object_and_is_not_kept_alive():
     assert gone() is None
 
 
-def test_nothing_is_read_before_somebody_asks_nor_ahead():
+def test_a_line_is_read_on_request_and_not_ahead():
     keyboard = Keyboard()
     lines = Lines.of(keyboard)
     flow = lines.next()
@@ -79,7 +79,7 @@ def test_nothing_is_read_before_somebody_asks_nor_ahead():
 
 
 def test_the_line_of_an_abandoned_read_is_the_next_ones():
-    """A blocked read cannot be stopped; whoever asks next gets its line, and no second read is begun beside it."""
+    """A blocked read cannot be stopped; the next to ask gets its line, and no second read is begun beside it."""
 
     async def main() -> None:
         keyboard = Keyboard()
@@ -99,7 +99,7 @@ def test_the_line_of_an_abandoned_read_is_the_next_ones():
     run_virtual(main())
 
 
-def test_a_line_that_comes_while_nobody_waits_is_kept():
+def test_a_line_that_comes_without_a_waiter_is_kept():
     async def main() -> None:
         keyboard = Keyboard()
         lines = Lines.of(keyboard)
@@ -195,7 +195,7 @@ def test_a_waiter_whose_loop_was_closed_takes_no_line():
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=12))
-def test_whoever_stays_gets_a_line_and_none_is_lost(stays: list[bool]):
+def test_remaining_waiters_get_the_lines_and_none_is_lost(stays: list[bool]):
     """Law: what those who stay get, followed by what is asked later, is what was typed, in order."""
 
     async def main() -> None:

@@ -88,7 +88,7 @@ def test_a_stamp_is_put_once_and_copied_afterwards(event: Event, seq: int):
     assert (stamped.run_id, stamped.agent, stamped.path, stamped.seq, stamped.timestamp) == (
         "run", "Friday", ("run",), seq, 1.5,
     )  # fmt: skip
-    assert stamped is fresh, "an event that nobody has seen yet needs no copy"
+    assert stamped is fresh, "an event that was not emitted yet needs no copy"
     again = stamp(stamped, EventSource("other"), seq + 1, 2.5)
     assert again is not stamped and again.run_id == "other" and stamped.run_id == "run"
 

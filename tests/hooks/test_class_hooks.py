@@ -1,4 +1,4 @@
-"""Class-wide hooks: a class and its subclasses, nobody else (D10), agents that are built from then on."""
+"""Class-wide hooks: for agents of a class and its subclasses only (D10), built from then on."""
 
 from __future__ import annotations
 

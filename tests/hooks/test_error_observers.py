@@ -26,7 +26,7 @@ def observed(*hooks: Hook) -> Event:
     return run_virtual(main())
 
 
-def test_nobody_observes():
+def test_without_observers_the_event_is_unchanged():
     assert observed() is EVENT
     assert observed(hook_operator(ReasoningChunkEvent, ops.take(1))) is EVENT
 

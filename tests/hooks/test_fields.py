@@ -142,7 +142,7 @@ class Counted(InMemoryMemory):
 
 @pytest.mark.parametrize("kind", [PreActingEvent, PostActingEvent, PostCallEvent])
 def test_memory_is_read_for_hooks_alone(kind: type[Event]):
-    """A memory may be far away: nobody pays for a history that no hook looks at."""
+    """A memory may be far away: a history that no hook uses is not read."""
     reads: list[int] = []
     for hooks in ((), (Noting(kind),), (Noting(PreReasoningEvent),)):
         memory = Counted()

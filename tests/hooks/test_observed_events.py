@@ -245,7 +245,7 @@ def test_a_failed_runs_traces_are_told_before_its_error():
     assert log == ["memory", "error"]
 
 
-def test_a_disposed_run_asks_nobody():
+def test_a_disposed_run_calls_no_observer():
     """Its events have no subscriber; an observer could keep the memory from being repaired."""
     seen: list[Event] = []
 

@@ -162,7 +162,7 @@ class TestWhose:
             assert results["slow"].kind is ToolResultKind.INTERRUPTED
             assert call(toolkit, "was_cancelled").text == "yes"
 
-    def test_of_several_nobodys(self) -> None:
+    def test_a_question_during_several_calls_is_a_failure(self) -> None:
         async def both() -> ToolResultBlock:
             async with toolkit.call(use("slow")) as events:
                 await begun(events)

@@ -22,7 +22,7 @@ from tests.mcp.parts import FILE, STDIO, begun, call, far, http_process, near, u
 
 
 def alive(pid: int) -> bool:
-    """Whether there is such a process, and it is no zombie."""
+    """True if there is such a process and it is no zombie."""
     try:
         os.kill(pid, 0)
         stat = Path(f"/proc/{pid}/stat")

@@ -320,7 +320,7 @@ class TestLife:
         assert len(made) == 1
         client.close().run()
 
-    def test_a_client_that_nobody_holds_closes(self) -> None:
+    def test_an_unreferenced_client_closes(self) -> None:
         client = McpClient(McpInMemory(mcp_server.make()))
         client.tools().run()
         session = client._connections.session

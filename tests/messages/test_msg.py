@@ -240,7 +240,7 @@ def test_a_video_may_be_its_pictures():
 
 @pytest.mark.spec("case 131")
 def test_the_reason_of_a_reply_is_a_field():
-    """Departure: a reason that nobody knows is an error; metadata is not touched by it."""
+    """Departure: an unknown reason is an error; metadata is not touched by it."""
     message = Msg.assistant("x").replace(metadata={"k": 1})
     assert message.generate_reason is GenerateReason.MODEL_STOP
     changed = message.replace(generate_reason=GenerateReason.INTERRUPTED)

@@ -21,7 +21,7 @@ systems = st.builds(Msg.system, texts)
 
 @st.composite
 def work(draw: st.DrawFn) -> list[Msg]:
-    """A message of calls and what answers it; perhaps somebody speaks meanwhile, perhaps a call is left open."""
+    """A message of calls and what answers it; perhaps another speaker in between, perhaps a call left open."""
     calls = [ToolUseBlock(f"c{draw(_ids)}", "look", {"n": n}) for n in range(draw(st.integers(1, 3)))]
     results = [Msg.tool(ToolResultBlock.of(call, draw(texts))) for call in calls]
     if draw(st.booleans()) and len(results) > 1:

@@ -1,4 +1,4 @@
-"""Counts that vendors are asked for: what goes over the wire, and whom nobody can ask."""
+"""Token counts by the vendors' APIs: what goes over the wire, and the providers that have no such API."""
 
 from __future__ import annotations
 

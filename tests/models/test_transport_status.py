@@ -247,7 +247,7 @@ VENDORS = [
 
 
 @pytest.mark.parametrize(("status", "body", "kind", "code"), VENDORS)
-def test_a_status_means_the_same_whoever_says_it(
+def test_a_status_means_the_same_from_every_server(
     status: int, body: object, kind: type[ModelHTTPError], code: str | None
 ) -> None:
     error = http_error(status, json.dumps(body), {"X-Request-Id": "req_2"})

@@ -131,7 +131,7 @@ def damaged(body: bytes, source: random.Random) -> bytes:
 
 
 def check(make: Make, body: bytes, pieces: int, send: Callable[[Msg], object]) -> bool:
-    """Read it; whether it was taken for an answer. What is gathered can be remembered, and sent back."""
+    """Read it; True if it was taken for an answer. The accumulated message can be remembered, and sent back."""
     size = max(1, len(body) // pieces)
     try:
         found = increments(make, [body[start : start + size] for start in range(0, len(body), size)])

@@ -37,7 +37,7 @@ PLANS = st.lists(
     ),
     max_size=5,
 )
-"""For each outer value: the delay (0: synchronous), values and whether it fails of its inner flow."""
+"""For each outer value: the delay (0: synchronous), values and failure (True if it fails) of its inner flow."""
 
 
 def planned(index: int, plan: tuple[int, list[int], bool]) -> Flow[Any]:

@@ -19,7 +19,7 @@ from tests.reactive.recorder import Recorder, record, turns
 
 
 class Endless:
-    """Counts up for ever; notes how far it was read and whether it was closed."""
+    """Counts up for ever; notes how far it was read, and if it was closed."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -76,7 +76,7 @@ def test_a_stalled_consumer_blocks_neither_disposal_nor_a_stop() -> None:
         await asyncio.sleep(60)
         assert source.read == 3
         stop.fire()
-        assert source.closed, "let go of although nobody reads"
+        assert source.closed, "let go of without demand"
         assert [value async for value in stream] == [1, 2, "after"]
 
         source = Endless()

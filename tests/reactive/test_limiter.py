@@ -593,7 +593,7 @@ FLOWS = st.lists(
         st.integers(0, 5),  # how long it takes
         st.sampled_from([(0,), (1,), (2,), (0, 2), (1, 2), (0, 3), (0, 2, 3)]),  # its limiters
         st.one_of(st.none(), st.integers(0, 12)),  # when it is disposed
-        st.booleans(),  # whether it fails
+        st.booleans(),  # True if it fails
     ),
     max_size=12,
 )

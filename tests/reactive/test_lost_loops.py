@@ -259,7 +259,7 @@ def test_a_loop_holds_no_run_and_the_library_no_loop() -> None:
             gone = ref(kept)
             del kept
             gc.collect()
-            assert gone() is None, "a run that nobody holds and that waits for nothing"
+            assert gone() is None, "a run without references that waits for nothing"
 
         try:
             loop.run_until_complete(main())

@@ -22,7 +22,7 @@ def live(value: Any) -> bool:
 
 
 LANES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=4), max_size=6)
-"""For each lane: pauses before its values, and whether the value is live."""
+"""For each lane: pauses before its values, and True for each live value."""
 
 
 class Gauge:

@@ -125,7 +125,7 @@ def test_exactly_one_release_whenever_it_is_left(
         assert log.count("start") == log.count("end")
 
     if fails and dispose_at is not None:
-        with collect_dropped():  # an error between its failure and its end, with nobody to hear it
+        with collect_dropped():  # an error between its failure and its end has no subscriber
             run_virtual(main())
     else:
         run_virtual(main())

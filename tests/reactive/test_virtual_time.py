@@ -77,7 +77,7 @@ def test_a_deadline_over_a_stuck_job_passes_in_real_time() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
                 await on_worker(lambda: release.wait(5))
-        # nobody waits for the job any more: time is virtual again
+        # the job is no longer awaited: time is virtual again
         await asyncio.sleep(3600)
         release.set()
         return now()

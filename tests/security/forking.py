@@ -97,5 +97,5 @@ def bwrap(folder: Path) -> str:
 
 
 def can_unshare(folder: Path) -> bool:
-    """Whether this system lets us make a PID namespace."""
+    """True if this system allows a new PID namespace."""
     return namespace(bwrap(folder)) is not None

@@ -293,7 +293,7 @@ def test_metadata_nested_too_deep_is_an_error_result():
 
     @tool
     def waits() -> object:
-        """Wait for somebody."""
+        """Wait for an answer."""
         raise ToolSuspend("wait", x=nested(150))
 
     for each in (deep, waits):
@@ -323,7 +323,7 @@ def test_a_saved_message_nested_too_deep_is_a_typed_error(tmp_path: Path, levels
     session = JsonSession(tmp_path)
     message = Msg("a", ToolUseBlock("1", "t", {"x": "HERE"}))
     session.save_all("k", {}, {"memory": [message.to_dict()]}).run()
-    # somebody who can write to the folder can write a digest, too
+    # an attacker who can write to the folder can write a digest, too
     (file,) = (tmp_path / "k").glob("memory*")
     data = file.read_bytes().replace(b'"HERE"', nested_json(levels).encode())
     file.write_bytes(data)

@@ -124,7 +124,7 @@ def test_damaged_state_is_loaded_whole_or_not_at_all(seed: int):
     values, memory = _saved()
     state, history = retyped(values, source), retyped(memory, source)
     session = InMemorySession()
-    # as somebody would write it who can write to the store: no save has looked at it
+    # as an attacker with access to the store would write it: no save has checked it
     entries = {
         "state": StoredEntry(EntryKind.VALUE, (json.dumps(state.get("state")).encode(),)),
         "memory": StoredEntry(EntryKind.LIST, tuple(json.dumps(item).encode() for item in history)),

@@ -103,7 +103,7 @@ def test_forks_end_at_an_interruption(tmp_path: Path, held: bool, marker: str, h
 
 @pytest.mark.parametrize("how", KINDS)
 def test_forks_end_when_this_process_is_killed(tmp_path: Path, held: bool, marker: str, how: str) -> None:
-    """SIGKILL to the program that has the agent in it: nobody is left to clean up but the supervisor."""
+    """SIGKILL to the program that has the agent in it: only the supervisor is left to clean up."""
     root = tmp_path / "root"
     root.mkdir()
     script = f"""
@@ -116,7 +116,7 @@ toolkit.call(call).subscribe(on_next=lambda each: print("started", flush=True))
 threading.Event().wait()
 """
     command = f"{forking(root)} {how} waits 4 {marker}"
-    # (nobody is left to remove the command's HOME, either)
+    # (nothing is left to remove the command's HOME, either)
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen([sys.executable, "-c", script, command], stdout=subprocess.PIPE, env=env) as program:
         assert program.stdout is not None

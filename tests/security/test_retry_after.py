@@ -142,7 +142,7 @@ def test_one_refusal_does_not_hold_all_others(config: Any, pause: int, asked: fl
     assert run_virtual(main()) == pause
 
 
-def test_no_number_holds_nobody() -> None:
+def test_a_retry_after_of_nan_does_not_block_the_retry() -> None:
     error = RateLimitError("slow down", status=429, retry_after=float("nan"))
     limited = RateLimitedModel(tried_again(error, "an answer"), max_concurrency=4)
     assert 0 < ask(limited) < 4

@@ -180,7 +180,7 @@ def test_a_stalled_client_stops_the_reading_of_the_model():
             until(server, lambda: run.gone.fired and not friday.running)
 
 
-def test_one_stalled_client_stops_nobody_elses_run():
+def test_one_stalled_client_stops_no_other_run():
     stalled, other = agent(Speaker(["x" * 5000] * 200)), agent(ScriptedModel("fine", repeat=True))
     app = create_app(lambda request: stalled if "stall" in request.query_params else other)
     with served(app) as server, RawClient(server.port) as raw, server.client() as client:

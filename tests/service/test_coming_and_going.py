@@ -48,7 +48,7 @@ def talker(*, hangs: bool, fails: bool) -> ReActAgent:
 
 
 class Client:
-    """Somebody who reads, leaves and comes back with the number of the last event that it has."""
+    """A client that reads, leaves and comes back with the number of its last event."""
 
     def __init__(self, run: LiveRun, said: dict[int, LoggedEvent]) -> None:
         self.run, self.said = run, said
@@ -89,7 +89,7 @@ class Client:
 
 
 @given(CLIENTS, st.booleans(), CAPACITY, WAYS, st.integers(0, 40), st.booleans(), st.booleans())
-def test_whoever_comes_and_goes(
+def test_clients_that_come_and_go_at_random(
     clients: list[list[Visit]], stays: bool, capacity: int | None, way: str, at: int, hangs: bool, fails: bool
 ):
     note(f"{clients}")

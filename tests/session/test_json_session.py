@@ -83,7 +83,7 @@ def test_a_value_that_is_the_same_is_not_written_again(tmp_path: Path):
     assert [Path(call.path).name for call in disk.calls if call.name == "write"] == ["b.2.json", "manifest.json.tmp"]
 
 
-def test_the_files_can_be_read_by_people_and_by_nobody_else(tmp_path: Path):
+def test_the_files_are_plain_text_for_their_owner_only(tmp_path: Path):
     root = tmp_path / "home" / "sessions"
     JsonSession(root).save_all("k", {"state": {"name": "Zoë"}}, {"memory": ["日本", "\ud800"]}).run()
     assert (root / "k" / "state.1.json").read_text("utf-8") == '{"name":"Zoë"}\n'
@@ -330,7 +330,7 @@ def test_a_lock_that_is_never_let_go_of_is_an_error_in_time(tmp_path: Path):
 
 
 def test_a_lock_that_was_deleted_with_its_session_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Who opened it before has a file of no name; somebody else may hold the new one of that name."""
+    """Who opened it before has a file of no name; another process may hold the new one of that name."""
     folder = tmp_path / "k"
     folder.mkdir()
     real = durable._lock
@@ -397,7 +397,7 @@ def test_disposal_during_a_write_lets_it_end(tmp_path: Path):
             saving.dispose()
             after = session.save_all("k", {"n": 3}).as_task()
             if place == 0:
-                # the lock: a write that was left before it had that does not begin, and is in nobody's way
+                # the lock: a write that was left before it had that does not begin, and blocks no other
                 await after
             elif not heard:
                 await asyncio.sleep(0.05)

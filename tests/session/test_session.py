@@ -298,7 +298,7 @@ def test_what_is_loaded_is_what_json_makes_of_it(session: Session, value: object
     loaded = session.load_all("k").run()
     assert repr(loaded.values["v"]) == repr(json.loads(json.dumps(value)))
     assert repr(loaded.lists["l"]) == repr(json.loads(json.dumps(items)))
-    # a dict may have the keys 1 and "1": JSON, too, has both, and whoever reads it takes the last
+    # a dict may have the keys 1 and "1": JSON, too, has both, and a reader takes the last
     session.save_list("k", "l", loaded.lists["l"]).run()
     assert session.load_list("k", "l").run() == loaded.lists["l"]
 

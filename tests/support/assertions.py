@@ -36,7 +36,7 @@ def assert_prompts_are_whole(model: ScriptedModel, *, besides: Sequence[str] = (
         for message in results_first(request.messages):
             if message.role is not MsgRole.ASSISTANT:
                 for result in message.tool_results:
-                    assert result.id in expected, f"request {number}: a result for {result.id} that nobody called"
+                    assert result.id in expected, f"request {number}: a result for {result.id} that has no call"
                     expected.remove(result.id)
             if message.role is MsgRole.TOOL:
                 continue

@@ -121,7 +121,7 @@ def test_a_broken_rule_is_an_error_naming_the_tool(rule: object, where: str):
     assert (caught.value.tool, caught.value.call_id) == ("transfer", "call-1")
 
 
-def test_a_mark_has_nobody_to_leave_the_answer_to():
+def test_a_tools_own_mark_cannot_defer_the_answer():
     with pytest.raises(ApprovalError, match="None"):
         Toolkit([marked(lambda arguments: None)]).needs_approval(use("transfer", amount=1))  # pyright: ignore[reportArgumentType]
 
@@ -186,7 +186,7 @@ def test_calls_are_interruptible_unless_they_say_otherwise():
 
 
 def test_calling_does_not_ask():
-    """Whoever calls has the approval already: the engine asks before."""
+    """The caller has the approval already: the engine asks before."""
     block = Toolkit([marked(True)]).call(use("transfer", amount=1)).run()
     assert isinstance(block, ToolResultBlock)
     assert not block.is_error

@@ -269,7 +269,7 @@ def test_a_store_that_fails_is_named_in_an_error_result(store: ContextStore, sai
     assert block.text.startswith("Error: Tool 'name_of' cannot run, 'db' is missing: ") and said in block.text
 
 
-def test_a_store_is_not_asked_if_somebody_before_it_answers():
+def test_a_store_is_not_asked_if_an_earlier_one_answers():
     assert ask(Container(), Database, "") is not None
     context = ToolContext(use("name_of"), runtime=RuntimeContext(Database("call's")))
     block = Toolkit([name_of], context_store=Raising()).call(use("name_of"), context=context).run()

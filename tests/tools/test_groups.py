@@ -85,7 +85,7 @@ def test_a_call_of_an_inactive_tool_says_why_and_how():
     assert "clock" in ask(grouped(), "brows", url="x").text and "browse" not in ask(grouped(), "brow", url="x").text
 
 
-def test_nobody_is_asked_about_a_call_that_cannot_run():
+def test_no_approval_is_asked_for_a_call_that_cannot_run():
     toolkit = grouped()
     assert not toolkit.needs_approval(use("click", id=1))
     toolkit.update_tool_groups(["desk"], active=True)

@@ -318,7 +318,7 @@ def test_copies_and_overlays_have_presets_of_their_own():
     assert [json.loads(each)["root"] for each in answers] == ["/data", "/copy", "/view"]
 
 
-# --- nobody else sees them --------------------------------------------------------------------------------------
+# --- hidden from everything else -------------------------------------------------------------------------------
 
 
 def test_a_fixed_preset_is_in_no_message_event_or_request():

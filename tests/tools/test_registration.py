@@ -543,7 +543,7 @@ def test_a_tool_is_taken_out_only_if_it_is_that_very_tool():
 
 @pytest.mark.spec("case 90", "W66")
 def test_what_is_not_to_be_taken_out_lies_beneath_an_overlay():
-    """No switch forbids deletion; whoever gets an overlay cannot take out what is beneath."""
+    """No switch forbids deletion; an overlay cannot remove tools of its base."""
     toolkit = Toolkit([one])
     view = toolkit.overlay(two)
     with pytest.raises(ConfigurationError, match="beneath this overlay"):

@@ -98,7 +98,7 @@ class Point:
 
 
 class Address(BaseModel):
-    """Where somebody lives."""
+    """Where a person lives."""
 
     street: str
     zip: str = Field(pattern=r"^\d{5}$", description="Five digits.")

@@ -1,4 +1,4 @@
-"""A call that waits: a tool that suspends, however it is written, and tools that somebody else runs."""
+"""A call that waits: a tool that suspends, however it is written, and tools that run outside of the process."""
 
 from __future__ import annotations
 

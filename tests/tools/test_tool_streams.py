@@ -307,7 +307,7 @@ def test_agents_that_share_a_toolkit_hear_each_their_own():
 
 @pytest.mark.spec("case 95")
 def test_a_hook_that_fails_at_a_chunk_stops_the_tool():
-    """Case 95, in our form: nobody's failure is swallowed, and no tool runs on behind it."""
+    """Case 95, in our form: no failure is swallowed, and no tool runs on after it."""
     ended: list[str] = []
 
     @hook(ActingChunkEvent)
@@ -376,7 +376,7 @@ def test_a_thread_waits_for_its_reader():
 
 
 def test_a_thread_waits_for_a_loop_that_is_busy():
-    """Also where nobody withholds demand: a subscriber who is slow holds the loop."""
+    """Also without back-pressure: a slow subscriber holds the loop."""
     ahead = Ahead()
 
     def chatty(context: ToolContext) -> str:
@@ -454,7 +454,7 @@ def test_a_coroutine_that_emits_does_not_wait():
 
 
 def test_a_loop_of_its_own_is_not_held_up():
-    """A blocking tool that runs a loop on its thread: `emit` waits for nobody there."""
+    """A blocking tool that runs a loop on its thread: `emit` does not block there."""
 
     def nested(context: ToolContext) -> int:
         async def inner() -> int:
@@ -468,7 +468,7 @@ def test_a_loop_of_its_own_is_not_held_up():
 
 
 def stuck(context: ToolContext, left: threading.Event) -> str:
-    """Emits until nobody hears it."""
+    """Emits until its subscriber is gone."""
     try:
         while not context.stopping:
             context.emit("more")
@@ -482,7 +482,7 @@ def _stuck() -> tuple[Toolkit, threading.Event]:
 
     @tool
     def endless(context: ToolContext) -> str:
-        """Emits until nobody hears it."""
+        """Emits until its subscriber is gone."""
         return stuck(context, left)
 
     return Toolkit([endless]), left

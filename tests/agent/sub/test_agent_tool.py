@@ -142,7 +142,7 @@ def test_a_conversation_is_gone_on_with_by_its_id():
         await parent.call("more")
         assert [message.text for message in await history(taken)] == ["first", "one", "second", "two"]
         assert [message.text for message in await history(child_of(parent, 1))] == ["third", "three"]
-        # the agent's own memory is nobody's conversation here
+        # the agent's own memory is no conversation here
         assert not remembered(child)
 
     run_virtual(main())

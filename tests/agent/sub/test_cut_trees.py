@@ -149,7 +149,7 @@ LEFT = st.lists(st.tuples(st.booleans(), st.integers(0, 40), THEN), min_size=1, 
 
 @given(trees_of(SLOW), LEFT, st.sampled_from([InMemoryMemory, Remote]))
 def test_every_tree_whose_loop_shuts_down_is_whole(root: Node, ends: list[tuple[bool, int, str]], memory: Any):
-    """A tool in progress was cancelled by its loop, and nobody saw to the memory of a run that ends so."""
+    """A tool in progress was cancelled by its loop, and the memory of a run that ends so was not repaired."""
     tree = Tree(root, memory=memory, pace=0.25)
     top = tree.build()
     given: Any = "go"

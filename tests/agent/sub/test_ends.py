@@ -329,8 +329,8 @@ def test_plain_input_closes_the_childs_calls_after_a_shutdown():
     run_virtual(main())
 
 
-def test_what_cannot_be_closed_is_reported_and_holds_up_nobody():
-    """Somebody else is in the sub-agent's conversation at that moment."""
+def test_a_failure_to_close_is_reported_and_blocks_no_run():
+    """Another run holds the sub-agent's conversation at that moment."""
 
     async def main() -> None:
         child = researcher(use("ask_person", "q"), [Delay(5), "to somebody else"], external=True)

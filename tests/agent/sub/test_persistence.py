@@ -53,7 +53,7 @@ def test_an_approval_in_another_process_reaches_the_sub_agent(session: Session):
         assert [call.id for call in await boss.pending_calls()] == ["p/l/x", "p/l/y"]
         assert boss.conversation().children.all[0].memory is None, "read, but not asked for yet"
 
-        # and saved again by somebody who has not asked for it
+        # and saved again before anything has asked for it
         other = InMemorySession()
         await boss.save(other, "copy")
         boss, child, low = team(done, low=("low",), mid=([use("delete", "more", path="3")], "mid"), top=("top",))

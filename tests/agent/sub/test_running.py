@@ -69,7 +69,7 @@ def test_a_sub_agents_events_are_in_the_stream_under_their_path():
         assert all(event_from_json(event.to_json()).path == event.path for event in events)
         said = results_in(remembered(boss))["p"][1]
         assert said == f"conversation_id: {child_of(boss).id}\n\nIt is sunny."
-        # the words are progress of the call, for whoever looks at nothing else
+        # the words are progress of the call, for readers of these events only
         chunks = [e for e in events if isinstance(e, ActingChunkEvent) and e.tool_use.id == "p"]
         assert [chunk.text for chunk in chunks[:-1]] == ["It is ", "sunny."] and chunks[-1].is_last
 
@@ -83,7 +83,7 @@ def test_a_sub_agents_events_are_in_the_stream_under_their_path():
      ("events", False, True, False), ("events", 1, True, True)],
 )  # fmt: skip
 def test_what_is_shown_of_it(forward: str, nested: bool | int, chunks: bool, inside: bool):
-    """By the tool, and by whoever looks; the outcome is the same, and so are the numbers."""
+    """Chosen by the tool and by the caller: the outcome is the same, and so are the numbers."""
 
     async def main() -> None:
         boss = pair(forward=forward)
@@ -198,7 +198,7 @@ def test_a_call_gets_the_runtime_context_of_its_parents():
 
 @pytest.mark.spec("R22")
 def test_a_slow_reader_slows_the_sub_agent():
-    """What nobody reads is not asked for, however deep it is."""
+    """Events are produced on demand, at any depth."""
 
     async def main() -> None:
         child = researcher([f"{n} " for n in range(2000)])
@@ -317,7 +317,7 @@ def test_a_parents_limit_holds_inside(which: str, on_limit: Any):
         limits = UsageLimits(**{which: 33 if which == "total_tokens" else 3}, on_limit=on_limit)
         boss = agent("Boss", [ask("p"), used()], "Last word.", tools=[child.as_tool()], limits=limits)
         if which == "tool_calls":
-            # it keeps nobody from answering
+            # the limit does not keep the parent from answering
             assert (await boss.call("go")).text == "Last word."
         elif on_limit == "error":
             with pytest.raises(UsageLimitError, match="Boss") as caught:

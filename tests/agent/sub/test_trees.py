@@ -1,7 +1,7 @@
 """Random trees of agents whose tools wait, answered in random orders, with restarts in between.
 
 The law: whatever the tree and the order, in the end every call of every level has exactly one result, each tool has run
-exactly once, and nobody was asked for what was answered.
+exactly once, and no question was asked again after its answer.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def _answerable(call: ToolUseBlock, top: ReActAgent) -> bool:
 
 
 async def thaw(top: ReActAgent) -> None:
-    """Conversations that nobody has asked for since a restart are read by asking for them."""
+    """Conversations not used since a restart are read when they are asked for."""
     from agentscope_rx.agent.persistence import thaw_child
     from agentscope_rx.agent.sub_agent.child_tool import child_tool
 

@@ -1,4 +1,4 @@
-"""Models around models around models, in any order: whoever answers is heard once and whole, and nothing is left."""
+"""Wrappers around wrappers, in any order: the answer comes once and whole, and nothing is left."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ def test_the_longer_of_the_reset_and_the_retry_after_counts() -> None:
         assert inner.begun == [0, begins]
 
 
-def test_a_failure_without_headers_holds_nobody_for_ever() -> None:
+def test_a_failure_without_headers_holds_no_request_for_ever() -> None:
     inner = Telling(requests(1, "30s"), Answer({}, first=1, error=ModelConnectionError("broken pipe")))
     limited = RateLimitedModel(inner)
 

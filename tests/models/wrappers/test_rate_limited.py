@@ -441,7 +441,7 @@ def test_never_more_than_the_limits_and_all_is_given_back(asked, limit, rate, to
             on_error=lambda error: ended("error"), on_completed=lambda: ended("ok")
         )
         if question.disposed is not None:
-            # (never at the moment of a failure, which nobody would hear then: who goes on when another is disposed of
+            # (never at the moment of a failure, as it would have no subscriber: who goes on when another is disposed of
             # begins, and fails, at a fraction of that other one)
             await asyncio.sleep(question.disposed + 0.5 + number / 64)
             subscription.dispose()

@@ -45,7 +45,7 @@ def run(toolkit: Toolkit, command: str, **input: object) -> ToolResultBlock:
 
 
 def gone(pid: int, seconds: float = 30.0) -> bool:
-    """Whether a process has ended; one that init has not fetched yet has."""
+    """True if a process has ended; a zombie counts as ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
