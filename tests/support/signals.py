@@ -52,7 +52,7 @@ def child(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[s
 
 
 def _ends(process: subprocess.Popen[str]) -> bool:
-    """Whether a child that has been seen to is about to end by itself."""
+    """True if a child that has been seen to is about to end by itself."""
     try:
         process.wait(SECONDS / 6)
     except subprocess.TimeoutExpired:

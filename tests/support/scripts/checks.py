@@ -69,7 +69,7 @@ class State:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Those that nobody has left open on purpose: the next run closes them."""
+        """Those that were not left open on purpose: the next run closes them."""
         return frozenset(() if self.pending is None else set(self.open) - self.pending)
 
 
@@ -128,7 +128,7 @@ def check_memory(world: World, outcome: Outcome) -> None:
 
 
 def _cut_off(world: World, outcome: Outcome) -> bool:
-    """Whether a shutdown had cut the run off when its subscriber left: what is pending is for another process."""
+    """True if a shutdown had cut the run off when its subscriber left: what is pending is for another process."""
     return world.shutdown.refuses and outcome.after.cut_off is not None
 
 
@@ -137,7 +137,7 @@ def check_traces(world: World, outcome: Outcome) -> None:
     output, finish = outcome.step.output, world.setup.finish == "tool"
     new = own(world, outcome.after.messages[len(outcome.before.messages) :])
     if finish or (output is not None and output.mode == "tool"):
-        # (where it is not the response tool, it is a tool that nobody has)
+        # (where it is not the response tool, it is an unknown tool)
         replies = [message for message in new if message.generate_reason is GenerateReason.ACTING_STOP_REQUESTED]
         replied = {result.id for message in replies for result in message.tool_results}
         # (one that had been left open was no call of the response tool: this run has closed it)
@@ -220,7 +220,7 @@ def derived(before: Sequence[Msg], events: Sequence[Event]) -> list[Msg]:
 
 
 def _check_left(outcome: Outcome, before: Sequence[Msg], said: Sequence[Msg], after: Sequence[Msg]) -> None:
-    """What nobody has heard of: the write that was under way, and the closing of what was open."""
+    """Writes without an event: the write that was under way, and the closing of what was open."""
     ids = [message.id for message in after]
     kept = [message.id for message in said if message.id in ids]
     assert [id for id in ids if id in kept] == kept, "order"
@@ -283,7 +283,7 @@ def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str]
     assert ended <= 1, f"{call.id} has taken effect {ended} times"
     if begun and (call.name == "risky" or (call.name == "pay" and ledger.given[call.id] > 0)):
         allowed = call.id in ledger.approved or call.name in ledger.approved_tools
-        assert allowed, f"{call.id} has run, and nobody has approved it"
+        assert allowed, f"{call.id} has run without approval"
     if begun > suspended:
         # (arguments may be edited after a suspension; a hook's are not remembered: they may hold secrets)
         allowed = {call.input.get("n", 0)}
@@ -298,7 +298,7 @@ def _check_call(world: World, call: ToolUseBlock, result: tuple[str | None, str]
         assert text.startswith(("Active groups", "by somebody outside", BY_HOOK))
     elif kind is None:
         if text.startswith(("by somebody outside", BY_HOOK)):
-            assert not_run, f"{call.id} was answered by somebody else, and has run"
+            assert not_run, f"{call.id} was answered from outside, and has run"
         else:
             failures = 1 if call.name == "flaky" else 0
             assert ended == 1 and begun == 1 + suspended + failures, f"{call.id} has run {begun} times"

@@ -37,7 +37,7 @@ class Ledger:
         self.tool: dict[str, str] = {}
         self.given: dict[str, int] = {}
         self.approved: set[str] = set()
-        """Calls that somebody has approved."""
+        """Calls that were approved."""
         self.approved_tools: set[str] = set()
 
     @classmethod

@@ -43,7 +43,7 @@ class Outcome:
     error: BaseException | None = None
     completed: bool = False
     raised: bool = False
-    """Whether the subscriber has thrown something."""
+    """True if the subscriber has thrown something."""
 
     @property
     def reply(self) -> Msg | None:
@@ -52,12 +52,12 @@ class Outcome:
 
     @property
     def admitted(self) -> bool:
-        """Whether the run has taken its input."""
+        """True if the run has taken its input."""
         return any(event.type != "error" for event in self.seen)
 
     @property
     def left(self) -> bool:
-        """Whether nobody waited for the end."""
+        """True if the end was not awaited."""
         return not self.completed and self.error is None
 
     def told(self) -> tuple[object, ...]:

@@ -157,7 +157,7 @@ class Both:
 
 @dataclass(frozen=True)
 class Observe:
-    """words, calls (a peer's), own (calls of somebody of the same name)."""
+    """words, calls (a peer's), own (calls of an agent of the same name)."""
 
     what: str = "words"
     conversation: int = 0

@@ -71,7 +71,7 @@ SCHEMA = {
 }
 RIGHT = {"city": "Rome", "degrees": 21}
 _LEFT = ("a disposed run", "a stream left before its error was read", "an await that was cancelled")
-"""Where an error is told that came when nobody listened any more."""
+"""The place of errors that came after the subscriber had gone."""
 _REPAIRS = ("repairing the memory of agent Friday", "saving agent Friday", "a write that outlived its run")
 """Where an error of memory is told that is not why the run has ended."""
 _OF_A_PROCESS = ("store", "shutdown", "context", "memories", "friday")
@@ -91,7 +91,7 @@ class World:
         self.hooks = [hook for each in script.setup.hooks for hook in hooks_of(each)]
         self.faulty = Faulty(script.setup.fault or Fault(at=-1))
         self.torn = False
-        """Whether memory has failed in this step when calls were to get their results."""
+        """True if memory has failed in this step when calls were to get their results."""
         self.ends: dict[str, Msg] = {}
         """The replies that the stages of the runs have come to, by run."""
         self.root = root
@@ -116,7 +116,7 @@ class World:
         return self
 
     def play_process(self) -> bool:
-        """The steps up to the next restart; whether there are more."""
+        """The steps up to the next restart, and True if there are more."""
         return run_virtual(self._process())
 
     def __getstate__(self) -> dict[str, object]:
@@ -240,7 +240,7 @@ class World:
         self.told.append(outcome.told())
 
     async def observe(self, what: str, memory: InMemoryMemory) -> None:
-        """Somebody else is heard, or writes."""
+        """Another speaker is observed, or writes."""
         self.heard = True
         match what:
             case "words":
@@ -378,7 +378,7 @@ class World:
 
 
 def _ends(step: Call) -> bool:
-    """Whether the clock ends this call, whatever the model does."""
+    """True if the clock ends this call, whatever the model does."""
     return step.end.way in TIMED or (step.limit is not None and step.limit.which == "deadline")
 
 
