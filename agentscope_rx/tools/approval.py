@@ -34,19 +34,19 @@ def check_policy(policy: ApprovalPolicy | None) -> ApprovalPolicy | None:
             f"approval must be a function of a call, such as lambda call: True, not {policy!r:.60}."
         )
     if inspect.iscoroutinefunction(policy):
-        raise ConfigurationError("An approval policy answers at once: it cannot be an `async def`.")
+        raise ConfigurationError("An approval policy must return at once: it cannot be an `async def`.")
     return policy
 
 
 def needs_approval(tool: Tool, call: ToolUseBlock, policy: ApprovalPolicy | None) -> bool:
-    """True if this call waits for a person; `ApprovalError` if the rule failed."""
+    """True if this call needs a person's approval; `ApprovalError` if the rule fails."""
     rule = tool.requires_approval
     if (policy is None and rule is False) or call.input_error is not None:
         return False
     try:
         arguments = tool.validate(thaw(call.input))
     except Exception:
-        # it will be an error result
+        # invalid arguments become an error result
         return False
     if policy is not None:
         answer = _ask(lambda: policy(call), call, "The approval policy of the toolkit")
@@ -74,7 +74,7 @@ def _ask(rule: Callable[[], object], call: ToolUseBlock, name: str) -> bool | No
 
 def _failed(call: ToolUseBlock, what: str) -> ApprovalError:
     return ApprovalError(
-        f"It is not known if call {call.id!r} of tool {call.name!r} needs approval: {what}",
+        f"The approval rule for call {call.id!r} of tool {call.name!r} failed: {what}",
         tool=call.name,
         call_id=call.id,
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from agentscope_rx.tools.context import ToolContext
 
 Approval = bool | Callable[[Mapping[str, Any]], bool]
-"""Which calls of a tool wait for a person: all, none, or those for whose validated arguments the function is True."""
+"""The calls of a tool that need approval: all, none, or a function that returns True for their arguments."""
 
 NO_PARAMETERS = freeze({"type": "object", "properties": EMPTY})
 """The schema of a tool without parameters."""
@@ -36,14 +36,14 @@ MAX_FOREIGN_NAME = 256
 
 
 class Tool(ABC):
-    """A name, a description and a schema that a model sees, and a call that gives a Flow of raw values.
+    """A function that a model may call: a name, a description, a schema, and `call`, which returns a Flow of values.
 
-    `parameters` is a JSON schema of type object that arguments are checked by. With `streams` every value before the
-    last is progress, shown as it comes. `execution_config` takes precedence over the toolkit's and the agent's. A call
-    that `requires_approval` waits for a person; a call that is not `interruptible` runs to its end when the run is
-    interrupted. `max_concurrency`, `rate` and `exclusive`: see `tools.limits`. The `result` is the last value, or all
-    values joined (see `tools.results.join`), and within `max_result`: a number of characters, a `ResultLimit`, or None
-    for the toolkit's.
+    `parameters` is the JSON schema (of type object) that arguments are checked against. With `streams=True` every value
+    before the last is shown as progress. `execution_config` takes precedence over the toolkit's and the agent's. A call
+    with `requires_approval` waits for a person. A call with `interruptible=False` runs to its end when the run is
+    interrupted. For `max_concurrency`, `rate` and `exclusive` see `tools.limits`. `result` is "last" or "joined" (see
+    `tools.results.join`). `max_result` bounds the result: a number of characters, a `ResultLimit`, or None for the
+    toolkit's limit.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Tool(ABC):
 
     @property
     def limits(self) -> ToolLimits:
-        """The gates that all calls of this tool go through; a wrapper has those of the tool that it wraps."""
+        """The limits that all calls of this tool share; a wrapper shares those of its inner tool."""
         own = cast("dict[str, ToolLimits]", self.__dict__)
         if "_limits" not in own:
             own.setdefault("_limits", limits_of(self.name, self.max_concurrency, self.rate, self.exclusive))
@@ -85,9 +85,10 @@ class Tool(ABC):
         return ToolSchema(self.name, self.description, self.parameters, self.strict)
 
     def validate(self, arguments: Mapping[str, object]) -> Mapping[str, object]:
-        """The arguments in the form that `call` takes, or `InvalidArgumentsError`.
+        """Check the arguments and return them for `call`; raises `InvalidArgumentsError`.
 
-        Unless overridden, they must fit `parameters`; a null for an optional parameter that takes no null is dropped.
+        By default they must fit the schema `parameters`. A null for an optional parameter that allows no null is
+        dropped.
         """
         own = cast("dict[str, tuple[object, SchemaCheck]]", self.__dict__)
         known = own.get("_check")
@@ -97,16 +98,19 @@ class Tool(ABC):
 
     @abstractmethod
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        """One call, begun at subscription; the last value is the result.
+        """A cold Flow of one call; its last value is the result.
 
-        Signals: raw values (see `tools.results.convert`), completion; any error, which becomes an error result.
+        Signals: values of any type that `tools.results.convert` accepts, completion; any error, which becomes an error
+        result.
         Cancels: the call.
         """
 
     def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
-        """Like `call`, with the call's context; override it to read the context or to emit progress.
+        """Like `call`, with the call's context. Override it to read the context or to emit progress.
 
-        A tool that wraps another passes its context on: `self.inner.call_with(arguments, context)`.
+        A wrapper passes the context on: `self.inner.call_with(arguments, context)`.
+
+        Signals and cancels: as `call`.
         """
         return self.call(arguments)
 
@@ -153,8 +157,8 @@ def check_mark(tool: str, mark: Approval) -> Approval:
     if isinstance(mark, bool) or (callable(mark) and not inspect.iscoroutinefunction(mark)):
         return mark
     raise ToolDefinitionError(
-        f"requires_approval of tool {tool!r} must be True, False or a plain function of the arguments that says "
-        f"which at once, not {mark!r:.60}.",
+        f"requires_approval of tool {tool!r} must be True, False or a plain function of the arguments that "
+        f"returns a bool, not {mark!r:.60}.",
         tool=tool,
     )
 

@@ -25,7 +25,7 @@ def as_tool(source: object) -> Tool:
     if isinstance(source, FunctionTool):
         if not source.bound:
             raise ToolDefinitionError(
-                f"{source.name!r} is a method of a class: register it from an object, as in MyTools().{source.name}.",
+                f"{source.name!r} is an unbound method: register it from an object, as in MyTools().{source.name}.",
                 tool=source.name,
             )
         return cast("Tool", source)

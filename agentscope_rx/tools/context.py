@@ -94,9 +94,9 @@ class ToolContext:
         put(self, "host", host)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
-        """The caller's object of this type under `key`: from `runtime`, else from the first store that has it; or None.
+        """The caller's object of this type and key: from `runtime`, else from the first store that has it; or None.
 
-        `ContextError` if one of them has several that fit, or failed.
+        `ContextError` if several objects fit, or a store failed.
         """
         return at_once(self.search(kind, key))
 
@@ -109,7 +109,7 @@ class ToolContext:
         return defer(lambda: in_time(self.search(kind, key)))
 
     def search(self, kind: type[T], key: str = "") -> Search[T | None]:
-        """Like `get`, as a search that can wait for a store."""
+        """Like `get`, as a generator that yields to wait for a store."""
         if kind is ToolContext and not key:
             return cast("T", self)
         found = yield from self.runtime.search(kind, key)
@@ -127,12 +127,12 @@ class ToolContext:
         return found
 
     def missing(self, kind: type, key: str = "") -> ContextError:
-        """The error for an object that is in none of the places."""
+        """The error for an object that neither `runtime` nor a store has."""
         if not self.stores:
             return self.runtime.missing(kind, key)
         places = ", ".join(type(store).__name__ for store in self.stores)
         return ContextError(
-            f"Neither the RuntimeContext of this call nor the stores behind it ({places}) hold a {named(kind, key)}. "
+            f"Neither the RuntimeContext of this call nor its stores ({places}) hold a {named(kind, key)}. "
             "Give the call one, context=RuntimeContext(...), or register it in the store of the agent or toolkit.",
             wanted=kind.__name__,
         )
@@ -148,12 +148,15 @@ class ToolContext:
         return self._interrupted() or (self._link is not None and self._link.ended)
 
     def wait(self, timeout: float | None) -> bool:
-        """Block this thread for `timeout` seconds, or until the call ends; returns `stopping`. Not on the loop.
+        """Block this thread for `timeout` seconds, or until the call ends; returns `stopping`.
 
-        An interruption ends an interruptible call at once; other calls see it when the time is over.
+        An interruption ends the wait of an interruptible call at once; other calls see it after `timeout`. Raises
+        `ToolError` on the thread of a running loop, which it would block.
         """
         if running_loop() is not None:
-            raise ToolError("ToolContext.wait() blocks: in a coroutine, `await asyncio.sleep(...)` and ask `stopping`.")
+            raise ToolError(
+                "ToolContext.wait() blocks. In a coroutine, `await asyncio.sleep(...)` and read `stopping`."
+            )
         if self._link is None:
             if timeout is None:
                 raise InvalidInputError("This ToolContext belongs to no call: wait() without a timeout would not end.")
@@ -163,30 +166,30 @@ class ToolContext:
         return self.stopping
 
     def emit(self, chunk: object) -> None:
-        """Show progress: text, blocks or any value that a tool may return; from any thread, until the call has ended.
+        """Show progress: text, blocks or any value that a tool may return. Thread-safe; ignored after the call's end.
 
         All chunks come before the call's result, in order. None is ignored; a value that cannot be an output raises a
-        `ToolError`. A thread waits while too many chunks wait to be read; a coroutine does not: see `send`.
+        `ToolError`. A worker thread blocks while too many chunks are unread; in a coroutine use `send` to wait.
         """
         if chunk is not None and self._link is not None:
             self._link.emit(result_of(self.call, chunk).output)
 
     async def send(self, chunk: object) -> None:
-        """Like `emit`, for coroutines: waits until there is room for more, so that a slow reader slows the tool."""
+        """Like `emit`, for coroutines: waits while too many chunks are unread, so that a slow reader slows the tool."""
         self.emit(chunk)
         room = None if self._link is None else self._link.room()
         if room is not None:
             await asyncio.wrap_future(room)
 
     def heartbeat(self) -> None:
-        """Restart the first and idle deadlines of the call, from any thread, without showing anything."""
+        """Restart the call's `first_chunk_timeout` and `idle_timeout` without showing progress. Thread-safe."""
         if self._link is not None:
             self._link.beat()
 
     def of(
         self, call: ToolUseBlock, link: CallLink | None = None, stores: tuple[ContextStore, ...] = ()
     ) -> ToolContext:
-        """The same context for this call, with its progress in `link`; `stores` are searched after those here."""
+        """A copy for another call, whose progress goes to `link`; `stores` are searched after the present ones."""
         return ToolContext(
             call,
             runtime=self.runtime,

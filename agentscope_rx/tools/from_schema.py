@@ -85,7 +85,7 @@ def schema_of(source: ToolSchema | Mapping[str, object]) -> ToolSchema:
 
 
 class ExternalTool(Tool):
-    """A schema without a function: each valid call suspends, for `reason`.
+    """A schema without a function: each valid call suspends the run, with this `reason`.
 
     `ToolDefinitionError` if `parameters` is no JSON schema of type object, or one that cannot be checked.
     """

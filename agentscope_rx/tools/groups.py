@@ -66,9 +66,7 @@ class ToolGroups:
         if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"A tool group needs a name, not {name!r}.")
         if not isinstance(description, str) or not description.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"Tool group {name!r} needs a description: it is what a model decides by, not {description!r:.60}."
-            )
+            raise ConfigurationError(f"Tool group {name!r} needs a description for the model, not {description!r:.60}.")
         if name in self._groups:
             raise ConfigurationError(f"There is a tool group {name!r} already.")
         group = self._groups[name] = ToolGroup(name, description, notes)

@@ -85,7 +85,7 @@ def _injected(parameter: Parameter, tool: str) -> Injected | None:
         return None
     if not isinstance(kind, type):
         raise ToolDefinitionError(
-            f"Parameter {parameter.name!r} of tool {tool!r} is to be injected by its type, but {kind!r} is no single "
+            f"Parameter {parameter.name!r} of tool {tool!r} is annotated with Inject, but {kind!r} is no single "
             "class. Annotate it as Annotated[SomeClass, Inject].",
             tool=tool,
         )

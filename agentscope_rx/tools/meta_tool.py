@@ -76,14 +76,14 @@ class MetaTool(Tool):
         return given
 
     def call(self, arguments: Mapping[str, object]) -> Flow[object]:
-        raise ToolError(f"{META_TOOL} works on the toolkit that it is called through.")
+        raise ToolError(f"{META_TOOL} can only be called through a toolkit.")
 
     def call_with(self, arguments: Mapping[str, object], context: ToolContext) -> Flow[object]:
         return defer(lambda: just(self._equip(cast("Mapping[str, list[str]]", arguments), context.toolkit)))
 
     def _equip(self, arguments: Mapping[str, list[str]], toolkit: ToolSource | None) -> str:
         if toolkit is None:
-            raise ToolError(f"{META_TOOL} works on the toolkit that it is called through.")
+            raise ToolError(f"{META_TOOL} can only be called through a toolkit.")
         on, off = arguments.get("to_activate", []), arguments.get("to_deactivate", [])
         known = [group.name for group in toolkit.groups]
         problems = [

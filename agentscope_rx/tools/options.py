@@ -138,7 +138,7 @@ def made_methods(source: object, options: RegisterAllOptions) -> list[Tool]:
     enable, disable = options.get("enable"), options.get("disable", ())
     for name in (*(enable or ()), *disable, *(options.get("presets") or ())):
         if name not in methods:
-            raise ConfigurationError(f"There is no method {name!r} here: there are {', '.join(sorted(methods))}.")
+            raise ConfigurationError(f"There is no method {name!r} here. The methods are {', '.join(sorted(methods))}.")
     wanted, unwanted = methods if enable is None else set(enable), set(disable)
     found = [each for name, each in methods.items() if name in wanted and name not in unwanted]
     return made_all(found, {**options, "enable": None, "disable": ()})
@@ -178,7 +178,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 def check_prefix(prefix: object) -> None:
     """`ConfigurationError` if it is not text."""
     if not isinstance(prefix, str):
-        raise ConfigurationError(f"prefix must be text to stand before names, such as 'fs_', not {prefix!r:.60}.")
+        raise ConfigurationError(f"prefix must be a str, such as 'fs_', not {prefix!r:.60}.")
 
 
 def check_choice(option: str, value: object, choices: object) -> None:
@@ -210,13 +210,15 @@ def chosen(
     unwanted = set(_names("disable", disable))
     for name in [*wanted, *unwanted, *mentioned]:
         if name not in names:
-            raise ConfigurationError(f"There is no tool {name!r} here: there are {', '.join(sorted(names)) or 'none'}.")
+            raise ConfigurationError(
+                f"There is no tool {name!r} here. The tools are {', '.join(sorted(names)) or 'none'}."
+            )
     return [tool for tool in found if tool.name in wanted and tool.name not in unwanted]
 
 
 def _names(option: str, names: Iterable[str]) -> Iterable[str]:
     if isinstance(names, str):
-        raise ConfigurationError(f"{option} takes several names, as in {option}=[{names!r}].")
+        raise ConfigurationError(f"{option} takes a list of names, as in {option}=[{names!r}].")
     return names
 
 

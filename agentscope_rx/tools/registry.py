@@ -140,7 +140,7 @@ class Registry:
             return None
         if entry is None:
             found = self.find(name) is not None
-            where = "belongs to the toolkit beneath this overlay" if found else "is not registered"
+            where = "belongs to the toolkit beneath this overlay: remove it there" if found else "is not registered"
             raise ConfigurationError(f"Tool {name!r} {where}.")
         del self._entries[name]
         self.groups.forget(name)
@@ -150,7 +150,7 @@ class Registry:
     def remove_groups(self, removed: Collection[str]) -> tuple[Tool, ...]:
         """Take out these groups, and the tools that are in no other; returns the tools."""
         if self.beneath is not None:
-            raise ConfigurationError("Groups belong to the toolkit beneath this overlay: remove them there.")
+            raise ConfigurationError("An overlay cannot remove groups: remove them from the toolkit beneath it.")
         left = self.groups.remaining(removed)
         tools = [self.remove(tool) for tool, groups in left.items() if not groups]
         self.groups.assign({tool: groups for tool, groups in left.items() if groups})

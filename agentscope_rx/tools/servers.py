@@ -99,7 +99,9 @@ class ToolServers:
         choice = _choice(options)
         name = options.get("name")
         if isinstance(server, McpClient) and name is not None:
-            raise ConfigurationError("An McpClient has its name: give it to the client, not to register_mcp.")
+            raise ConfigurationError(
+                "An McpClient has a name already: set it with McpClient(..., name=...), not in register_mcp."
+            )
 
         def begin() -> Flow[tuple[Tool, ...]]:
             own = not isinstance(server, McpClient)
@@ -107,7 +109,7 @@ class ToolServers:
             known = self.clients.get(client.name)
             if known is not None and known is not client:
                 raise ConfigurationError(
-                    f"This toolkit has an MCP server {client.name!r} already: say which is which with name=..."
+                    f"This toolkit has an MCP server {client.name!r} already. Give this one another name, with name=..."
                 )
             return Registration(toolkit, client, choice, own=own).begin()
 
@@ -140,7 +142,7 @@ def _choice(options: McpOptions) -> Choice:
 
     def named(option: str, names: Iterable[str]) -> tuple[str, ...]:
         if isinstance(names, str):
-            raise ConfigurationError(f"{option} takes several names, as in {option}=[{names!r}].")
+            raise ConfigurationError(f"{option} takes a list of names, as in {option}=[{names!r}].")
         return tuple(tool_name(each) for each in names)
 
     enable, group = options.get("enable"), options.get("group")

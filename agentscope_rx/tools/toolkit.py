@@ -56,15 +56,15 @@ MAX_KEPT = 64
 class Toolkit:
     """Holds tools by name and runs their calls.
 
-    `tools` are tools, functions to make tools of, or objects with `@tool` methods. Calls of one batch run at once, at
-    most `max_concurrency` of them, or one after the other with `parallel=False`. Blocking functions without an
-    executor of their own run on `executor`. `approval` selects the calls that wait for a person (see `tools.approval`).
-    Tools may be in groups that are switched on and off (see `tools.groups`).
-    `max_concurrency_total` bounds the calls of all batches together, with those of copies and overlays; with
+    `tools` are tools, functions, or objects with `@tool` methods. At most `max_concurrency` calls of a batch run at
+    once; `parallel=False` runs them one after the other. Blocking functions run on `executor`, unless they have their
+    own. `approval` selects the calls that need a person's approval (see `tools.approval`). Groups of tools can be
+    activated and deactivated (see `tools.groups`).
+    `max_concurrency_total` bounds the calls of all batches together, copies and overlays included. With
     `on_failure="cancel_siblings"` a failed call ends the others of its batch. For the limits of a single tool see
     `tools.limits`. Results larger than `max_result` (None: no limit) are cut, or stored by its evictor.
-    `context_store` is searched for objects that the call's context does not have. With `allow_deletion=False` no tool
-    is taken out by hand: `remove` and `remove_tool_groups` are errors.
+    `context_store` is searched for objects that the call's context does not have. With `allow_deletion=False`
+    `remove` and `remove_tool_groups` raise `ConfigurationError`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Toolkit:
         check_flag("allow_deletion", allow_deletion)
         check_choice("on_failure", on_failure, OnFailure)
         if not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"Toolkit takes several tools, as in Toolkit([tool]), not {tools!r:.60}.")
+            raise ConfigurationError(f"Toolkit takes a list of tools, as in Toolkit([tool]), not {tools!r:.60}.")
         if executor is not None and not callable(getattr(executor, "submit", None)):
             raise ConfigurationError(f"executor must be an Executor of concurrent.futures, not {executor!r:.60}.")
         self.parallel = parallel
@@ -113,13 +113,13 @@ class Toolkit:
     def register(
         self, tool: object, *, group: Group = None, on_conflict: Conflict = "error", **options: Unpack[RegisterOptions]
     ) -> Tool:
-        """Add one tool, made of a function or callable object if it is none yet, and return it as it is registered.
+        """Add a `Tool`, a function or a callable object, and return the registered tool.
 
-        A tool in a `group`, or several, is available while one of them is active. `options` change how it looks, and
-        its arguments and results (see `RegisterOptions`). If the name is taken, it is an error, or this tool takes the
-        place ("override"), is left out ("skip": the present one is returned) or gets the next free name ("rename":
+        `group` is the name of a group, or several: the tool is available while one of them is active. `options` change
+        its schema, arguments and results (see `RegisterOptions`). `on_conflict` decides if the name is taken: "error",
+        "override" (replace the other tool), "skip" (keep and return the other tool) or "rename" (register this one as
         name_2, name_3, ...).
-        Raises `ToolDefinitionError` for what cannot be a tool, `DuplicateToolError` if the name is taken,
+        Raises `ToolDefinitionError` if the object cannot be a tool, `DuplicateToolError` if the name is taken,
         `ConfigurationError` if there is no such group.
         """
         return self._registry.add([made(tool, options)], group, on_conflict)[0]
@@ -132,10 +132,11 @@ class Toolkit:
         on_conflict: Conflict = "error",
         **options: Unpack[RegisterAllOptions],
     ) -> tuple[Tool, ...]:
-        """Add all or none of the tools of a source: an object's `@tool` methods (its class's own and inherited), those
-        of a toolkit, of several sources; of anything else, the one tool it is.
+        """Add all tools of a source, or none if one of them fails.
 
-        `presets` are by tool name, as are the tools that `enable` and `disable` name; `prefix` stands before each name.
+        A source is an object with `@tool` methods (inherited ones count), a toolkit, a list of sources, or an argument
+        of `register`. `presets` is a mapping by tool name; `enable` and `disable` are lists of tool names; `prefix` is
+        put before each name.
         """
         return self._registry.add(made_all(source, options), group, on_conflict)
 
@@ -147,18 +148,18 @@ class Toolkit:
         on_conflict: Conflict = "error",
         **options: Unpack[RegisterAllOptions],
     ) -> tuple[Tool, ...]:
-        """Add the public methods of an object as tools, marked by `@tool` or not; otherwise as `register_all`.
+        """Add the public methods of an object as tools, with or without `@tool`; otherwise like `register_all`.
 
-        Only the methods that are added (see `enable`, `disable`) need annotations.
+        Methods that `enable` or `disable` leave out need no annotations.
         """
         return self._registry.add(made_methods(source, options), group, on_conflict)
 
     def register_meta_tool(self) -> Tool:
-        """Add `reset_equipped_tools`, by which the model itself activates and deactivates groups."""
+        """Add `reset_equipped_tools`, the tool by which a model activates and deactivates groups."""
         return self.register(MetaTool())
 
     def register_schema(self, schema: ToolSchema | Mapping[str, object], *, reason: str | None = None) -> ExternalTool:
-        """Add a tool that runs outside: its calls suspend, for `reason`. A dict is read by `schema_of`."""
+        """Add a tool whose calls are run outside of this process: they suspend the run, with this `reason`."""
         if not isinstance(schema, (ToolSchema, Mapping)):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(
                 f"register_schema takes ToolSchema(name, description, parameters), not {schema!r:.60}."
@@ -170,9 +171,9 @@ class Toolkit:
     def update_presets(
         self, name: str, presets: Mapping[str, object] | None, *, preset_mode: PresetMode | None = None
     ) -> Tool:
-        """Give a tool these presets in the place of its own (None: none), from its next call on; returns it.
+        """Replace the presets of a tool (None: no presets) from its next call on, and return the changed tool.
 
-        Copies of this toolkit keep their own; on an overlay the change is for the overlay alone.
+        Copies of this toolkit keep their presets; a change on an overlay is for the overlay alone.
         """
         entry = self._registry.find(name)
         if entry is None:
@@ -188,16 +189,16 @@ class Toolkit:
     @overload
     def remove(self, name: str, *, only: Tool) -> Tool | None: ...
     def remove(self, name: str, *, only: Tool | None = None) -> Tool | None:
-        """Take a tool out and return it; a running call of it goes on.
+        """Remove a tool and return it; its running calls continue.
 
-        With `only`, it is taken out if it is that very tool, or made of it; otherwise nothing happens, and None is
+        With `only`, the tool is removed only if it is this object, or wraps it; else nothing changes and None is
         returned.
         """
         self._check_deletion(f"tool {name!r}")
         return self.take_out(name, only)
 
     def replace_tools(self, old: Mapping[str, Tool], register: Callable[[Self], Sequence[Tool]]) -> tuple[Tool, ...]:
-        """Take the old tools out and put those that `register` adds in their place, or change nothing if it fails."""
+        """Remove the old tools and add those that `register` adds, in one step; change nothing if it fails."""
         other = self.copy()
         for name, tool in old.items():
             other.take_out(name, tool)
@@ -207,32 +208,32 @@ class Toolkit:
         return added
 
     def take_out(self, name: str, only: Tool | None) -> Tool | None:
-        """Like `remove`, also with `allow_deletion=False`: a server changes its list of tools."""
+        """Like `remove`, but allowed with `allow_deletion=False`: an MCP server may change its list of tools."""
         return self._registry.remove(name, only)
 
     def _check_deletion(self, what: str) -> None:
         if not self.allow_deletion:
-            raise ConfigurationError(f"This toolkit has allow_deletion=False: {what} cannot be taken out.")
+            raise ConfigurationError(f"This toolkit has allow_deletion=False: {what} cannot be removed.")
 
     # --- groups ---------------------------------------------------------------------------------------------------
 
     def create_tool_group(self, name: str, description: str, *, active: bool = False, notes: str = "") -> ToolGroup:
-        """Add a group, without tools yet: `register(tool, group=name)` puts them in.
+        """Add a group without tools; `register(tool, group=name)` adds a tool to it.
 
-        A model chooses by the `description`, and reads the `notes` when it activates the group.
+        The model reads the `description` to choose a group, and the `notes` once it has activated the group.
         """
         return self._registry.groups.create(name, description, active=active, notes=notes)
 
     def update_tool_groups(self, names: Iterable[str], active: bool) -> None:
-        """Activate or deactivate these groups, and leave the others; an unknown name changes nothing."""
+        """Activate or deactivate these groups and no others; an unknown name is an error and changes nothing."""
         self._registry.groups.update(names, active)
 
     def set_active_groups(self, names: Iterable[str]) -> None:
-        """Make exactly these groups active; an unknown name changes nothing."""
+        """Activate these groups and deactivate all others; an unknown name is an error and changes nothing."""
         self._registry.groups.set_active(names)
 
     def remove_tool_groups(self, names: Iterable[str]) -> tuple[Tool, ...]:
-        """Take out these groups and the tools that are in no other; returns the tools."""
+        """Remove these groups, and the tools that are in no other group; returns the removed tools."""
         removed = set(self._registry.groups.check(names))
         self._check_deletion("groups")
         return self._registry.remove_groups(removed)
@@ -261,7 +262,7 @@ class Toolkit:
         return None if entry is None else entry.tool
 
     def schema(self, name: str) -> ToolSchema | None:
-        """The schema that a model sees of the tool of this name, or None."""
+        """The schema of this tool as a model sees it, or None."""
         entry = self._registry.find(name)
         return None if entry is None else self._schema(entry)
 
@@ -273,7 +274,7 @@ class Toolkit:
     def schemas(self) -> tuple[ToolSchema, ...]:
         """The schemas of the tools that are available now, in the order of registration.
 
-        The same tuple until the tools or the active groups change.
+        Returns the same tuple until the tools or the active groups change.
         """
         version, active = self._registry.version, self._registry.groups.active
         if self._schemas[0] != version:
@@ -296,7 +297,7 @@ class Toolkit:
         return self._registry.returns_direct
 
     def copy(self) -> Self:
-        """A toolkit of the same class, settings and tools; a change of one does not show in the other."""
+        """A toolkit with the same class, settings and tools; later changes of one do not affect the other."""
         other = copy.copy(self)
         other._registry = self._registry.copy()
         other._schemas = (-1, {})
@@ -329,10 +330,10 @@ class Toolkit:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def needs_approval(self, call: ToolUseBlock, context: RuntimeContext | None = None) -> bool:
-        """True if this call waits for a person before it may run; `ApprovalError` if the rule failed.
+        """True if this call needs a person's approval before it runs; `ApprovalError` if the rule fails.
 
-        The toolkit's policy is asked first, then the tool's own rule, both with the `tool_arguments` of the context in
-        the place of the model's. A call that cannot run needs no approval.
+        The toolkit's policy decides first, then the tool's own rule. Both get the arguments of the call with the
+        context's `tool_arguments` applied. A call that cannot run needs no approval.
         """
         entry = self._registry.find(call.name)
         if entry is None or not self.available(call.name):
@@ -342,7 +343,7 @@ class Toolkit:
     def prepare(
         self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, runtime: RuntimeContext | None = None
     ) -> PreparedCall | ToolResultBlock:
-        """The call made ready for `call`, with the `tool_arguments` of `runtime`; the result of one that cannot run."""
+        """Look up the tool of a call and apply the `tool_arguments` of `runtime`; an error result if it cannot run."""
         registry = self._registry
         entry = registry.find(call.name)
         if entry is None:
@@ -364,19 +365,19 @@ class Toolkit:
         within: ToolBatch | None = None,
         stop: Sequence[OneShotEvent] = (),
     ) -> Flow[ToolEvent]:
-        """Runs one call and emits exactly one `ToolResultBlock`, last, whatever the tool does.
+        """Run one call and emit exactly one `ToolResultBlock`, last, whatever the tool does.
 
-        `call` may be the answer of `prepare`. A tool that asks for it gets `context`, or one without a run; its
-        `tool_arguments` take the place of the model's. Approval is not asked here: the caller has it. A call that has
-        limits to keep waits until it may begin; `within` a batch its place there is one of them. One of the `stop`
-        signals ends the wait, and with it the flow.
+        `call` may be the result of `prepare`. The tool gets `context` if it takes one (without it, a context without a
+        run); `tool_arguments` of the context replace the model's. Approval is not checked here: see `needs_approval`.
+        A call of a limited tool waits until its limits, and those of the batch `within`, let it begin. One of the
+        `stop` signals ends this wait, and the flow with it.
 
-        Signals: `ToolBegun` of a call that has limits to keep; `ToolChunk`, `ToolRetry` as they come, the result,
-        completion; no error but `SourceCancelledError`.
+        Signals: `ToolBegun` when a limited call begins; `ToolChunk` and `ToolRetry` as they come; the result;
+        completion. The only error is `SourceCancelledError`.
         Cancels: the wait or the call: an async tool's `finally` blocks run, a blocking one is abandoned.
         """
         if not isinstance(call, (ToolUseBlock, PreparedCall, ToolResultBlock)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"A toolkit is called with a ToolUseBlock(id, name, input), not {call!r:.60}.")
+            raise InvalidInputError(f"Toolkit.call takes a ToolUseBlock(id, name, input), not {call!r:.60}.")
 
         def begin() -> Flow[ToolEvent]:
             prepared = call
@@ -401,12 +402,12 @@ class Toolkit:
         return given.of(call, stores=stores) if stores else given
 
     def waits(self, tool: Tool, within: ToolBatch | None = None) -> bool:
-        """True if a call of this tool may have to wait before it begins, which is then reported by `ToolBegun`."""
+        """True if calls of this tool have limits to wait for; `ToolBegun` then reports their beginning."""
         limited = tool.limits is not UNLIMITED or bool(self._total)
         return limited or (within is not None and within.slots is not None)
 
     def batch(self, calls: Sequence[ToolUseBlock | None]) -> ToolBatch:
-        """The batch of these calls; None stands for a call that is not to run."""
+        """The batch of these calls; None is the place of a call that does not run."""
         find = self._registry.find
         entries = [None if call is None else find(call.name) for call in calls]
         waits = bool(self._total)
@@ -425,13 +426,13 @@ class Toolkit:
         config: ExecutionConfig | None = None,
         context: ToolContext | None = None,
     ) -> Flow[ToolEvent]:
-        """Runs a batch, at most `max_concurrency` calls at once, and emits the results in call order.
+        """Run a batch, at most `max_concurrency` calls at once, and emit the results in call order.
 
-        Each call gets `context` as its own, with its call in the place of the one there.
+        Each call gets a copy of `context` with its own call.
 
-        Signals: progress of all calls as it comes; each result as soon as its turn comes; completion. One failing
-        tool does not touch the others, but with `on_failure="cancel_siblings"`.
-        Cancels: the calls in progress; those not begun never begin.
+        Signals: the progress of all calls as it comes; the results in call order; completion. A failing tool does not
+        affect the others, except with `on_failure="cancel_siblings"`.
+        Cancels: the calls in progress; waiting calls never begin.
         """
 
         def begin() -> Flow[ToolEvent]:
@@ -450,24 +451,24 @@ class Toolkit:
     # --- MCP ------------------------------------------------------------------------------------------------------
 
     def register_mcp(self, server: McpServer | McpClient, **options: Unpack[McpOptions]) -> Flow[tuple[Tool, ...]]:
-        """Add all or none of the tools of an MCP server; they follow it when it reports a change.
+        """Add all tools of an MCP server, or none; they are updated when the server reports a change.
 
-        `server` is `McpStdio`, `McpHttp` or `McpInMemory`, or an `McpClient` with more options, which may be shared
-        between toolkits and is its owner's to close. The options are those of `register_all`, by the server's names.
+        `server` is `McpStdio`, `McpHttp` or `McpInMemory`, or an `McpClient` for more options. Several toolkits may
+        share a client, and its owner closes it. The options are those of `register_all`, with the server's tool names.
 
-        Signals: the tools as they are registered, completion; `McpError` if the server cannot be reached or refuses,
-        `ConfigurationError` for what cannot be registered: then nothing is, and the connection is closed.
+        Signals: the tuple of registered tools, completion; `McpError` if the server cannot be reached or refuses,
+        `ConfigurationError` if a tool cannot be registered. After an error no tool is registered.
         Cancels: the connecting or the listing.
         """
         return self._servers.register(self, server, options)
 
     @property
     def mcp(self) -> Mapping[str, McpClient]:
-        """The clients of the servers that tools were taken from, by name."""
+        """The clients of the registered MCP servers, by name."""
         return self._servers.clients
 
     def remove_mcp(self, name: str) -> Flow[None]:
-        """Take out a server's tools, and close its connection if this toolkit has made it.
+        """Remove a server's tools, and close the connection if this toolkit opened it.
 
         Signals: None when it is closed, completion; `ConfigurationError` if there is no such server.
         Cancels: nothing.
@@ -475,13 +476,13 @@ class Toolkit:
         return self._servers.remove(name)
 
     def serve_mcp(self, **options: Unpack[McpServerOptions]) -> Flow[str]:
-        """Serve the tools to MCP clients: `toolkit.serve_mcp(name="tools").run()` is a program that does.
+        """Serve the tools to MCP clients, as in `toolkit.serve_mcp(name="tools").run()`.
 
-        By default on stdio; `transport="http"` listens on `host` and `port`. `mcp_app` is the same as an application
-        inside another server.
+        The default transport is stdio; `transport="http"` listens on `host` and `port`. To serve them inside another
+        ASGI server use `mcp_app`.
 
-        Signals: where it serves ("stdio", or the URL), once it does; completion when the input ends; `SetupError` if it
-        cannot listen, `McpLimitError` if the client on stdio sends too much.
+        Signals: "stdio" or the URL when it is ready; completion when the input ends; `SetupError` if it cannot
+        listen, `McpLimitError` if the client on stdio sends too much.
         Cancels: the server, and the calls in progress.
         """
         return serve(self, options)
@@ -491,8 +492,9 @@ class Toolkit:
         self._servers.add(registration)
 
     def close(self) -> Flow[None]:
-        """Close the connections that this toolkit has made; the tools stay, and say that their server is closed.
+        """Close the MCP connections that this toolkit opened; calls of their tools then fail with an error result.
 
-        Signals: None when nothing of them is left, completion. Cancels: nothing.
+        Signals: None when they are closed, completion.
+        Cancels: nothing.
         """
         return self._servers.close()

@@ -153,7 +153,7 @@ def test_law_the_first_that_has_it_gives_it(places: set[str]):
     assert isinstance(block, ToolResultBlock)
     wanted = next((place for place in PLACES if place in places), None)
     if wanted is None:
-        assert "Neither the RuntimeContext of this call nor the stores behind it" in block.text
+        assert "Neither the RuntimeContext of this call nor its stores" in block.text
     else:
         assert block.text == wanted
 
@@ -219,7 +219,7 @@ def test_a_missing_object_is_named_with_the_places_searched():
 
     block = answer(Toolkit([name_of], context_store=Mine()), use("name_of"))
     assert block.kind is ToolResultKind.FAILED
-    assert "the stores behind it (Mine) hold a Database" in block.text
+    assert "its stores (Mine) hold a Database" in block.text
 
 
 # --- a store of one's own -----------------------------------------------------------------------------------------

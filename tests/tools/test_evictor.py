@@ -154,9 +154,9 @@ def ends_without_a_word(call: ToolUseBlock, result: ToolResultBlock) -> Flow[str
     ("evictor", "error"),
     [
         (raises, "OSError: the disk is full"),
-        (says_nothing, "ToolError: .* must return where the result is"),
-        (says_too_much, "ToolError: .* of 1000 characters: too many"),
-        (gives_a_number, "ToolError: .* must return where the result is, as a str, not 7"),
+        (says_nothing, "ToolError: .* must return the place of the result"),
+        (says_too_much, "ToolError: .* of 1000 characters, which is too long"),
+        (gives_a_number, "ToolError: .* must return the place of the result as a str, not 7"),
         (fails_later, "ConnectionError: gone"),
         (ends_without_a_word, "SequenceContainsNoElementsError"),
     ],

@@ -169,7 +169,7 @@ def test_removing_a_group_takes_the_tools_that_are_in_no_other():
         (lambda kit: kit.register(tool(name="other")(clock), group="wbe"), "Did you mean 'web'"),
         (lambda kit: kit.update_tool_groups("web", active=True), r"a list of names, as in \['browser'\], not 'web'"),
         (lambda kit: kit.remove_tool_groups(["x"]), "no tool group 'x'"),
-        (lambda kit: kit.overlay().remove_tool_groups(["web"]), "beneath this overlay"),
+        (lambda kit: kit.overlay().remove_tool_groups(["web"]), "An overlay cannot remove groups"),
     ],
 )
 def test_bad_input(act, says):

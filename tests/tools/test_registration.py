@@ -234,7 +234,7 @@ def test_fields_that_are_there_already_are_a_conflict():
     class Clash(BaseModel):
         b: int
 
-    with pytest.raises(ToolDefinitionError, match="'add' cannot be extended by Clash: 'b' would be there twice"):
+    with pytest.raises(ToolDefinitionError, match="'add' cannot be extended by Clash: 'b' would occur twice"):
         Toolkit().register(add, extend=Clash)
 
 
@@ -493,10 +493,10 @@ def test_register_all_chooses_prefixes_and_presets_by_name():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"enable": ["frist"]}, "There is no tool 'frist' here: there are first, of_class, replaced, static"),
+        ({"enable": ["frist"]}, "There is no tool 'frist' here. The tools are first, of_class, replaced, static"),
         ({"disable": ["frist"]}, "There is no tool 'frist'"),
         ({"presets": {"frist": {}}}, "There is no tool 'frist'"),
-        ({"enable": "first"}, r"enable takes several names, as in enable=\['first'\]"),
+        ({"enable": "first"}, r"enable takes a list of names, as in enable=\['first'\]"),
         ({"prefix": "my tools "}, "name='my_tools_first'"),
     ],
 )

@@ -124,7 +124,7 @@ def test_blocks_that_are_no_output_are_refused():
     def think() -> object:
         return ThinkingBlock("hm")
 
-    assert result(think).text == "Error: A tool gives text, images, audio, video and files, not a ThinkingBlock."
+    assert result(think).text == "Error: A tool can return text, images, audio, video and files, not a ThinkingBlock."
 
 
 json_containers = st.recursive(

@@ -118,8 +118,8 @@ def test_two_tools_of_one_name_are_refused():
         (object(), "is not a tool"),
         (Tools, "Register an instance"),
         (Echo, "Register an instance"),
-        (Tools.own, r"method of a class: register it from an object, as in MyTools\(\).own"),
-        (Tools.no_tool, "method of a class"),
+        (Tools.own, r"unbound method: register it from an object, as in MyTools\(\).own"),
+        (Tools.no_tool, "unbound method"),
     ],
 )
 def test_what_is_no_tool_is_refused(source: object, says: str):

@@ -232,7 +232,7 @@ def test_filters_keep_the_order_and_refuse_unknown_names():
     assert names(without(ALL, "size", "read")) == ["write", "remote"]
     assert only(ALL, "read")[0] is read
     for wrong in (only, without):
-        with pytest.raises(ConfigurationError, match="no tool 'red' here: there are read, remote, size, write"):
+        with pytest.raises(ConfigurationError, match=r"no tool 'red' here\. The tools are read, remote, size, write"):
             wrong(ALL, "red")
 
 

@@ -29,8 +29,8 @@ def search(query: str) -> str:
     ("make", "says"),
     [
         (lambda: Toolkit().register(search, name=wrong), "name must be text"),
-        (lambda: Toolkit().register_all(search, prefix=wrong), "prefix must be text"),
-        (lambda: prefixed(wrong, [search]), "prefix must be text"),
+        (lambda: Toolkit().register_all(search, prefix=wrong), "prefix must be a str"),
+        (lambda: prefixed(wrong, [search]), "prefix must be a str"),
         (lambda: Toolkit([search], executor=wrong), "executor must be an Executor"),
         (lambda: Toolkit([search], parallel="no"), "parallel must be True or False"),  # pyright: ignore[reportArgumentType]
         (lambda: Toolkit([search], max_concurrency_total=0), "max_concurrency_total must be"),

@@ -9,7 +9,7 @@ from agentscope_rx.messages import OutputBlock, ToolResultBlock, ToolUseBlock
 
 @dataclass(frozen=True, slots=True)
 class ToolBegun:
-    """A call that has limits to keep begins, after `queued` seconds of waiting; other calls do not emit it."""
+    """A call with limits begins, after `queued` seconds of waiting. Calls without limits do not emit it."""
 
     call: ToolUseBlock
     queued: float

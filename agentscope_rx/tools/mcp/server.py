@@ -62,7 +62,7 @@ class Ended(Protocol):
         ...
 
     def words(self) -> str:
-        """How the server ended and its last words on standard error; '' if nothing is known."""
+        """How the server ended, with the end of its standard error; '' if nothing is known."""
         ...
 
     async def wait(self) -> None:
@@ -71,7 +71,7 @@ class Ended(Protocol):
 
 
 class McpServer(Protocol):
-    """The place of a server."""
+    """The transport to an MCP server."""
 
     def link(self) -> McpStreams:
         """A new connection; nothing happens before it is entered."""

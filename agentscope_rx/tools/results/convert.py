@@ -75,7 +75,7 @@ def output_of(value: object) -> tuple[OutputBlock, ...]:
     if isinstance(value, _BYTES):
         return (_media(bytes(cast("bytes", value))),)
     if isinstance(value, (ThinkingBlock, ToolUseBlock)):
-        raise ToolError(f"A tool gives text, images, audio, video and files, not a {type(value).__name__}.")
+        raise ToolError(f"A tool can return text, images, audio, video and files, not a {type(value).__name__}.")
     if isinstance(value, (list, tuple)):
         elements = cast("tuple[object, ...]", value)
         if any(_is_media(each) for each in elements if type(each) not in PLAIN):

@@ -40,9 +40,9 @@ def evicted(limit: ResultLimit, call: ToolUseBlock, result: ToolResultBlock) -> 
 
     def stored_at(reference: object) -> ToolEvent:
         if not isinstance(reference, str) or not reference.strip():
-            raise ToolError(f"{store!r:.100} must return where the result is, as a str, not {reference!r:.60}.")
+            raise ToolError(f"{store!r:.100} must return the place of the result as a str, not {reference!r:.60}.")
         if limit.chars is not None and len(reference) > limit.chars // 2:
-            raise ToolError(f"{store!r:.100} returned a reference of {len(reference)} characters: too many.")
+            raise ToolError(f"{store!r:.100} returned a reference of {len(reference)} characters, which is too long.")
         return cut(result, limit, reference)
 
     def failed(error: Exception) -> Flow[ToolEvent]:
@@ -54,11 +54,11 @@ def evicted(limit: ResultLimit, call: ToolUseBlock, result: ToolResultBlock) -> 
 
 
 class FolderEvictor:
-    """Keeps each result in a folder: its text in a file, each of its media in one of its own.
+    """Stores each result in a folder: its text in one file, each of its media in another.
 
-    `shown_as` is the model's name of the folder, such as its path in the workspace of its file tools. File names are
-    made of the tool, the call and the content: none leads out of the folder, and no result replaces another. Files
-    appear whole, and are never deleted.
+    `shown_as` is the folder's name for the model, such as its path in the workspace of the file tools. File names are
+    built from the tool, the call and the content: none leads out of the folder, and no result replaces another. Files
+    are written in one step, and never deleted.
     """
 
     def __init__(self, path: str | Path, *, shown_as: str | None = None) -> None:

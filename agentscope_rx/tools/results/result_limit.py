@@ -62,10 +62,10 @@ def _check(name: str, value: int | None, least: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ResultLimit:
-    """The most that one result may hold: `chars` of text, `media` characters of base64 (or URL); None: no limit.
+    """The size limit of a result: `chars` of text, `media` characters of base64 (or URL); None: no limit.
 
-    A larger result is stored by `evictor`, if there is one, within `patience` seconds; if that fails, the result is cut
-    all the same, and says so.
+    A larger result is stored by `evictor`, which has `patience` seconds. Without an evictor, or if it fails, the result
+    is cut, with a note.
     """
 
     chars: int | None = CHARS

@@ -70,7 +70,7 @@ def extended(schema: Mapping[str, object], more: Mapping[str, object]) -> Schema
     own, added = properties_of(schema), properties_of(more)
     clash = [name for name in added if name in own]
     if clash:
-        raise ConfigurationError(f"{', '.join(map(repr, clash))} would be there twice: rename the added field")
+        raise ConfigurationError(f"{', '.join(map(repr, clash))} would occur twice: rename the added field")
     result["properties"] = {**thaw(own), **thaw(added)}
     required = required_of(schema) + required_of(more)
     if required:

@@ -302,7 +302,7 @@ def _unusable(parameters: Sequence[Parameter], error: Exception, tool: str) -> T
             TypeAdapter(cast("type[object]", parameter.annotation)).json_schema(schema_generator=Generator)
         except UNUSABLE as own:
             return ToolDefinitionError(
-                f"Parameter {parameter.name!r} of tool {tool!r} has a type that JSON cannot carry: "
+                f"Parameter {parameter.name!r} of tool {tool!r} has a type without a JSON form: "
                 f"{first_sentence(own)}. Use plain types, a pydantic model, a dataclass, an Enum or a Literal; what "
                 "the caller gives, not the model, is Annotated[T, Inject].",
                 tool=tool,
