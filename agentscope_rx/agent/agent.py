@@ -100,13 +100,13 @@ class Agent(ClassHooks, AgentCore):
         limits: UsageLimits | None = None,
         output: object = None,
     ) -> Flow[Msg]:
-        """Answer the messages; with none, continue from memory, and run the calls that are pending.
+        """Answer the messages. Without messages, continue the conversation and run its pending calls.
 
-        `context` is for the hooks and tools of this call. `memory` is the conversation to answer in, instead of the
-        agent's own: one agent may have many at once. `limits` replace the agent's. `output` is the shape of the reply:
-        a type, a JSON schema or a `StructuredOutput`.
+        `context` holds objects for the hooks and tools of this call. `memory` replaces the agent's own memory, so that
+        one agent can serve many conversations at once. `limits` replace the agent's limits. `output` is the type of the
+        reply's value: a type, a JSON schema or a `StructuredOutput`.
 
-        Signals: the reply, when the next call may begin; `AgentBusyError` at once if a call in this conversation is
+        Signals: the reply, at which the next call may begin; `AgentBusyError` if another call in this conversation is
         running; the error of the run.
         Cancels: the run. Its memory is repaired before another call begins.
         """
@@ -127,11 +127,13 @@ class Agent(ClassHooks, AgentCore):
         limits: UsageLimits | None = None,
         output: object = None,
     ) -> EventStream:
-        """The same run as its events; the last one is a `PostCallEvent`, or an `ErrorEvent` before the error.
+        """Like `call`, but emits the events of the run. The last event is a `PostCallEvent`, or an `ErrorEvent`.
 
-        `.of_type(Kind)` of the stream gives the events of one kind, typed; `.text()` gives the text of the answer.
+        `.of_type(Kind)` on the stream selects events of one class; `.text()` is the text of the answer. `options`
+        select the events.
 
-        Signals: the events of one run in one order; at completion the next call may begin.
+        Signals: the events in order; completion, at which the next call may begin; errors as `call`, after an
+        `ErrorEvent`.
         Cancels: as `call`.
         """
         events = self._stream(msgs, options, context=context, memory=memory, limits=limits, output=output)
@@ -156,7 +158,7 @@ class Agent(ClassHooks, AgentCore):
         return EventStream(self._connect(out, msgs, context, memory, limits, output))
 
     def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]:
-        """The `stream` of a run within another one, which subscribes at once."""
+        """The `stream` of a sub-agent's run, for the run that calls it."""
         if type(self).stream is not Agent.stream:
             return self.stream(msgs, context=context, memory=memory)
         return self._stream(msgs, context=context, memory=memory)
@@ -187,11 +189,12 @@ class Agent(ClassHooks, AgentCore):
         return connect_run(self, given, begin, out)
 
     def observe(self, msgs: CallInput, *, memory: Memory | None = None) -> Flow[None]:
-        """Remember messages of others without answering, in the form of `agent.observe`; also during a run.
+        """Remember messages of other agents without answering; allowed during a run.
 
-        Hooks on PreObserveEvent may change the messages, those on PostObserveEvent see them when they are remembered.
+        Messages are stored as the module `agent.observe` describes. Hooks on PreObserveEvent may change them before
+        they are stored; hooks on PostObserveEvent see them afterwards.
 
-        Signals: one None when they are remembered; a `HookError`, or the error of a hook on PreObserveEvent.
+        Signals: one None when they are stored; a `HookError`, or the error of a hook on PreObserveEvent.
         Cancels: the hook in progress, and the write.
         """
         return observe_messages(self.name, self.hooks, msgs, memory if memory is not None else self.memory)
@@ -209,11 +212,11 @@ class Agent(ClassHooks, AgentCore):
     ) -> Flow[None]:
         """Write the conversation to the session under this key: messages, pending calls, answers and approvals.
 
-        It replaces only what this conversation has read or written there. If another agent has saved there since, or
-        the conversation there was never loaded, nothing is written; `overwrite` replaces these, too.
+        A save must not lose the changes of others: it fails if the key holds a conversation that this agent has not
+        loaded, or that another agent has saved since. `overwrite=True` replaces such a conversation.
 
-        Signals: one None when it is kept; `AgentBusyError` while a call is running, `SessionConflictError` if others'
-        changes would be lost, or another `SessionError`.
+        Signals: one None when it is stored; `AgentBusyError` while a call is running, `SessionConflictError` if changes
+        of others would be lost, or another `SessionError`.
         Cancels: nothing that has begun.
         """
         check_kind("overwrite", overwrite, bool, needed=True)
@@ -228,13 +231,13 @@ class Agent(ClassHooks, AgentCore):
         persistence: StatePersistence | None = None,
         file_root: str | PathLike[str] | None = None,
     ) -> Flow[bool]:
-        """Replace the conversation by the one in the session under this key; its pending calls can be continued.
+        """Replace the conversation by the one that the session holds under this key, with its pending calls.
 
-        Local files that its messages name come back locked: they are kept, but not read. Those beneath `file_root` can
-        be read.
+        Saved messages may name any local file. Only files beneath `file_root` can be read; other `FileSource`s are
+        locked.
 
-        Signals: True if the session holds one, else False, and nothing is changed; `AgentBusyError` while a call is
-        running, `SavedStateError` if another agent or a newer release has saved it, or a `SessionError`.
+        Signals: True if a conversation was loaded, False if there is none; `AgentBusyError` while a call is running,
+        `SavedStateError` if another agent or a newer release has saved it, or a `SessionError`.
         Cancels: the reading; the change, once begun, runs to its end.
         """
         return self._between_runs(load, session, key, memory, persistence, checked_root(file_root))
@@ -247,11 +250,11 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None = None,
         file_root: str | PathLike[str] | None = None,
     ) -> Flow[bool]:
-        """Load the conversation, if there is one, and save it at the end of every run from now on, however it ends.
+        """Load the conversation, if there is one, and save it at the end of every run, failed runs included.
 
-        A run whose conversation cannot be saved fails with the `SessionError`, although memory has the reply. It is a
-        `SessionConflictError` if another agent has saved there since: `load` takes over the stored conversation, `save`
-        with `overwrite` replaces it; both keep the binding. `file_root` as for `load`.
+        If the save fails, the run fails with the `SessionError`, although memory has the reply. After a
+        `SessionConflictError` (another agent has saved under this key) either `load` the stored conversation, or
+        replace it by `save(..., overwrite=True)`; both keep the binding. `file_root` as for `load`.
 
         Signals and cancels: as `load`.
         """
@@ -281,12 +284,11 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None = None,
         run_id: str | None = None,
     ) -> bool:
-        """Ask the runs in progress to end normally; from any thread. False if there is none.
+        """Ask the runs in progress to end normally. Thread-safe; False if there is no run.
 
-        A run ends at its next check point, or at once while it waits for its model. The given message is remembered and
-        is the reply; without one the agent says that it was interrupted. It has no effect during PostCall. A call that
-        still waits for the clean-up of the run before it ends as soon as it begins. `memory` selects one conversation,
-        `run_id` one run.
+        A run ends at its next check point, or at once while it waits for its model. `msg` becomes the reply and is
+        remembered; the default is a fixed text. During PostCall an interruption has no effect. A call that waits for
+        the clean-up of the previous run ends as soon as it begins. `memory` selects one conversation, `run_id` one run.
         """
         message = check_interrupt(msg, source)
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
@@ -296,7 +298,7 @@ class Agent(ClassHooks, AgentCore):
         return bool(runs)
 
     def idle(self, *, memory: Memory | None = None) -> Flow[None]:
-        """Waits until no run is in progress or being cleaned up. A run's own tool or hook would wait for itself.
+        """Wait until no run is in progress or being cleaned up. In a tool or hook this deadlocks.
 
         Signals: one None.
         Cancels: the waiting.
@@ -329,9 +331,9 @@ class Agent(ClassHooks, AgentCore):
         return self.shutdown is not None and self.shutdown.partial == "discard"
 
     def pending_calls(self, *, memory: Memory | None = None) -> Flow[tuple[ToolUseBlock, ...]]:
-        """The calls that wait for `call()`, an answer or a result, also after `load`. It runs nothing.
+        """The calls that wait for `call()`, an approval or a result, also after `load`. Runs nothing.
 
-        Signals: the calls, in call order; none during a run, to which they belong then.
+        Signals: one tuple of calls, in call order; an empty one during a run, which owns the calls.
         Cancels: the reading.
         """
         where = memory if memory is not None else self.memory
@@ -339,13 +341,13 @@ class Agent(ClassHooks, AgentCore):
         return where.get().pipe(concat_map(conversation.answerable_in))
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
-        """The state between the calls in this memory (by default the agent's own): pending calls, approvals."""
+        """The state that this agent keeps between calls for one memory (default: its own): pending calls, approvals."""
         return self._conversations.of(memory if memory is not None else self.memory)
 
     def as_tool(
         self, name: str | None = None, description: str | None = None, **options: Unpack[AgentToolOptions]
     ) -> AgentTool:
-        """This agent as a tool of another one, by default named `call_<its name>`; with the options of `AgentTool`."""
+        """Return this agent as a tool, named `call_<agent>` by default. For options see `AgentTool`."""
         return AgentTool(self, name=name, description=description, **options)
 
     def _chosen(self, memory: Memory | None) -> Sequence[Conversation]:
@@ -358,27 +360,27 @@ class Agent(ClassHooks, AgentCore):
         """The first stage of a run whose input has been remembered."""
 
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
-        """What must happen before the input is remembered, by default nothing; raises to refuse the call."""
+        """The step before the input is remembered (default: none). Raise an error to refuse the call."""
         if event.answers:
             raise InvalidInputError(f"{type(self).__name__} {self.name!r} has no calls to approve or reject.")
         return empty()
 
     def requested(self, output: object) -> OutputRequest | None:
-        """The request that `output=` makes. By default an agent takes none: `ConfigurationError`."""
+        """The request for a structured `output`; `ConfigurationError` unless a subclass supports it."""
         if output is not None:
             raise ConfigurationError(f"{type(self).__name__} {self.name!r} does not take output=.")
         return None
 
     def ask(self, run: Run, request: OutputRequest) -> None:
-        """Make the result of `requested` the run's request for an output."""
+        """Store the result of `requested` in the run."""
         raise NotImplementedError
 
     def tidied(self, run: Run) -> Flow[Event]:
-        """Remove traces from memory at the end of the run, however it ended; by default there are none."""
+        """Clean up memory at the end of every run, failed ones included (default: nothing to do)."""
         return empty()
 
     def checkpoint(self, run: Run) -> Flow[object] | None:
-        """Saves the conversation at the end of a run, before the running flag is free; None if it is not bound."""
+        """Save the conversation at the end of a run, before the next call may begin; None if it is not bound."""
         conversation = run.conversation
         if conversation.binding is None:
             return None

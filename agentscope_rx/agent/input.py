@@ -81,7 +81,7 @@ def messages_of(given: CallInput) -> tuple[Msg, ...]:
     """The input of `observe()`: messages only."""
     messages, answers, _ = parse_input(given)
     if answers:
-        raise InvalidInputError("observe() takes messages; hand Approve and Reject to call() or stream().")
+        raise InvalidInputError("observe() takes messages only; give Approve and Reject to call() or stream().")
     return messages
 
 
@@ -103,7 +103,7 @@ def check_input_messages(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
             raise InvalidInputError(
                 f"Message {message.id} has tool calls {[call.id for call in message.tool_calls]}, which would "
                 "never be answered: only the agent's own answers have calls. To continue pending calls use call() "
-                "without input, Approve, Reject or tool results; a history belongs into `memory`."
+                "without input, Approve, Reject or tool results; put a history into `memory`."
             )
     return messages
 
@@ -112,8 +112,8 @@ def _check_placeholders(results: Iterable[ToolResultBlock]) -> None:
     empty = [result.id for result in results if result.kind is not None and result.kind.waits]
     if empty:
         raise InvalidInputError(
-            f"The tool results for {empty} are the placeholders of the suspended run's reply: they mark "
-            "the calls as pending. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for "
+            f"The tool results for {empty} are placeholders of a suspended run: they only mark the calls as "
+            "pending. Give Msg.tool([ToolResultBlock(call.id, call.name, output), ...]) for "
             "reply.pending_calls."
         )
 
@@ -146,14 +146,14 @@ def check_answers(
     if unknown:
         raise InvalidInputError(
             f"Tool results or answers for {unknown}, which are not pending. Pending calls: {expected}."
-            + ("" if expected else " (Each call is answered once. Input that did not answer it has closed it.)")
+            + ("" if expected else " (A call can be answered once. New input without an answer closes it.)")
         )
     open = expected if among is None else [call.id for call in among]
     rest = [id for id in open if all(id != result.id for result in results)]
     if rest and any(len(each.tool_results) < len(each.content) for each in messages if each.id in given_ids):
         raise InvalidInputError(
-            f"The calls {rest} have no results yet, which the model must see before any other content: give results "
-            "for all of them, or send the rest of the message with the next call."
+            f"The calls {rest} have no results yet. The model must see all results before other content: give results "
+            "for all of them, or send the other content with the next call."
         )
 
 

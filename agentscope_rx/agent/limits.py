@@ -80,7 +80,7 @@ class UsageLimits:
             raise ConfigurationError(f"UsageLimits.on_limit must be 'error' or 'summary', not {self.on_limit!r}.")
         if self.on_limit == "summary" and self.deadline is not None and self.deadline <= self.summary_reserve:
             raise ConfigurationError(
-                f"UsageLimits: a deadline of {self.deadline:g} s leaves nothing beside the summary_reserve of "
+                f"UsageLimits: a deadline of {self.deadline:g} s must be more than the summary_reserve of "
                 f"{self.summary_reserve:g} s."
             )
 

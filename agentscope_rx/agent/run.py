@@ -56,7 +56,7 @@ Stage = Flow[Event | Done | Tail[Event | Done]]
 
 
 class Run:
-    """The state of one call. `iteration` counts model rounds from 0; the parts are in the table above."""
+    """The state of one call; see the table above. `iteration` counts model rounds from 0."""
 
     __slots__ = (
         "__weakref__",

@@ -64,11 +64,11 @@ class Stoppable(Protocol):
 
 
 class GracefulShutdown:
-    """The shutdown of the agents that it is given to. A process, or a test, may have several.
+    """Shuts down the agents that are created with `shutdown=`. A process, or a test, may have several shutdowns.
 
-    `timeout` is the seconds that runs in progress have to finish; None is no bound. `grace` is the further seconds that
-    they have after they were cut off. `partial` is the treatment of an answer that is cut off: "keep" remembers its
-    part, "discard" does not.
+    Runs in progress have `timeout` seconds to finish (None: no limit); then they are cut off, and have `grace` seconds
+    to clean up. `partial` decides about an answer that was cut off: "keep" remembers the received part, "discard" does
+    not.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GracefulShutdown:
             if given is not None and (isinstance(given, bool) or not isinstance(given, (int, float))):
                 raise ConfigurationError(f"{name} must be a number of seconds, not {given!r:.60}.")
         if timeout is not None and not timeout > 0:
-            raise ConfigurationError(f"timeout must be more than 0 seconds, or None to wait for ever, not {timeout!r}.")
+            raise ConfigurationError(f"timeout must be more than 0 seconds, or None for no limit, not {timeout!r}.")
         if not (isinstance(cast("object", grace), (int, float)) and grace >= 0):
             raise ConfigurationError(f"grace must be >= 0 seconds, not {grace!r}.")
         if partial not in ("keep", "discard"):
@@ -108,7 +108,7 @@ class GracefulShutdown:
         return f"<GracefulShutdown {self.state.value}, timeout {self.timeout}, {len(self._agents)} agents>"
 
     def add(self, agent: Stoppable) -> None:
-        """Include this agent; `ReActAgent(shutdown=...)` does it."""
+        """Add an agent; `ReActAgent(shutdown=...)` calls it."""
         with self._lock:
             self._agents.add(agent)
 
@@ -160,7 +160,9 @@ class GracefulShutdown:
         return Flow(connect)
 
     def on_signals(self, *signals: signal.Signals) -> Callable[[], None]:
-        """Begin at SIGTERM and SIGINT, or those given; a second one has its former effect. Returns an undo.
+        """Begin the shutdown at SIGTERM or SIGINT, or the given signals; returns a function that undoes this.
+
+        A second signal has its former effect.
 
         On the thread of a running loop it uses `loop.add_signal_handler`, else `signal.signal`, which only the main
         thread may call.

@@ -39,7 +39,7 @@ def check_system_prompt(prompt: object) -> None:
     try:
         inspect.signature(prompt).bind(object())
     except TypeError as error:
-        raise ConfigurationError(f"sys_prompt is called with the run, `def prompt(run)`: {error}.") from error
+        raise ConfigurationError(f"sys_prompt must take the run, as in `def prompt(run)`: {error}.") from error
     except ValueError:
         # a callable without a signature
         return
@@ -67,5 +67,5 @@ def _message(text: object) -> Msg | None:
     if text is None:
         return None
     if not isinstance(text, str):
-        raise ConfigurationError(f"sys_prompt gave {text!r:.60}, which is no str.")
+        raise ConfigurationError(f"The function sys_prompt must return a str, not {text!r:.60}.")
     return Msg.system(text) if text.strip() else None

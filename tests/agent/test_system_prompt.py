@@ -73,7 +73,7 @@ def test_what_it_raises_fails_the_run(prompt):
 
 def test_what_is_no_text_is_refused():
     for prompt in (lambda run: 42, lambda run: just(42)):
-        with pytest.raises(ConfigurationError, match="sys_prompt gave 42"):
+        with pytest.raises(ConfigurationError, match="sys_prompt must return a str, not 42"):
             run_virtual(ReActAgent("Friday", ScriptedModel(), prompt).call("hi"))  # pyright: ignore
     for wrong in (42, lambda: "x", lambda run, more: "x"):
         with pytest.raises(ConfigurationError, match="sys_prompt"):

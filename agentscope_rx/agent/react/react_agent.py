@@ -62,19 +62,19 @@ NOT_RUN = "The conversation went on before this call was run; it had no effect."
 class ReActAgent(Agent):
     """An agent that answers by reasoning with a model and acting with tools.
 
-    `model` is a `ChatModel`, or the name of one: "openai:gpt-5-mini" (see `models.registry`). `sys_prompt` is a text,
-    or a function of the `Run` that returns one, an awaitable or an Observable of one.
-    `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods; instead of them a whole
-    `toolkit` may be given, which is copied. With `enable_meta_tool` the model switches groups of tools itself, by
-    `reset_equipped_tools`. Tools find objects in `context_store` that the call's context does not have.
-    `max_iters` bounds the rounds of one call, `limits` the call as a whole. `generate_options` are the options of every
-    model call; `model_execution_config` and `tool_execution_config` set timeouts and retries of a model or tool call.
-    A `tool_choice` that forces a call ends once the model has made the call; `repeat_tool_choice=True` repeats it in
-    every round. `finish="tool"` offers the model a tool to answer with (`generate_response`), and accepts plain text.
-    `pending` is the treatment of pending calls that new input neither answers nor runs: "recover" gives them error
-    results, "error" fails with `PendingCallsError`. `check_running=False` lets calls on one memory overlap, which then
-    holds messages in their order of arrival. `interrupt_grace` is the seconds that interrupted async tools have for
-    their clean-up.
+    `model` is a `ChatModel` or a name such as "openai:gpt-5-mini" (see `models.registry`). `sys_prompt` is a text, or a
+    function that gets the `Run` and returns a text, an awaitable or an Observable.
+    `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods. A `toolkit` replaces
+    them; the agent uses a copy. `enable_meta_tool` gives the model the tool `reset_equipped_tools`, which activates
+    groups of tools. `context_store` is searched for objects that the call's context does not have.
+    `max_iters` bounds the model rounds of one call; `limits` bound its tokens, cost, calls and time.
+    `generate_options` apply to every model call; `model_execution_config` and `tool_execution_config` set timeouts and
+    retries. A `tool_choice` that forces a tool call applies until the model has made the call, or in every round with
+    `repeat_tool_choice=True`. `finish="tool"` offers the model a tool for its answer (`generate_response`); an answer
+    as plain text is accepted, too.
+    `pending` decides about pending calls that new input does not answer: "recover" gives them error results, "error"
+    fails the new call with `PendingCallsError`. `check_running=False` lets calls on one memory overlap; their messages
+    are then stored in order of arrival. Interrupted async tools have `interrupt_grace` seconds for their clean-up.
     """
 
     def __init__(
@@ -238,8 +238,8 @@ class ReActAgent(Agent):
     def admit(self, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> Flow[Event]:
         """Take over the calls that an earlier run has left pending.
 
-        The input answers them, or has them run (no input), or passes them by: then they get error results before the
-        input is remembered. Raises for input that does not fit them.
+        Input can answer them; a call without input runs them; other input closes them with error results before it is
+        remembered. Raises `InvalidInputError` for answers to other calls, `PendingCallsError` if `pending="error"`.
         """
         run.usage.check_prices(self.model.model_names)
         conversation = run.conversation

@@ -39,12 +39,12 @@ class Reminder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """The shape of a reply.
+    """The type of a reply's value, and how the model is asked for it.
 
     `schema` is a type (a pydantic model, a dataclass, a TypedDict, `list[int]`, a union, a scalar, ...) or a JSON
     schema as a dict. Invalid answers are returned to the model at most `max_retries` times; then the run
     fails with a `StructuredOutputError`, or ends with the plain answer if `on_failure="text"`. `name` and
-    `description` are those of the response tool, and of the schema, for the model.
+    `description` are shown to the model, as those of the response tool or of the schema.
     """
 
     schema: object

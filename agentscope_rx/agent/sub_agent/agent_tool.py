@@ -69,7 +69,7 @@ class AgentToolOptions(TypedDict, total=False):
 
 
 class AgentTool(ChildTool):
-    """An agent as a tool; `agent` may be a function that makes it at its first call.
+    """An agent as a tool. `agent` is an agent, or a function that makes it at the first call.
 
     `forward` selects the part of its runs that the parent's stream shows. `memory` makes the memory of a new
     conversation; within each conversation of a parent at most `max_conversations` are kept, besides those with pending
@@ -101,7 +101,7 @@ class AgentTool(ChildTool):
             raise ConfigurationError(f"AgentTool takes an agent, or a function that makes one, not {agent!r:.60}.")
         if self._agent is None and name is None:
             raise ConfigurationError(
-                "An agent that is made at its first call needs a name as a tool: AgentTool(..., name='ask_critic')."
+                "A function that makes an agent needs a name for the tool: AgentTool(..., name='ask_critic')."
             )
         who = name if self._agent is None else self._agent.name
         self.name: str = check_name((name or tool_name(self._agent.name if self._agent else "")).strip())
@@ -128,7 +128,7 @@ class AgentTool(ChildTool):
         if self._agent is None:
             made = self._make() if self._make is not None else None
             if not isinstance(made, AgentCore):
-                raise ConfigurationError(f"Tool {self.name!r}: the function gave {made!r:.60}, which is no agent.")
+                raise ConfigurationError(f"Tool {self.name!r}: the function must return an agent, not {made!r:.60}.")
             self._agent = made
         return self._agent
 

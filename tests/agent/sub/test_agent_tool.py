@@ -101,7 +101,7 @@ def test_a_function_that_makes_no_agent_is_an_error_result():
         parent = agent("Boss", ask("p"), "ok", tools=[AgentTool(lambda: 3, name="call_researcher")])
         await parent.call("go")
         kind, text = results_in(remembered(parent))["p"]
-        assert kind is ToolResultKind.FAILED and "which is no agent" in text
+        assert kind is ToolResultKind.FAILED and "must return an agent" in text
 
     run_virtual(main())
 
