@@ -109,7 +109,7 @@ def find(held: Held, kind: type[T], key: str, where: object) -> T | None:
     found = [value for (_, under), value in held.items() if under == key and is_a(value, kind)]
     if any(value is not found[0] for value in found[1:]):
         raise ContextError(
-            f"The {type(where).__name__} holds several values that are {named(kind, key)}: "
+            f"The {type(where).__name__} holds several values that match {named(kind, key)}: "
             f"{', '.join(type(value).__name__ for value in found)}. Ask for one of these types, or choose one "
             f"with {'register' if isinstance(where, InMemoryContextStore) else 'put'}(value, "
             f"as_={kind.__name__}).",
@@ -121,10 +121,10 @@ def find(held: Held, kind: type[T], key: str, where: object) -> T | None:
 def with_value(held: Held, value: object, key: str, as_: type | None, where: object) -> Held:
     """The mapping with this value; `InvalidInputError` if it cannot be held."""
     if value is None:
-        hint = "" if isinstance(where, InMemoryContextStore) else " Use remove(type, key) to take one out."
-        raise InvalidInputError(f"None cannot be put into a {type(where).__name__}.{hint}")
+        hint = "" if isinstance(where, InMemoryContextStore) else " Use remove(type, key) to remove a value."
+        raise InvalidInputError(f"None cannot be put into {type(where).__name__}.{hint}")
     if as_ is not None and not is_a(value, as_, unsure=True):
-        raise InvalidInputError(f"{type(value).__name__} is no {as_.__name__}; it cannot be put as one.")
+        raise InvalidInputError(f"as_={as_.__name__} does not fit: the value is of type {type(value).__name__}.")
     return {**held, (as_ or type(value), key): value}
 
 
@@ -132,7 +132,7 @@ def check_asked(kind: object, where: object) -> None:
     """`InvalidInputError` for a name in place of a type."""
     if isinstance(kind, str):
         raise InvalidInputError(
-            f"A {type(where).__name__} is asked by type: get(str, {kind!r}) for the attribute {kind!r}, or "
+            f"{type(where).__name__} looks objects up by type: use get(str, {kind!r}) for the attribute {kind!r}, or "
             f"attributes[{kind!r}]."
         )
 
@@ -213,8 +213,8 @@ class Waiting:
         """The error for a caller that cannot wait."""
         self.close()
         return ContextError(
-            f"The store {_name(self._store)} was asked for {named(self._kind, self._key)} and takes time to answer. "
-            f"In a tool, have it injected, Annotated[{self._kind.__name__}, Inject], or "
+            f"The store {_name(self._store)} needs time to look up a {named(self._kind, self._key)}, and get() cannot "
+            f"wait. In a tool use a parameter Annotated[{self._kind.__name__}, Inject], or "
             f"`await context.fetch({self._kind.__name__})`.",
             wanted=self._kind.__name__,
         )
@@ -233,8 +233,7 @@ class Waiting:
 
     def _late(self, seconds: float) -> ContextError:
         return ContextError(
-            f"The store {_name(self._store)} was asked for {named(self._kind, self._key)} and did not answer within "
-            f"{seconds:g} s.",
+            f"The store {_name(self._store)} did not return a {named(self._kind, self._key)} within {seconds:g} s.",
             wanted=self._kind.__name__,
         )
 
@@ -306,7 +305,7 @@ def ask(store: ContextStore, kind: type[T], key: str) -> T | None:
 def _checked(store: object, kind: type, key: str, found: object) -> object:
     if found is not None and not is_a(found, kind, unsure=True):
         raise ContextError(
-            f"The store {_name(store)} was asked for {named(kind, key)} and gave a {type(found).__name__}.",
+            f"The store {_name(store)} must return a {named(kind, key)} or None, not {type(found).__name__}.",
             wanted=kind.__name__,
         )
     return found
@@ -314,7 +313,7 @@ def _checked(store: object, kind: type, key: str, found: object) -> object:
 
 def _failure(store: object, kind: type, key: str, error: Exception) -> ContextError:
     failed = ContextError(
-        f"The store {_name(store)} failed when it was asked for {named(kind, key)}: {type(error).__name__}: {error}",
+        f"The store {_name(store)} failed to look up a {named(kind, key)}: {type(error).__name__}: {error}",
         wanted=kind.__name__,
     )
     failed.__cause__ = error
@@ -376,12 +375,12 @@ _LAYERS = 'tool_arguments are arguments by tool name, as in {"search": {"limit":
 
 
 class RuntimeContext:
-    """The objects of one call, found by type; hooks and tools can read and change them from any thread.
+    """The caller's objects for one call, such as a database connection, for its hooks and tools. Thread-safe.
 
-    `values` are found by their type, `attributes` by their name; other objects are looked up in `store`, a
-    `ContextStore`. `tool_arguments` are arguments by tool name that replace the model's, for all calls of this run
-    and of its sub-agents (see `agentscope_rx.tools.argument_wrappers`); read-only.
-    A context is never saved and no part of an event's JSON.
+    `values` are found by their type, `attributes` by their name. Other objects are looked up in `store`, a
+    `ContextStore`. `tool_arguments` maps tool names to arguments that replace the model's, in this run and its
+    sub-agents (see `agentscope_rx.tools.argument_wrappers`); it is read-only.
+    A context is never saved, and is not part of an event's JSON.
     """
 
     __slots__ = ("_lock", "_store", "_values", "attributes", "session_id", "tool_arguments", "user_id")
@@ -409,14 +408,14 @@ class RuntimeContext:
             self.put(value)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
-        """The value of this type (or of a subclass) under `key`; None if there is none. `ContextError` if several are.
+        """The value of this type (or a subclass) and key, or None. `ContextError` if several values match.
 
-        With a key, what the attributes (and `session_id`, `user_id`) hold under that name counts, too.
+        With a key, an attribute of that name is found, too, as are "session_id" and "user_id".
         """
         return at_once(self.search(kind, key))
 
     def search(self, kind: type[T], key: str = "") -> Search[T | None]:
-        """As `get`, for those who wait where the store takes time."""
+        """Like `get`, as a generator that yields to wait for a store."""
         if kind is RuntimeContext and not key:
             return cast("T", self)
         check_asked(kind, self)
@@ -436,7 +435,7 @@ class RuntimeContext:
         return found
 
     def missing(self, kind: type, key: str = "") -> ContextError:
-        """The error of somebody who needs what is not there."""
+        """The error for a required value that is missing."""
         return ContextError(
             f"The RuntimeContext of this call holds no {named(kind, key)}. Give the call one: "
             f"context=RuntimeContext(...), or context.put(value{f', key={key!r}' if key else ''}).",

@@ -35,7 +35,7 @@ class Folded:
 
 
 def fold(events: Iterable[Event]) -> Folded:
-    """The outcome of the run with these events."""
+    """Compute a run's reply, and the messages it added to memory, from its events."""
     history: list[Msg] = []
     closed_before_input: set[str] = set()
     closed = 0

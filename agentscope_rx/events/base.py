@@ -66,7 +66,7 @@ NOWHERE = EventSource()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event of a run. `timestamp` is in seconds since the epoch."""
+    """An event of a run. `seq` numbers the events of a run from 0; `timestamp` is in seconds since the epoch."""
 
     type: ClassVar[str] = "event"
 
@@ -86,7 +86,7 @@ class Event:
 
     @property
     def path(self) -> tuple[str, ...]:
-        """From the outermost run to this one."""
+        """The ids of runs and calls from the outermost run to this one."""
         return self.source.path
 
     @property
@@ -103,7 +103,7 @@ class Event:
     def to_dict(self) -> dict[str, object]:
         """The event as plain JSON, without the conversation around it (`history`, `messages`).
 
-        `InvalidInputError` if it holds values that JSON has no form for.
+        `InvalidInputError` if it holds values without a JSON form.
         """
         try:
             kind = type(self)
@@ -158,15 +158,15 @@ def kinds_of_events() -> tuple[type[Event], ...]:
 
 
 def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Event:
-    """The event that `to_dict` wrote; `InvalidInputError` if it is not one.
+    """The event from the result of `to_dict`; `InvalidInputError` if it is invalid.
 
-    `FileSource`s in its messages come back locked, because the event may come from another machine; those beneath
-    `file_root` do not.
+    The event may come from another machine, so `FileSource`s in its messages are locked, unless they are beneath
+    `file_root`.
     """
     name = data.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidInputError(f"{shown(name)} is not a kind of event; known are {', '.join(sorted(_KINDS))}.")
+        raise InvalidInputError(f"{shown(name)} is not a type of event. The types are {', '.join(sorted(_KINDS))}.")
     values = dict(data)
     del values["type"]
     values["source"] = {k: values.pop(k) for k in ("run_id", "agent", "path") if k in values}
@@ -177,13 +177,13 @@ def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str
 
 
 def event_from_json(line: str | bytes, *, file_root: str | PathLike[str] | None = None) -> Event:
-    """The event that `to_json` wrote; `InvalidInputError` and `file_root` as for `event_from_dict`."""
+    """The event from the result of `to_json`; `InvalidInputError` and `file_root` as for `event_from_dict`."""
     try:
         data: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"This is not a line of JSON: {error}") from error
     if not isinstance(data, dict):
-        raise InvalidInputError("An event is a JSON object.")
+        raise InvalidInputError(f"An event must be a JSON object, not {shown(data)}.")
     return event_from_dict(cast("dict[str, object]", data), file_root=file_root)
 
 

@@ -61,9 +61,9 @@ class PreCallEvent(Event):
     pending: tuple[ToolUseBlock, ...] = ()
     """Read-only: the calls that an earlier run has left pending."""
     passes_by: bool = False
-    """Read-only, and set after the hooks: true if the input neither answers nor runs the pending calls."""
+    """Read-only, set after the hooks: True if the input neither answers nor runs the pending calls."""
     lost: tuple[ToolUseBlock, ...] = ()
-    """Read-only, and set after the hooks: open calls whose results memory has lost. They get error results now."""
+    """Read-only, set after the hooks: open calls without a result in memory. They get error results now."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 
@@ -107,7 +107,7 @@ def appended(system_message: Msg | None, text: str) -> Msg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkEvent(Event):
-    """A part of a message that is being written. `delta` is the new part, `accumulated` its block so far.
+    """A part of a message while the model writes it. `delta` is the new part, `accumulated` the block so far.
 
     The delta of a tool call is a `ToolUseBlock` whose `raw` is the next part of its arguments' text. The chunks of one
     message share its `message_id`. They are a preview: the message is the one in the stage's Post event.
@@ -117,9 +117,9 @@ class ChunkEvent(Event):
     message_id: str = ""
     delta: ContentBlock | None = None
     snapshot: ContentBlock | None = None
-    """The block so far, in a stream with accumulated content: it takes the place of `delta`."""
+    """The whole block so far, in place of `delta`, in a stream with `incremental=False`."""
     usage: ChatUsage | None = None
-    """The usage of the answer so far, if it came with this delta. Usage that came alone is a chunk without a delta."""
+    """The token usage of the answer so far, if the provider sent it. A chunk with usage alone has no delta."""
     view: _View = field(default=None, compare=False, repr=False)
     count: Annotated[int, *EXCLUDED_TUPLE] = field(default=0, compare=False, repr=False)
 
@@ -174,7 +174,7 @@ class OutputChunkEvent(ChunkEvent):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostReasoningEvent(Event):
-    """The model has answered. Hooks may change `message` before it is remembered, stop the run, or ask the model again.
+    """The model has answered. Hooks may change `message` before it is stored, stop the run, or call the model again.
 
     `interrupted`: the answer was cut off; its open calls get results of kind `interrupted` next. `model_name` is the
     model that answered, `queued` the seconds that the request waited (see `RateLimitedModel`).
@@ -250,7 +250,7 @@ class ActingChunkEvent(Event):
     queued: float | None = None
     """With the result: the seconds that the call waited before it began, or until its end if it never began."""
     elapsed: float | None = None
-    """With the result: the seconds that it ran; None if it never began."""
+    """With the result: the seconds that the call ran; None if it never began."""
 
     @property
     def text(self) -> str:
@@ -261,7 +261,7 @@ class ActingChunkEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostActingEvent(Event):
-    """A call has its result. The events are in call order. Memory, model and stream get `message` as hooks leave it."""
+    """A tool call has its result, in call order. Hooks may change `message` for memory, model and stream."""
 
     type: ClassVar[str] = "post_acting"
 
@@ -275,7 +275,7 @@ class PostActingEvent(Event):
     It may wait for a slot of the round, for its tool's limits, or for calls that run alone. None if it was not run.
     """
     elapsed: float | None = None
-    """Read-only: the seconds that it ran, all attempts together; None if it never began."""
+    """Read-only: the seconds that the call ran, all attempts together; None if it never began."""
     schema: Schema = field(default=None, compare=False, repr=False)
     """Read-only: the tool's schema for the model; None if there is no tool of this name."""
     history: History = field(default=(), compare=False, repr=False)
@@ -298,7 +298,7 @@ class PostActingEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreSummaryEvent(PreReasoningEvent):
-    """The rounds are used up, or a limit is reached: the model is asked for a summary, without tools."""
+    """`max_iters` or a usage limit is reached: the model is called for a summary, without tools."""
 
     type: ClassVar[str] = "pre_summary"
 
@@ -339,9 +339,9 @@ class PostSummaryEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryEvent(Event):
-    """The run has changed messages in memory: `replaced` ones, by their ids, and the ids of `removed` ones.
+    """The run has changed messages in memory: `replaced` holds the new messages (same ids), `removed` the ids.
 
-    `added` are messages that memory holds and that no other event reports. If a run fails before memory has the input
+    `added` holds messages in memory that no other event reports. If a run fails before memory has the input
     of its `PreCallEvent`, that input is `removed`.
     """
 
@@ -361,7 +361,7 @@ class MemoryEvent(Event):
 class PostCallEvent(Event):
     """The last event of a run that does not fail; `message` is the result of `call()`.
 
-    A message that a hook has changed replaces its original in memory, by id. `usage` is that of the whole run.
+    If a hook changes `message`, memory is updated, too. `usage` is the token usage of the whole run.
     """
 
     type: ClassVar[str] = "post_call"
@@ -369,7 +369,7 @@ class PostCallEvent(Event):
     message: Msg = field(default_factory=lambda: Msg.assistant(()))
     usage: ChatUsage | None = None
     input: History = field(default=(), compare=False, repr=False)
-    """Read-only: the input of the call, as hooks have left it: that of its PreCallEvent."""
+    """Read-only: the input of the call, after the hooks on PreCallEvent."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only, and set only if hooks see this event: the memory, with all messages of the run."""
 
@@ -377,9 +377,9 @@ class PostCallEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreObserveEvent(Event):
-    """The agent is about to remember messages of others (`agent.observe`). Hooks may change `input`, even to nothing.
+    """`agent.observe` is about to store messages of other agents. Hooks may change `input`, or make it empty.
 
-    It belongs to no run: it has no `run_id`, and only hooks that name it see it.
+    It belongs to no run: it has no `run_id`, and only hooks with this class in `kinds` receive it.
     """
 
     type: ClassVar[str] = "pre_observe"
@@ -390,7 +390,7 @@ class PreObserveEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostObserveEvent(Event):
-    """The agent has remembered `input`, messages of others. Observed only; it belongs to no run."""
+    """`agent.observe` has stored `input`. Hooks cannot change it; it belongs to no run."""
 
     type: ClassVar[str] = "post_observe"
 
@@ -400,9 +400,9 @@ class PostObserveEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryEvent(Event):
-    """An attempt failed, and another follows after `delay` seconds. `discarded`: its chunks are void.
+    """An attempt failed, and another follows after `delay` seconds. If `discarded`, drop the chunks of the failed one.
 
-    `model_name` is the model of the next attempt, if it is another one.
+    `model_name` is the model of the next attempt, if it is another model.
     """
 
     type: ClassVar[str] = "retry"
@@ -423,7 +423,7 @@ class RetryEvent(Event):
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorEvent(Event):
-    """The last event of a run that failed; the same error follows on `on_error`. Observed only."""
+    """The last event of a failed run; the same error follows in `on_error`. Hooks cannot change it."""
 
     type: ClassVar[str] = "error"
 

@@ -13,11 +13,11 @@ from agentscope_rx.events.kinds import ChunkEvent
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """The events of a run to show.
+    """Selects the events that `stream` emits.
 
-    `kinds`: only events of these classes and their subclasses; include PostCallEvent for the reply. None is all.
-    `incremental=False`: chunks hold their whole block so far in `snapshot`, instead of the new part in `delta`.
-    `nested`: True shows events of sub-agents, too; a number is the greatest depth of these.
+    `kinds`: the event classes to emit, subclasses included; None for all. Include PostCallEvent for the reply.
+    `incremental=False`: chunks hold the whole block so far in `snapshot`, instead of the new part in `delta`.
+    `nested`: True for the events of sub-agents, too; a number is the greatest depth of sub-agents.
     """
 
     kinds: Sequence[type[Event]] | type[Event] | None = None

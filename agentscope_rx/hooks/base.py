@@ -58,12 +58,12 @@ DEFAULT_PRIORITY = 100
 
 
 class Hook:
-    """Gets the events of a run, and may change them. Hooks are called by ascending `priority`, then by registration.
+    """Receives the events of a run and may change them. Hooks are called in order of `priority`, lowest first.
 
-    `kinds` limits it to events of these classes; None is all events of a run. Three kinds come only to hooks that name
-    them: OutputChunkEvent, which repeats a ReasoningChunkEvent, and PreObserveEvent and PostObserveEvent, which belong
-    to no run. An `observe_only` hook cannot change or stop anything, and its errors are reported while the run
-    continues; the run still waits for an awaitable or Observable that it returns.
+    Hooks of equal priority are called in order of registration. `kinds` selects events by class; None selects all
+    events of a run. Three classes must be named in `kinds`: OutputChunkEvent, which repeats a ReasoningChunkEvent, and
+    PreObserveEvent and PostObserveEvent, which belong to no run. An `observe_only` hook cannot change or stop anything;
+    its errors are reported and the run continues, but the run waits for an awaitable or Observable that it returns.
     """
 
     priority: int = DEFAULT_PRIORITY
@@ -86,7 +86,7 @@ class Hook:
         return None if method is None else method(event)
 
     def tools(self) -> tuple[Tool, ...]:
-        """Tools that an agent gets together with this hook."""
+        """The tools that are added to an agent together with this hook."""
         return ()
 
     @property

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class InMemoryMemory(Memory):
-    """Keeps messages in this process. `get` returns a view that later changes do not reach."""
+    """Keeps messages in this process. `get` returns a view that later changes do not affect."""
 
     def __init__(self, messages: Iterable[Msg] = ()) -> None:
         self._lock = new_lock()

@@ -30,12 +30,12 @@ class Memory(ABC):
 
     @abstractmethod
     def replace(self, message: Msg) -> Flow[bool]:
-        """Replace the message with the same id; emits True if there was one."""
+        """Replace the message with the same id; emits True if there was one. Cancels as `add`."""
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> Flow[int]:
-        """Remove the messages with these ids; emits how many there were."""
+        """Remove the messages with these ids; emits the number of removed messages. Cancels as `add`."""
 
     @abstractmethod
     def clear(self) -> Flow[None]:
-        """Remove everything."""
+        """Remove all messages; emits None. Cancels as `add`."""

@@ -59,7 +59,7 @@ class ThinkingBlock:
 
 @dataclass(frozen=True, slots=True)
 class ImageBlock:
-    """A picture; pixel bounds are hints for models that resize."""
+    """An image; pixel bounds are hints for models that resize it."""
 
     source: Source
     min_pixels: int | None = None
@@ -72,7 +72,7 @@ class ImageBlock:
 
 @dataclass(frozen=True, slots=True)
 class AudioBlock:
-    """Sound."""
+    """Audio, such as speech or music."""
 
     source: Source
     type: Literal["audio"] = "audio"
@@ -83,7 +83,7 @@ class AudioBlock:
 
 @dataclass(frozen=True, slots=True)
 class VideoBlock:
-    """Moving pictures; `fps`, frame and pixel bounds are hints for models that sample."""
+    """A video; `fps`, frame and pixel bounds are hints for models that sample."""
 
     source: VideoSource
     fps: float | None = None

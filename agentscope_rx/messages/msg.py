@@ -114,7 +114,7 @@ class Msg:
     """A message: its author (`name`, `role`), `content` blocks, and `id`.
 
     `content` can be given as a str, a block or blocks; it is stored as a tuple of blocks. Equality is by value.
-    `usage` is that of the model call (of the whole run on a final message), `timestamp` is UTC in ISO 8601.
+    `usage` is the token usage of the model call, or of the whole run on its reply. `timestamp` is UTC in ISO 8601.
     """
 
     name: str
@@ -139,7 +139,7 @@ class Msg:
         usage: ChatUsage | None = None,
     ) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"A message needs the name of its speaker, a str, not {shown(name, 60)}.")
+            raise InvalidInputError(f"A message needs the name of its author, a str, not {shown(name, 60)}.")
         put = object.__setattr__
         put(self, "name", name)
         put(self, "content", _blocks(content))
@@ -176,7 +176,7 @@ class Msg:
 
     @classmethod
     def system(cls, content: str | ContentBlock | Iterable[ContentBlock], name: str = "system") -> Msg:
-        """An instruction before a conversation."""
+        """A system message: instructions for the model."""
         return cls(name, content, MsgRole.SYSTEM)
 
     @classmethod
@@ -208,10 +208,10 @@ class Msg:
 
     @property
     def pending_calls(self) -> tuple[ToolUseBlock, ...]:
-        """The calls that wait for the caller, if the run of this reply stopped, was suspended or needs approval.
+        """The tool calls that wait for the caller, if the run was stopped, was suspended or needs approval.
 
-        `call()` runs them, results in the input answer them, `Approve` and `Reject` decide those that need approval.
-        If a sub-agent waits, its inner calls are listed instead of the call that runs it.
+        `call()` without input runs them; results in the input answer them; `Approve` and `Reject` decide those that
+        need approval. If a sub-agent waits, its own calls are listed instead of the call of the sub-agent.
         """
         if self.generate_reason not in _LEAVES_CALLS_PENDING:
             return ()

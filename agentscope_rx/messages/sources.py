@@ -101,11 +101,11 @@ class Base64Source:
 
 @dataclass(frozen=True, slots=True, init=False)
 class FileSource:
-    """A local file named by code of this process; it is read when a model is called, and sent as data.
+    """A local file. It is read when a model is called, and sent as data.
 
-    `path` is made absolute. With `root` the file is read only if it is below this folder, after links are followed; a
-    relative path starts there. A `locked` source comes from saved state, which may name any file: it is kept and saved
-    again, but not read. `FileSource(source.path)` in your own code unlocks it.
+    `path` is made absolute. With `root`, a relative path starts in this folder, and the file is read only if it lies
+    below it after links are followed. A `locked` source comes from saved state, which may name any file: it is kept
+    and saved again, but not read. `FileSource(source.path)` in your own code unlocks it.
 
     Copies and pickles keep `root` and `locked`; JSON has only the path.
     """
@@ -137,9 +137,9 @@ class FileSource:
         """The bytes of the file, read now; blocks. `InvalidInputError` if it cannot be read, is too large or locked."""
         if self.locked:
             raise InvalidInputError(
-                f"The file {self.path} is locked: its name was read back from saved state, which may name files but "
-                "not open them. Load with file_root= and the folder that such files lie in (agent.load, agent.bind), "
-                "or put FileSource(path) in its place."
+                f"The file {self.path} is locked: its path comes from saved state, which is not trusted to open files. "
+                "Load with file_root=<the folder of such files> (agent.load, agent.bind), or replace it by "
+                "FileSource(path)."
             )
         return read_file(self.path, max_bytes, self.root)
 
@@ -213,8 +213,8 @@ def _read_back(path: str, context: object) -> FileSource:
 
 def _refusal(path: str) -> InvalidInputError:
     return InvalidInputError(
-        f"{path[:80]!r} is a local file, which is not read because a message names it. Send its bytes, as a base64 "
-        "source; or let the program that reads the message name the folder of such files (file_root=)."
+        f"{path[:80]!r} is a local file, and a message from outside may not open local files. Send its bytes, as a "
+        "base64 source; or let the program that reads the message allow a folder of files (file_root=)."
     )
 
 

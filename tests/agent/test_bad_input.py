@@ -149,8 +149,8 @@ def test_a_debugger_shows_what_things_are():
         (lambda: Toolkit().register_schema("x"), "register_schema takes ToolSchema"),
         (lambda: agent(ScriptedModel()).interrupt("x", "USR"), "source must be one of user, tool, system"),
         (lambda: agent(ScriptedModel()).save(InMemorySession(), "k", persistence="memory"), "persistence must be"),
-        (lambda: RuntimeContext(db=1).get("db"), r"asked by type: get\(str, 'db'\)"),
-        (lambda: RuntimeContext(db=1).require("db"), "asked by type"),
+        (lambda: RuntimeContext(db=1).get("db"), r"looks objects up by type: use get\(str, 'db'\)"),
+        (lambda: RuntimeContext(db=1).require("db"), "looks objects up by type"),
     ],
 )
 def test_wrong_types_are_told_where_they_are_given(make, text):

@@ -96,11 +96,11 @@ def test_the_last_one_registered_takes_the_place():
 
 
 def test_what_cannot_be_registered():
-    with pytest.raises(InvalidInputError, match="None cannot be put into a InMemoryContextStore"):
+    with pytest.raises(InvalidInputError, match="None cannot be put into InMemoryContextStore"):
         InMemoryContextStore(None)
-    with pytest.raises(InvalidInputError, match="Cache is no Database"):
+    with pytest.raises(InvalidInputError, match="as_=Database does not fit: the value is of type Cache"):
         InMemoryContextStore().register(Cache(), as_=Database)
-    with pytest.raises(InvalidInputError, match="asked by type"):
+    with pytest.raises(InvalidInputError, match="looks objects up by type"):
         InMemoryContextStore().get("db")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="neither pickled nor saved"):
         pickle.dumps(InMemoryContextStore())
@@ -259,8 +259,8 @@ class Wrong:
 @pytest.mark.parametrize(
     ("store", "said"),
     [
-        (Raising(), "The store Raising failed when it was asked for Database: ConnectionError: the registry is down"),
-        (Wrong(), "The store Wrong was asked for Database and gave a str."),
+        (Raising(), "The store Raising failed to look up a Database: ConnectionError: the registry is down"),
+        (Wrong(), "The store Wrong must return a Database or None, not str."),
     ],
 )
 def test_a_store_that_fails_is_named_in_an_error_result(store: ContextStore, said: str):
