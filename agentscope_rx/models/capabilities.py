@@ -17,9 +17,9 @@ K, M = 1024, 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """Sizes in tokens (`context_window` is input and output together), the media that a model takes, and its features.
+    """Sizes in tokens (`context_window` is input and output together), supported media and features of a model.
 
-    None: not documented. `files` are documents such as PDF, `native_output` is JSON held to a schema.
+    None means not documented. `files` are documents such as PDF; `native_output` is JSON that fits a given schema.
     """
 
     context_window: int | None = None

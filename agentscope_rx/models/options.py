@@ -251,7 +251,7 @@ class GenerateOptions:
     """Options of one model call; None means the provider's default.
 
     `additional_body_params`, `additional_headers` and `additional_query_params` are sent unchanged. An option that the
-    provider does not support is a `ConfigurationError`; it is never dropped silently.
+    provider does not support raises a `ConfigurationError`.
     """
 
     temperature: float | None = None

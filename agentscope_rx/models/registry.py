@@ -47,9 +47,9 @@ def _make(row: Provider, name: str, /, **options: object) -> ChatModel:
 
 
 class ModelRegistry:
-    """The providers by name, looked up in this order: the built-in table, registered here, in installed packages.
+    """Providers by name, looked up in this order: built-in, registered here, installed packages (entry points).
 
-    `packages=False` leaves the installed packages out.
+    `packages=False` ignores installed packages.
     """
 
     def __init__(self, *, packages: bool = True) -> None:
@@ -68,15 +68,15 @@ class ModelRegistry:
         if not callable(factory):  # pyright: ignore[reportUnnecessaryComparison]
             raise ConfigurationError(f"Provider {name!r} needs a function that makes a model, not {factory!r:.60}.")
         if name in PROVIDERS or name in self._registered:
-            raise ConfigurationError(f"There is a provider {name!r} already.")
+            raise ConfigurationError(f"Provider {name!r} is registered already. Choose another name.")
         self._registered[name] = factory
 
     def model(self, spec: str, /, **options: object) -> ChatModel:
-        """The model named by `provider:name`, made with these options; `ConfigurationError` if there is none."""
+        """Make the model `provider:name` with these options; `ConfigurationError` if there is no such model."""
         provider, name = self.split(spec)
         made = self._factory(provider)(name, **options)
         if not isinstance(made, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"Provider {provider!r} made no ChatModel of {name!r}, but {made!r:.60}.")
+            raise ConfigurationError(f"Provider {provider!r} must return a ChatModel for {name!r}, not {made!r:.60}.")
         return made
 
     def split(self, spec: str) -> tuple[str, str]:

@@ -78,10 +78,10 @@ class WaitNotice:
 
 @dataclass(frozen=True, slots=True)
 class ChatResponse:
-    """One increment of an answer: new content, or facts about the answer.
+    """One increment of an answer: new content, usage, or notices.
 
-    `block` is the number of the block on the wire that the text and thinking belong to. If the wire has no blocks, it
-    is None: then all text of the answer is one block, even with thinking or calls between its pieces, and all thinking
+    `block` is the number of the provider's block that the text and thinking belong to. If the API has no blocks, it is
+    None: then all text of the answer is one block, even with thinking or calls between its pieces, and all thinking
     up to a signature is one block.
 
     `usage` replaces an earlier one (providers send totals); `id` is the provider's id of the whole answer.

@@ -102,7 +102,7 @@ def test_ones_own_providers():
     assert (made.model_name, made.output_modes) == ("m", frozenset(("native",)))
     assert "mine" in registry.providers and "mine" not in ModelRegistry(packages=False).providers
     for taken in ("mine", "openai"):
-        with pytest.raises(ConfigurationError, match=f"provider '{taken}' already"):
+        with pytest.raises(ConfigurationError, match=f"Provider '{taken}' is registered already"):
             registry.register_provider(taken, ScriptedModel)
     for name in ("", "a:b", " x", 5):
         with pytest.raises(ConfigurationError, match="a word without a colon"):
@@ -110,7 +110,7 @@ def test_ones_own_providers():
     with pytest.raises(ConfigurationError, match="needs a function"):
         registry.register_provider("x", "y")
     registry.register_provider("odd", lambda name, /, **options: name)
-    with pytest.raises(ConfigurationError, match="'odd' made no ChatModel of 'm', but 'm'"):
+    with pytest.raises(ConfigurationError, match="'odd' must return a ChatModel for 'm', not 'm'"):
         registry.model("odd:m")
 
 

@@ -33,11 +33,11 @@ _WITHOUT_NATIVE = (
 
 
 class AnthropicChatModel(HttpChatModel):
-    """A model behind Anthropic's Messages. One object works in any number of event loops, and for any number of calls.
+    """A model of Anthropic's Messages API. One object serves any number of event loops and calls.
 
     `api_key` (or `auth_token`, a bearer) and `base_url` come from ANTHROPIC_API_KEY (ANTHROPIC_AUTH_TOKEN) and
-    ANTHROPIC_BASE_URL when not given. `max_tokens` limits an answer where the options do not: the API demands a limit.
-    `thinking` is sent as it is, such as {"type": "adaptive", "display": "summarized"}; a `thinking_budget` wins.
+    ANTHROPIC_BASE_URL when not given. `max_tokens` limits an answer unless the options do: the API requires a limit.
+    `thinking` is sent unchanged, such as {"type": "adaptive", "display": "summarized"}; a `thinking_budget` wins.
     `cache` marks tools, system and the end of the conversation for the prompt cache ("auto": five minutes); a message's
     metadata {"cache_control": True} marks its own end. `server_tools` run at Anthropic, such as {"type":
     "web_search_20250305", "name": "web_search"}. `version` is the API's; if not given, the newest that has all options

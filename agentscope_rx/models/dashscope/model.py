@@ -22,14 +22,14 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class DashScopeChatModel(HttpChatModel):
-    """A model behind DashScope. One object works in any number of event loops, and for any number of calls.
+    """A model of DashScope's native API. One object serves any number of event loops and calls.
 
     `api_key` and `base_url` come from DASHSCOPE_API_KEY and DASHSCOPE_BASE_URL when not given (see `endpoint_of`; the
     default is Beijing, `DASHSCOPE_INTL_URL` is Singapore). `endpoint` is text or multimodal; "auto" decides by the
     model's name and the content of the messages (see `kind_of`).
 
-    `enable_thinking` is left to the model if not given; a `thinking_budget` in the options turns it on. With
-    `enable_thinking=True` the answer is streamed even if `stream=False`: the API demands it. `send_reasoning` sends
+    `enable_thinking` defaults to the model's own default; a `thinking_budget` in the options turns it on. With
+    `enable_thinking=True` the answer is streamed even if `stream=False`: the API requires it. `send_reasoning` sends
     earlier thinking back, for models with `preserve_thinking`. `enable_search` and `search_options` let the model
     search the web; the results are in the chunks' metadata as `search_info`. `native_output` is for the models
     that hold answers to a JSON schema in `response_format`.

@@ -32,7 +32,7 @@ def endpoint_of(
         raise ConfigurationError(f"{model!r} is not the name of a Gemini model.")
     vertex = project is not None
     if location is not None and not vertex:
-        raise ConfigurationError("A location is Vertex AI's: give project=..., too.")
+        raise ConfigurationError("location= is for Vertex AI: pass project=..., too.")
     if vertex:
         where = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
         default = f"https://{'' if where == 'global' else where + '-'}aiplatform.googleapis.com"

@@ -24,7 +24,7 @@ from agentscope_rx.reactive import Flow, concat_map, on_worker
 
 
 class GeminiChatModel(HttpChatModel):
-    """A model behind generateContent. One object works in any number of event loops, and for any number of calls.
+    """A model of Gemini's generateContent API. One object serves any number of event loops and calls.
 
     `api_key` comes from GEMINI_API_KEY or GOOGLE_API_KEY when not given. With `project` (and `location`, else
     GOOGLE_CLOUD_LOCATION or "global") requests go to Vertex AI, signed with `token`: a bearer, or a function that

@@ -19,17 +19,17 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class OllamaChatModel(HttpChatModel):
-    """A model of an Ollama server. One object works in any number of event loops, and for any number of calls.
+    """A model of an Ollama server. One object serves any number of event loops and calls.
 
-    `base_url` is a host as OLLAMA_HOST gives it (see `endpoint_of`); not given, OLLAMA_HOST, else this machine.
+    `base_url` has the form of OLLAMA_HOST (see `endpoint_of`), which is its default; without both it is this machine.
     `api_key`, or OLLAMA_API_KEY, is for ollama.com. `think` turns thinking on or off, or sets its effort ("low",
     "medium", "high"), for models that can think; `keep_alive` is how long the model stays loaded ("10m", seconds, -1).
 
     Ollama's options (num_ctx, min_p, ...) go into `GenerateOptions.additional_body_params`. Set num_ctx: the server
     cuts a conversation that is longer than its default, and reports no error.
 
-    `native_output=True` asks for structured output by `format`. That holds the whole answer to the schema, so it is for
-    agents without tools.
+    `native_output=True` asks for structured output by `format`. The whole answer then fits the schema, so the model
+    cannot call tools.
     """
 
     provider = "ollama"

@@ -75,7 +75,7 @@ def _default_base(profile: Profile) -> str:
     if profile.auth == "api-key":
         base = base or os.environ.get("AZURE_OPENAI_ENDPOINT")
     if not base:
-        raise ConfigurationError(f"The profile {profile.name!r} has no address of its own: pass base_url.")
+        raise ConfigurationError(f"The profile {profile.name!r} has no default address: pass base_url=...")
     return base
 
 

@@ -25,11 +25,11 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class OpenAIChatModel(HttpChatModel):
-    """A model behind Chat Completions. One object works in any number of event loops, and for any number of calls.
+    """A model of the Chat Completions API. One object serves any number of event loops and calls.
 
     `profile` is the name of a known server's profile ("deepseek", "groq", ...: see `profiles`) or a `Profile`; if not
-    given, it is guessed from the host of `base_url`, and an unknown server is "generic". Address and key that are not
-    given come from the profile and its environment variable, see `endpoint_of`. `stream=False` asks for the answer in
+    given, it is guessed from the host of `base_url`, and an unknown server is "generic". Address and key default to
+    the profile's address and environment variable (see `endpoint_of`). `stream=False` asks for the answer in
     one piece. `send_reasoning` (earlier thinking goes back) and `native_output` (`response_format` holds answers to a
     JSON schema) override the profile. `transport` sets a proxy or certificates: `Transport(HttpConfig(proxy=...))`.
     """

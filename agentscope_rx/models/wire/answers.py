@@ -61,7 +61,7 @@ def thinking_blocks(text: str) -> tuple[ThinkingBlock, ...]:
 
 def broken_off() -> ModelConnectionError:
     """The error for a stream that ended in the middle: such an answer must not look finished."""
-    return ModelConnectionError("The stream ended before the answer was whole.")
+    return ModelConnectionError("The stream ended before the answer was complete.")
 
 
 def withheld(why: str = "") -> ContentFilterError:

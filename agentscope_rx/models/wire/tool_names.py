@@ -56,7 +56,9 @@ class WireNames:
             seen.add(name)
             wire = wire_name(name)
             if wire != name and back.setdefault(wire, name) != name:
-                raise ConfigurationError(f"Tools {back[wire]!r:.80} and {name!r:.80} have one wire name: rename one.")
+                raise ConfigurationError(
+                    f"Tools {back[wire]!r:.80} and {name!r:.80} would be sent under the same name: rename one of them."
+                )
         return cls(back) if back else None
 
     def messages(self, messages: Sequence[Msg]) -> list[Msg]:

@@ -55,8 +55,8 @@ class FallbackModel(ChatModel):
     """Asks models in turn until one answers. Its name is that of the first; `output_modes` are those of all models.
 
     `when` selects the errors that lead to the next model: a type, a tuple, or a predicate (default: each `ModelError`).
-    `check(message)` returns what is wrong with an answer, or None. The options of a call override those of each model;
-    their `total_timeout` bounds all models together. See the table above for `after_content`.
+    `check(message)` returns an error text for a bad answer, or None. The options of a call override each model's
+    options; their `total_timeout` bounds all models together. See the table above for `after_content`.
     """
 
     def __init__(

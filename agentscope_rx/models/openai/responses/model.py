@@ -22,11 +22,11 @@ from agentscope_rx.models.wire.endpoint import Endpoint
 
 
 class OpenAIResponsesModel(HttpChatModel):
-    """A model behind the Responses API. One object works in any number of event loops, and for any number of calls.
+    """A model of OpenAI's Responses API. One object serves any number of event loops and calls.
 
-    `api_key`, `base_url` and `profile` are those of `OpenAIChatModel`; of the profile only address and key are used.
-    `summary` asks for readable thinking ("auto", "concise", "detailed"); without it only the encrypted form comes, and
-    goes back. `reasons` is True for a model that thinks; if not given, its name decides. `store=True` lets the server
+    `api_key`, `base_url` and `profile` are as for `OpenAIChatModel`; a profile gives address and key only.
+    `summary` asks for readable thinking ("auto", "concise", "detailed"); without it only the encrypted form is used.
+    `reasons` is True for a model that thinks; if not given, its name decides. `store=True` lets the server
     keep answers (for 30 days), which the engine does not need. With `native_output` a `response_format` holds answers
     to a JSON schema. Other fields of the API are sent by `additional_body_params`: `prompt_cache_key`, `truncation`,
     `service_tier`, `text={"verbosity": "low"}`, ...
