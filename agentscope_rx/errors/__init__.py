@@ -1,4 +1,4 @@
-"""One tree: every error that the library raises or signals is an `AgentScopeError` and carries what a handler needs.
+"""The errors of the library. Each is an `AgentScopeError`, with attributes for handlers.
 
     AgentScopeError
     +-- ConfigurationError (ValueError)     an argument that cannot work; raised where it was given

@@ -28,7 +28,7 @@ def _restored(kind: type[AgentScopeError], args: tuple[object, ...], state: dict
 
 
 class ConfigurationError(AgentScopeError, ValueError):
-    """An argument that cannot work; the message names the change it needs."""
+    """An argument is invalid; the message names the change that it needs."""
 
 
 class UnsupportedOptionError(ConfigurationError):

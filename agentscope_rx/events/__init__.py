@@ -1,4 +1,4 @@
-"""The events of a run, and what they fold to."""
+"""The events of a run, and `fold`, which computes the outcome of a run from them."""
 
 from agentscope_rx.events._coalesce import coalesce_chunks
 from agentscope_rx.events._fold import Folded, fold

@@ -1,4 +1,4 @@
-"""`Event`: what all events have - source, sequence number, time - and their JSON.
+"""`Event`: the base of all events, with source, sequence number, time and JSON form.
 
 Events are frozen values. A run sets source, sequence number and time of each event last, after all hooks. So the
 numbers of the events that subscribers see ascend from 0 without gaps.

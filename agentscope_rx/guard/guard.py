@@ -46,8 +46,8 @@ class GuardOptions:
     (`"localhost:8000"`); `"*.example.com"` is all names below, `"*"` is any name.
     `allowed_origins`: origins of other web pages that may send requests (`"https://app.example.com"`).
     `max_body_bytes` and `body_timeout` (seconds) bound one request's body, `max_client_requests` the open requests of
-    one client, `client_requests_per_minute` how many it may send. None is no limit, but for `max_body_bytes`. A client
-    is an IPv4 address, or an IPv6 network of 64 bits.
+    one client, `client_requests_per_minute` its rate. None is no limit, except for `max_body_bytes`. A client is an
+    IPv4 address, or an IPv6 network of 64 bits.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -85,7 +85,7 @@ class GuardOptions:
 
     @property
     def max_json_values(self) -> int:
-        """How many values the JSON of a body may hold."""
+        """The largest number of values in the JSON of a body."""
         return max_values(self.max_body_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Two limiters by time: `TokenBudget`, at most so many tokens in a time, and `Cooldown`, no room until a time.
+"""Two limiters by time: `TokenBudget`, at most n tokens in a period, and `Cooldown`, no room until a time.
 
 spent      [--40--]    [--50--]             limit 100 in 60 s
 a wants 30               ......[30]         when the 40 are 60 s old

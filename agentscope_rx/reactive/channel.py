@@ -65,10 +65,12 @@ class Buffering(Generic[T]):
         if self.capacity < 1:
             raise ConfigurationError(f"A channel's capacity must be at least 1, not {self.capacity}.")
         if self.overflow not in tuple(Overflow):
-            raise ConfigurationError(f"{self.overflow!r} is no overflow policy; there are {', '.join(Overflow)}.")
+            raise ConfigurationError(
+                f"{self.overflow!r} is not an overflow policy. The policies are {', '.join(Overflow)}."
+            )
         object.__setattr__(self, "overflow", Overflow(self.overflow))
         if (self.overflow is Overflow.COALESCE) != (self.coalesce is not None):
-            raise ConfigurationError("Overflow.COALESCE and a function `coalesce` need each other.")
+            raise ConfigurationError("Overflow.COALESCE needs a function `coalesce`, and `coalesce` needs this policy.")
 
     @property
     def withholds_at(self) -> int | None:

@@ -1,4 +1,4 @@
-"""`Limiter`: lets flows begin while it has room, and keeps the line of those that wait.
+"""`Limiter`: lets flows begin while it has room, and queues the others.
 
     request.enter()    all its limiters have room: a `Lease`; else it waits in the line of each
     lease.release()    gives the room back, and lets waiting requests through, the longest waiting first

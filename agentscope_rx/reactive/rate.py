@@ -1,4 +1,4 @@
-"""`Semaphore`: at most n flows at once, and `Rate`: at most n begun in a time, on all loops and threads together.
+"""`Semaphore`: at most n flows at once. `Rate`: at most n begin in a period. Both across all loops and threads.
 
     a   [======]|
     b   .......[==]|        n = 1: b waits in line, then begins

@@ -1,4 +1,4 @@
-"""`Unbegun`: a flow that is forgotten warns, as a coroutine that was never awaited does.
+"""`Unbegun`: warns about a flow that was never subscribed to, as Python does about a coroutine never awaited.
 
     agent.call("hi")                    RuntimeWarning: A call of agent 'Friday' was never begun: await it, ...
     stored = agent.call("hi")           nothing, for as long as it may still be begun; also behind `pipe`

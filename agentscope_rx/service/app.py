@@ -74,7 +74,7 @@ def create_app(
     max_live_runs: int | None = MAX_LIVE_RUNS,
     max_kept_runs: int | None = MAX_KEPT_RUNS,
 ) -> Starlette:
-    """An ASGI application for one agent, or for those of a factory; its runs are `app.state.runs`.
+    """An ASGI application for one agent, or for a factory of agents. Its runs are in `app.state.runs`.
 
     One agent answers one client at a time; another one gets 409. `options` select the events of a run; for the other
     arguments see `Runs.add` and `sse_response`. At shutdown all runs are stopped and cleaned up.
@@ -212,5 +212,5 @@ async def _agent_of(agent: Agent | AgentFactory, request: Request) -> Agent:
     made = agent(request)
     chosen = await made if isawaitable(made) else made
     if not isinstance(chosen, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"The factory gave {chosen!r:.60}, which is not an Agent.")
+        raise ConfigurationError(f"The factory must return an Agent, not {chosen!r:.60}.")
     return chosen

@@ -31,7 +31,7 @@ class ServiceError(AgentScopeError):
 
 
 class UnknownRunError(ServiceError):
-    """No run of this id is kept: there was none, or it ended too long ago. `run_id` names it."""
+    """There is no run with the id `run_id`: it never existed, or it ended too long ago."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"There is no run {run_id!r}. Its id is wrong, or it has ended and is no longer kept.")
@@ -63,7 +63,7 @@ class ServiceStoppingError(ServiceError):
 
 
 class TooManyRunsError(ServiceError):
-    """The limit of live runs is reached; another run can begin when one of them has ended."""
+    """The limit of live runs is reached; try again when one of them has ended."""
 
     retryable = True
 

@@ -1,4 +1,4 @@
-"""What all stores share: the rules for keys and values, and the JSON of an entry.
+"""Shared by all stores: the rules for keys and values, and the JSON of an entry.
 
 A value is one line of JSON. A list is one line for each item, so that a file can be appended to. Equal values give
 equal bytes. If JSON has no form for a value, the error names the place in it.
@@ -48,7 +48,7 @@ def check_name(name: str) -> str:
 def check_names(names: Sequence[str] | None) -> list[str] | None:
     """The names of entries, None for all; `InvalidInputError` for a single text."""
     if isinstance(names, str):
-        raise InvalidInputError(f"A list of entry names was expected, not the single text {names!r:.60}.")
+        raise InvalidInputError(f"load_all takes a list of entry names, not the single name {names!r:.60}.")
     return None if names is None else [check_name(name) for name in names]
 
 

@@ -48,7 +48,7 @@ PAUSE, LONGEST_PAUSE = 0.002, 0.05
 
 
 class JsonSession(Session):
-    """Keeps sessions in files below `root`, which is made at the first write; a `~` in it is expanded."""
+    """Keeps sessions in files below the folder `root`, which the first write creates; a leading `~` is expanded."""
 
     def __init__(self, root: str | os.PathLike[str] | None = None, *, lock_timeout: float = LOCK_SECONDS) -> None:
         if not lock_timeout >= 0:

@@ -61,12 +61,13 @@ class Unchanging:
 
 
 class Session(ABC):
-    """A store for saved state. Implementations can be called from several threads and keep the laws above.
+    """A store for saved state. Implementations are thread-safe and keep the laws above.
 
-    Two objects for the same state, such as two `JsonSession`s of one folder, are equal.
+    Two objects for the same state, such as two `JsonSession`s of one folder, are equal. A blank key or name, or a value
+    without a JSON form, is an error of the flow.
 
-    A store implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`, with the helpers in `entry`; the
-    other methods call these. A blank key or name, or a value without a JSON form, is an error of the flow.
+    A subclass implements `save_all`, `load_all`, `remove`, `delete`, `exists` and `keys`, with the helpers in `entry`;
+    the other methods call these.
     """
 
     @abstractmethod
@@ -91,7 +92,7 @@ class Session(ABC):
 
     @abstractmethod
     def load_all(self, key: str, names: Sequence[str] | None = None) -> Flow[Saved]:
-        """The entries of these names, or all, at one moment; missing ones are left out.
+        """Load the entries of these names (default: all) as they are at one moment; missing ones are left out.
 
         Signals: one `Saved`, which may be empty, then completion.
         Cancels: the read.
@@ -107,11 +108,11 @@ class Session(ABC):
 
     @abstractmethod
     def exists(self, key: str) -> Flow[bool]:
-        """Emits True if the session has an entry."""
+        """Emits True if the session has an entry. Cancels as `load_all`."""
 
     @abstractmethod
     def keys(self) -> Flow[list[str]]:
-        """The keys of all sessions, as they were given, sorted."""
+        """Emits the sorted keys of all sessions. Cancels as `load_all`."""
 
     def save(self, key: str, name: str, value: object) -> Flow[None]:
         """Replace the entry by one value. Emits None once it is stored; cancels as `save_all`."""
@@ -122,7 +123,7 @@ class Session(ABC):
         return self.save_all(key, {}, {name: items}).pipe(concat_map(_no_version))
 
     def load(self, key: str, name: str) -> Flow[object]:
-        """The value of an entry, None if there is none; `InvalidInputError` if it is a list."""
+        """Emits the value of an entry, None if there is none; `InvalidInputError` if it is a list."""
 
         def value(saved: Saved) -> object:
             if name in saved.lists:
@@ -132,7 +133,7 @@ class Session(ABC):
         return self.load_all(key, [name]).pipe(concat_map(value))
 
     def load_list(self, key: str, name: str) -> Flow[list[object]]:
-        """The items of an entry, [] if there is none; `InvalidInputError` if it is a single value."""
+        """Emits the items of an entry, [] if there is none; `InvalidInputError` if it is a single value."""
 
         def items(saved: Saved) -> list[object]:
             if name in saved.values:

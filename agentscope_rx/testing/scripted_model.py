@@ -42,7 +42,7 @@ from agentscope_rx.reactive import Flow, from_async_iterable
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A wait in seconds of the loop's clock."""
+    """A step that waits for these seconds, on the loop's clock."""
 
     seconds: float
 
@@ -87,7 +87,7 @@ _ONCE = ExecutionConfig(max_attempts=1)
 
 
 class ScriptedModel(ChatModel):
-    """Plays one turn for each attempt. There is one attempt, unless an execution config allows more.
+    """A model that plays one scripted turn for each attempt, without retries unless an execution config enables them.
 
     With `repeat` the script begins again after its last turn. `output_modes` are the ways of asking for structured
     output that it supports: "tool" and "prompted" unless given.
@@ -118,7 +118,7 @@ class ScriptedModel(ChatModel):
         return max(0, len(self.turns) - len(self.requests))
 
     def assert_complete(self) -> None:
-        """Fail if turns are left."""
+        """Raise `AssertionError` if turns are left."""
         if self.unplayed:
             left = ", ".join(repr(turn) for turn in self.turns[len(self.requests) :])
             raise AssertionError(f"{self.unplayed} of {len(self.turns)} turns were not played: {left:.300}")
@@ -166,7 +166,10 @@ def _steps(turn: Turn) -> tuple[Step, ...]:
     for step in steps:
         made = callable(step) and not isinstance(step, type)
         if not made and not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"{step!r:.80} is not a step of a script.")
+            raise ConfigurationError(
+                f"{step!r:.80} is not a step of a script. Use a str, a block, a ChatResponse, Delay, HANG, an error, "
+                "an asyncio.Event or a function of the request."
+            )
     return steps
 
 

@@ -98,18 +98,18 @@ class Verifier(_Script[T]):
     __slots__ = ()
 
     def expect_next(self, *values: T) -> Self:
-        """The next signals are these values, in this order."""
+        """Expect these values next, in this order."""
         script = self
         for value in values:
             script = script._value(f"expect_next({brief(value)})", lambda received, value=value: received == value)
         return script
 
     def expect_next_matching(self, predicate: Callable[[T], object]) -> Self:
-        """The next signal is a value for which the predicate holds."""
+        """Expect a value next for which the predicate is true."""
         return self._value(f"expect_next_matching({_name(predicate)})", predicate)
 
     def expect_next_of(self, kind: type[object], **attributes: object) -> Self:
-        """The next signal is a value of this class, with attributes of these values."""
+        """Expect a value of this class next, with these attributes."""
 
         def matches(value: object) -> bool:
             missing = object()
@@ -121,11 +121,11 @@ class Verifier(_Script[T]):
         return self._value(f"expect_next_of({kind.__name__}{wanted})", matches)
 
     def expect_count(self, count: int) -> Self:
-        """The next `count` signals are values."""
+        """Expect `count` values next."""
         return self._with(f"expect_count({count})", lambda runner: runner.expect_values(count))
 
     def expect_eventually(self, wanted: type[object] | Callable[[T], object]) -> Self:
-        """A value of this class comes, or one for which the predicate holds; values before it are skipped."""
+        """Skip values until one is of this class, or the predicate is true for it."""
 
         def matches(value: T) -> object:
             return isinstance(value, wanted) if isinstance(wanted, type) else wanted(value)
@@ -133,7 +133,7 @@ class Verifier(_Script[T]):
         return self._with(f"expect_eventually({_name(wanted)})", lambda runner: runner.expect_eventually(matches))
 
     def expect_no_event(self, *, for_: float) -> Self:
-        """There is no signal for so many seconds; a signal at their end belongs to the next step."""
+        """Expect no signal for these seconds; a signal exactly at their end belongs to the next step."""
         return self._with(f"expect_no_event(for_={for_:g})", lambda runner: runner.expect_silence(for_))
 
     def then_request(self, count: int) -> Self:
@@ -152,11 +152,11 @@ class Verifier(_Script[T]):
         return self._with(f"then_interrupt({agent.name})", interrupt)
 
     def expect_completed(self) -> Verification[T]:
-        """The next signal is the completion."""
+        """Expect completion next."""
         return self._end("expect_completed()", lambda runner: runner.expect_end("completed", lambda signal: True))
 
     def expect_error(self, kind: type[Exception] = Exception, *, match: str | None = None) -> Verification[T]:
-        """The next signal is an error of this class whose text the regular expression `match` finds."""
+        """Expect an error of this class next, whose text matches the regular expression `match` (`re.search`)."""
 
         def matches(signal: RecordedSignal) -> bool:
             return isinstance(signal.value, kind) and (match is None or bool(re.search(match, str(signal.value))))
@@ -165,7 +165,7 @@ class Verifier(_Script[T]):
         return self._end(f"expect_error({expected})", lambda runner: runner.expect_end("error", matches))
 
     def then_dispose(self) -> Verification[T]:
-        """Dispose the run, which must not have ended; values that no step has checked are ignored."""
+        """Dispose the run, which must still be in progress; unchecked values are ignored."""
         return self._end("then_dispose()", lambda runner: runner.dispose())
 
     def _value(self, text: str, matches: Callable[[T], object]) -> Self:
@@ -186,7 +186,7 @@ class Verification(_Script[T]):
     __slots__ = ()
 
     def expect_dropped(self, kind: type[BaseException] = Exception, *, match: str | None = None) -> Self:
-        """An error of this class has been dropped by the end."""
+        """Expect that an error of this class was dropped by the end."""
         return type(self)(replace(self._plan, drops=(*self._plan.drops, _Dropped(kind, match))))
 
     def run(self) -> Recording[T]:

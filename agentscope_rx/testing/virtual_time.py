@@ -149,7 +149,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._now = max(self._now, min(target, self._scheduled[0].when())) if self._scheduled else target
 
     def check_patience(self, waited: float) -> None:
-        """Fail if there was no progress for too long."""
+        """Raise `AssertionError` if there was no progress for `patience` seconds."""
         if waited >= self._patience:
             raise AssertionError(f"nothing happened for {waited:.1f} real s; pending:\n  {self._pending_text()}")
 

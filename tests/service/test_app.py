@@ -231,7 +231,7 @@ def test_a_factory_chooses_the_agent_of_a_request(caplog):
         told = refused(client.post("/run", json={"text": "hi"}), 500, "ConfigurationError")
         # what is wrong within the service is for its log
         assert told == "The service failed. See its log."
-    assert any("is not an Agent" in record.getMessage() for record in caplog.records)
+    assert any("must return an Agent" in record.getMessage() for record in caplog.records)
 
 
 def test_it_is_part_of_a_larger_application(quick):

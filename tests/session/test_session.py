@@ -202,7 +202,7 @@ def test_keys_and_names_are_text(session: Session, wrong: Any):
         session.save(wrong, "n", 1).run()
     with pytest.raises(InvalidInputError, match="entry name must be a str"):
         session.save("k", wrong, 1).run()
-    with pytest.raises(InvalidInputError, match="not the single text 'state'"):
+    with pytest.raises(InvalidInputError, match="not the single name 'state'"):
         session.load_all("k", "state").run()
 
 

@@ -86,14 +86,14 @@ class Flow(Observable[T]):
         return self
 
     def take_over(self) -> Self:
-        """This flow, without the warning: the caller decides if it is ever begun."""
+        """This flow without the warning, for a caller that may never subscribe to it."""
         if self._unbegun is not None:
             self._unbegun.begun = True
         return self
 
     @property
     def lock(self) -> threading.RLock:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The lock that some stock operators expect on their source, made on first use."""
+        """The lock that some reactivex operators expect on their source; created on first use."""
         own = cast("dict[str, threading.RLock]", self.__dict__)
         return own.get("_lock") or own.setdefault("_lock", new_rlock())
 
@@ -140,7 +140,7 @@ class Flow(Observable[T]):
     def pipe(self, *operators: Callable[[Observable[object]], Observable[object]]) -> Flow[object]:  # pyright: ignore[reportInconsistentOverload, reportIncompatibleMethodOverride]
         """Apply operators from left to right; the result is a Flow, so that `await` and `async for` stay.
 
-        (Except what `publish` and its kin return, which keeps its `connect`.)
+        Connectable Observables (from `publish` and the like) stay as they are, to keep `connect`.
         """
         # (no casts: a run pipes a lot)
         piped: Observable[object] = self  # pyright: ignore[reportAssignmentType]
@@ -187,7 +187,7 @@ class Flow(Observable[T]):
         *,
         coalesce: Callable[[A, A], A | None] | None = None,
     ) -> FlowIterator[A]:
-        """For one `async for` or `async with`: pulled through a buffer of this size, with this policy (see `channel`).
+        """Iterate this flow once, with `async for` or `async with`, through a bounded buffer (see `channel`).
 
         The default policy is COALESCE if `coalesce` is given, else WAIT. `statistics()` counts the items that wait.
         """

@@ -1,4 +1,4 @@
-"""Sources of values that are there, or can be had without waiting; and `timer`.
+"""Sources that emit without waiting; and `timer`.
 
 | source                    | emits                                                        | disposal                 |
 |---------------------------|--------------------------------------------------------------|--------------------------|

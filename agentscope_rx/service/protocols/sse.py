@@ -56,7 +56,7 @@ def sse_response(
     """
     for name, seconds in (("heartbeat", heartbeat), ("send_timeout", send_timeout)):
         if seconds is not None and not seconds > 0:
-            raise ConfigurationError(f"{name} must be more than 0 seconds (None is never), not {seconds!r}.")
+            raise ConfigurationError(f"{name} must be more than 0 seconds, or None for never, not {seconds!r}.")
     if retry is not None and retry < 0:
         raise ConfigurationError(f"retry must be at least 0 seconds, not {retry!r}.")
     live = run if isinstance(run, LiveRun) else LiveRun(run)

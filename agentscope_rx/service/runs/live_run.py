@@ -105,7 +105,7 @@ class LiveRun:
 
     @property
     def id(self) -> str | None:
-        """The run's own id, once its first event has come."""
+        """The id of the run, once its first event was emitted."""
         return self._first.event.run_id if self._first is not None else None
 
     def follow(self, after: int | None = None) -> LogReader[LoggedEvent]:
@@ -159,7 +159,7 @@ class LiveRun:
         return self.ended.fired and after is not None and after == self._last_seq()
 
     def statistics(self) -> LogStatistics:
-        """How many events the run has emitted, how many are kept, and how far the slowest client is behind."""
+        """The numbers of emitted and kept events, and how far the slowest client is behind."""
         if self._log is None:
             return LogStatistics(0, 0, 0, self._capacity, 0, 0, False)
         return self._log.statistics()

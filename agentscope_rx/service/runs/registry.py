@@ -39,8 +39,8 @@ class RunsStatistics(NamedTuple):
 class Runs:
     """The runs of one application, on one loop.
 
-    No run begins while `max_live` runs are live, cleaning up included. The last `max_kept` ended runs are kept. None is
-    no limit.
+    At most `max_live` runs are live at once, clean-up included. The last `max_kept` ended runs are kept. None is no
+    limit.
     """
 
     def __init__(
