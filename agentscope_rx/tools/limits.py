@@ -1,4 +1,4 @@
-"""Limits of a tool: at most n calls at once, at most n begun in a time, none beside others.
+"""Limits of a tool: at most n calls at once, at most n begin in a period, or no other call beside it.
 
 | option of a tool          | holds                                                                    |
 |---------------------------|--------------------------------------------------------------------------|

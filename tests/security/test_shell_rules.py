@@ -254,7 +254,7 @@ def test_what_is_listed_is_admitted(tmp_path: Path, rule: Rule, command: str) ->
 @pytest.mark.parametrize(
     ("pattern", "options", "says"),
     [
-        *((f"{name} *", (), "cannot be promised") for name in sorted(programs.BY_OPERANDS)),
+        *((f"{name} *", (), "cannot be enforced") for name in sorted(programs.BY_OPERANDS)),
         *(
             (f"{name} {command} *", (), "Write the words out")
             for name, commands in programs.BY_COMMAND.items()

@@ -48,9 +48,9 @@ FolderPath = Annotated[str, Field(description="The folder, relative to the worki
 
 
 class FileTools:
-    """The tools over one workspace. `read_only` leaves out the tools that write.
+    """Tools for the files of one workspace. `read_only=True` leaves out the tools that write.
 
-    `requires_approval` names the tools whose calls need approval; True is every tool that writes.
+    `requires_approval` lists the tools whose calls need approval; True means every tool that writes.
     """
 
     def __init__(

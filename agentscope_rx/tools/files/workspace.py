@@ -66,9 +66,9 @@ class FileEntry:
 class Workspace:
     """The folder `root`. If it is a link, the link is followed once, when the workspace is made.
 
-    `max_read` and `max_write` bound one file, `max_total` all writes through this object together, in bytes. `hidden`
-    includes names that begin with a dot in listings and searches. `deny` are patterns of denied paths (see `DenyList`).
-    `portable=False` allows names that have another meaning on other systems only.
+    `max_read` and `max_write` bound one file, `max_total` all writes through this object together, in bytes.
+    `hidden=True` includes names that begin with a dot in listings and searches. `deny` lists patterns of denied paths
+    (see `DenyList`). `portable=False` allows names that are special on other operating systems only.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class Workspace:
         portable: bool = True,
     ) -> None:
         if not isinstance(root, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"A workspace is the path of a folder, not {root!r:.60}.")
+            raise ConfigurationError(f"Workspace takes the path of a folder, not {root!r:.60}.")
         self.root: Path = Path(os.path.realpath(root))
         for name, limit in (("max_read", max_read), ("max_write", max_write), ("max_total", max_total)):
             if type(limit) is not int or limit < 1:
                 raise ConfigurationError(f"{name} is in bytes, a whole number of at least 1, not {limit!r}.")
         if not self.root.is_dir():
-            raise ConfigurationError(f"A workspace is a folder that exists; {str(root)!r:.200} is not. Make it first.")
+            raise ConfigurationError(f"The workspace {str(root)!r:.200} is not an existing folder. Create it first.")
         if isinstance(deny, str):
             raise ConfigurationError(f"deny takes a list of patterns, as in deny=[{deny!r}].")
         deny = tuple(deny)
@@ -115,17 +115,17 @@ class Workspace:
 
     @property
     def written(self) -> int:
-        """How many bytes have been written through this object."""
+        """The number of bytes written through this object."""
         return self._written
 
     def parts(self, path: str) -> tuple[str, ...]:
-        """The names in a path; `WorkspaceError` for a path that leads elsewhere."""
+        """The names in a path; `WorkspaceError` for a path that leads out of the workspace."""
         return parts_of(path, portable=self._portable, root=str(self.root))
 
     # --- reading --------------------------------------------------------------------------------------------------
 
     def kind(self, path: str) -> FileKind:
-        """File or folder; `WorkspaceError` if there is neither at this path."""
+        """Return if the path is a file or a folder; `WorkspaceError` if it is neither."""
         with self.resolve(path) as resolved:
             return resolved.kind()
 
@@ -178,7 +178,8 @@ class Workspace:
     def write(self, path: str, data: bytes | Callable[[bytes | None], bytes]) -> bool:
         """Create or overwrite a file, with the folders above it; True if it is new.
 
-        A function gets the first `SAMPLE` bytes of the existing file, or None, and gives the new bytes.
+        `data` may be a function that gets the first `SAMPLE` bytes of the existing file, or None, and returns the new
+        bytes.
         """
         with self.resolve(path, make=True) as resolved, self._locked(resolved):
             before = resolved.stat()

@@ -69,13 +69,13 @@ class ToolListListener(Protocol):
 
 
 class McpClient:
-    """One server, with at most one connection at a time.
+    """A client of one MCP server, with at most one connection at a time.
 
-    `connect_timeout` bounds connecting and all requests but calls, which have the limits of their tools. After a loss
-    the next call connects again, as `reconnect` allows. `on_elicitation` answers the server's questions at once;
-    without it they suspend the call (see `answer`). `sampling` is a model that the server may use, `roots` are the
-    folders that it may work in. `mode` is the protocol: `"auto"`, or `"legacy"` for servers that ask in the middle of a
-    call.
+    `connect_timeout` (seconds) bounds connecting and every request except calls, which have their tools' timeouts.
+    After a lost connection the next call connects again, as `reconnect` allows. `on_elicitation` answers the server's
+    questions at once; without it they suspend the call (see `answer`). `sampling` is a model that the server may use,
+    `roots` are the folders that it may work in. `mode` is the protocol: "auto", or "legacy" for servers that ask
+    questions during a call.
     """
 
     def __init__(
@@ -183,9 +183,9 @@ class McpClient:
         self._answers[(placeholder.id, placeholder.name)] = answer
 
     def close(self) -> Flow[None]:
-        """Close the connection for good; a call after that is a `McpClosedError`.
+        """Close the connection for good. Calls in progress and later calls fail with `McpClosedError`.
 
-        Signals: None when the connection has ended, completion. Calls in progress end with `McpClosedError`.
+        Signals: None when the connection has ended, completion.
         Cancels: nothing.
         """
         return on_library_loop(shield(from_callable(self._close)))
@@ -196,7 +196,7 @@ class McpClient:
         return self._connections.closed
 
     def listen(self, listener: ToolListListener) -> None:
-        """Notify the listener when the server's tools change; it is held weakly."""
+        """Call the listener when the server's tools change; only a weak reference to it is kept."""
         self._connections.listeners.add(listener)
 
     # --- on the library's loop ------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class Rule:
 
     @property
     def runs_any(self) -> str | None:
-        """Why this rule lets a model run any program, if it is known to; None is no promise that it does not."""
+        """The reason why this rule is known to let a model run any program; None if no reason is known."""
         listed = self.options is not None and named(self._tokens)[0] in BY_OPTIONS
         return None if listed or not self._is_open else runs_any(self._tokens)
 
@@ -126,7 +126,7 @@ class Rule:
         return pairs[0][0] == pairs[0][1] and all(_same(token, word) for token, word in pairs[1:])
 
     def problem(self, words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
-        """Why a command that matches is refused by `options`, `deny` or `paths`; None if it may run."""
+        """The reason why `options`, `deny` or `paths` refuse a matching command; None if it may run."""
         for word in words[1:]:
             if pattern := next((each for each in self.deny if fnmatchcase(word, each)), None):
                 return f"The argument {word!r:.120} is denied (rule {pattern!r})"
@@ -213,11 +213,13 @@ def _check_option(pattern: str, option: str, syntax: Syntax) -> None:
         raise ConfigurationError(f"options of the rule {pattern!r} are text such as '-l', not {option!r:.60}.")
     if syntax.every_word:
         if option.startswith("*"):
-            raise ConfigurationError(f"The option {option!r} of the rule {pattern!r} admits every word. Name them.")
+            raise ConfigurationError(
+                f"The option {option!r} of the rule {pattern!r} allows every word. List the allowed words."
+            )
         return
     if _ANY.fullmatch(option):
         raise ConfigurationError(
-            f"The option {option!r} of the rule {pattern!r} admits every option. Name those that may be used, or leave "
+            f"The option {option!r} of the rule {pattern!r} allows every option. List the allowed options, or leave "
             "options out to allow all."
         )
     if option[0] not in {*syntax.starts, "-", *("/" if os.name == "nt" else "")}:
@@ -229,13 +231,13 @@ def _check_option(pattern: str, option: str, syntax: Syntax) -> None:
         return
     if syntax.letters and not _LETTERS.fullmatch(option):
         raise ConfigurationError(
-            f"The option {option!r} of the rule {pattern!r} cannot be promised: the program reads the text behind "
+            f"The option {option!r} of the rule {pattern!r} cannot be enforced: the program reads the text behind "
             "one dash as letters, each an option. List the letters, as in '-n' or '-[0-9]'; their values are "
             "separate words then."
         )
     if not syntax.known and not _VALUE_ONLY.fullmatch(option):
         raise ConfigurationError(
-            f"The option {option!r} of the rule {pattern!r} cannot be promised: this program is not known, and may "
+            f"The option {option!r} of the rule {pattern!r} cannot be enforced: this program is not known, and may "
             "read the rest of the word as further options. List each word, with '*' behind a '=' at most."
         )
 
@@ -243,7 +245,7 @@ def _check_option(pattern: str, option: str, syntax: Syntax) -> None:
 def _check_listing(pattern: str, tokens: tuple[str, ...], listed: tuple[str, ...]) -> None:
     """`ConfigurationError` for a program whose other words do what options do elsewhere."""
     name, rest = named(tokens)
-    cannot = f"options of the rule {pattern!r} cannot be promised: {runs_any(tokens)}"
+    cannot = f"options of the rule {pattern!r} cannot be enforced: {runs_any(tokens)}"
     if name in BY_OPERANDS:
         raise ConfigurationError(
             f"{cannot}, whatever its options are. Write the words out without '*', or leave options out, which allows "
@@ -253,19 +255,19 @@ def _check_listing(pattern: str, tokens: tuple[str, ...], listed: tuple[str, ...
         command = command_of(name, rest)
         if command is None:
             raise ConfigurationError(
-                f"options of the rule {pattern!r} cannot be promised: which words are options depends on the command. "
+                f"options of the rule {pattern!r} cannot be enforced: which words are options depends on the command. "
                 f"Name it, one rule for each, as in '{name} {_EXAMPLE.get(name, 'COMMAND')} *'."
             )
         if command in BY_COMMAND[name]:
             raise ConfigurationError(f"{cannot} by words that are no options. Write the words out without '*'.")
     if carried := [each for each in OPTIONS_FROM_FILES.get(name, ()) if any(fnmatchcase(each, one) for one in listed)]:
         raise ConfigurationError(
-            f"options of the rule {pattern!r} cannot be promised with {min(carried)!r}, whose value holds further "
+            f"options of the rule {pattern!r} cannot be enforced with {min(carried)!r}, whose value holds further "
             "options. Leave it out."
         )
     if name in SETTINGS and not set(rest[:1]) & set(SETTINGS[name]):
         raise ConfigurationError(
-            f"options of the rule {pattern!r} cannot be promised: {name} reads further ones from a file in HOME, which "
+            f"options of the rule {pattern!r} cannot be enforced: {name} reads further ones from a file in HOME, which "
             f"a command may have written. Begin the rule with '{name} {SETTINGS[name][0]}'."
         )
 

@@ -44,7 +44,7 @@ exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})
 
 
 class PythonTool:
-    """The tool `run_python`. It is no sandbox (see above), so that `allow=True` must be given.
+    """The tool `run_python`. It is not a sandbox (see above), so `allow=True` is required.
 
     Each call needs approval unless `requires_approval=False`. `memory` is in bytes, for systems that can bound it;
     `namespace` is as for `ShellTool`.

@@ -37,11 +37,11 @@ TIMEOUT = 60.0
 
 
 class ShellTool:
-    """The tool `run_command`, for the commands in `allow`. Those in `ask` need approval first.
+    """The tool `run_command`, for the commands in `allow`, and those in `ask` after approval.
 
-    `path` are the folders that programs are searched in; by default those of this process's PATH that are absolute and
-    not in the workspace. `timeout` (seconds) and `max_output` (bytes) bound each run. The environment is `env` and a
-    few harmless variables, without others of this process; HOME is an empty folder outside of the workspace.
+    `path` lists the folders to search programs in; the default are the absolute folders of PATH outside of the
+    workspace. `timeout` (seconds) and `max_output` (bytes) bound each run. The environment is `env` and a few harmless
+    variables, without others of this process; HOME is an empty folder outside of the workspace.
 
     With `namespace`, each command runs in a PID namespace of its own, which no process leaves: always (True, which
     needs `bwrap`), never (False), or where the system can (None). Without one, a supervisor follows the processes.
@@ -64,7 +64,7 @@ class ShellTool:
         self.ask: tuple[Rule, ...] = rules_of(ask, "ask")
         if not self.allow and not self.ask:
             raise ConfigurationError(
-                "ShellTool runs only the commands that it is given. Name them, as in allow=['git status', 'git log *']."
+                "ShellTool needs the commands that it may run, as in allow=['git status', 'git log *']."
             )
         check_limits(timeout, max_output)
         self.timeout = timeout

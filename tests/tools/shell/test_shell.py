@@ -63,7 +63,7 @@ def gone(pid: int, seconds: float = 30.0) -> bool:
 
 def test_it_is_off_until_allowed(tmp_path: Path):
     for allow in ((), []):
-        with pytest.raises(ConfigurationError, match="runs only the commands that it is given"):
+        with pytest.raises(ConfigurationError, match="needs the commands that it may run"):
             ShellTool(tmp_path, allow)
     with pytest.raises(ConfigurationError, match="no sandbox"):
         PythonTool(tmp_path)
