@@ -466,5 +466,5 @@ class TestMore:
             McpClient(McpInMemory(mcp_server.make()), connect_timeout=0)
         with pytest.raises(ConfigurationError, match="'auto', 'legacy'"):
             McpClient(McpInMemory(mcp_server.make()), mode="new")
-        with pytest.raises(ConfigurationError, match="several names"):
+        with pytest.raises(ConfigurationError, match="a list of names"):
             Toolkit().register_mcp(McpInMemory(mcp_server.make()), enable="add")

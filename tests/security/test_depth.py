@@ -158,7 +158,7 @@ def test_plain_values_nested_too_deep_are_refused(field: str, deep: Callable[[],
 
 
 def test_a_kind_of_event_nested_too_deep_is_refused():
-    with pytest.raises(InvalidInputError, match="not a kind"):
+    with pytest.raises(InvalidInputError, match="not a type of event"):
         event_from_dict({"type": nested(FAR)})
 
 

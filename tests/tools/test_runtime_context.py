@@ -150,7 +150,7 @@ def test_put_replaces_and_remove_takes_out():
     ("value", "as_", "said"),
     [
         (None, None, "remove"),
-        (FileStore(), MemoryStore, "FileStore is no MemoryStore"),
+        (FileStore(), MemoryStore, "the value is of type FileStore"),
         (RuntimeContext(), None, "another"),
     ],
 )

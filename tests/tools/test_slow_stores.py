@@ -112,11 +112,11 @@ def test_law_the_first_that_has_it_gives_it_however_it_answers(places: list[tupl
 @pytest.mark.parametrize(
     ("give", "said"),
     [
-        (lambda: later(ConnectionError("down")), "failed when it was asked for Database: ConnectionError: down"),
-        (lambda: reactivex.throw(ValueError("bad")), "failed when it was asked for Database: ValueError: bad"),
-        (lambda: later("text"), "was asked for Database and gave a str"),
-        (lambda: later(None, 1000), "was asked for Database and did not answer within 30 s"),
-        (reactivex.never, "was asked for Database and did not answer within 30 s"),
+        (lambda: later(ConnectionError("down")), "failed to look up a Database: ConnectionError: down"),
+        (lambda: reactivex.throw(ValueError("bad")), "failed to look up a Database: ValueError: bad"),
+        (lambda: later("text"), "must return a Database or None, not str"),
+        (lambda: later(None, 1000), "did not return a Database within 30 s"),
+        (reactivex.never, "did not return a Database within 30 s"),
     ],
 )
 def test_a_failure_names_the_store_and_what_was_asked_for(tool: object, give: Callable[[], object], said: str):
@@ -126,7 +126,7 @@ def test_a_failure_names_the_store_and_what_was_asked_for(tool: object, give: Ca
 
 def test_a_store_says_how_long_it_may_take():
     assert answered(name_of, Patient(lambda: later(Database("late"), 100))).text == "late"
-    assert "did not answer within 0.5 s" in answered(name_of, Hasty(lambda: later(Database()))).text
+    assert "did not return a Database within 0.5 s" in answered(name_of, Hasty(lambda: later(Database()))).text
     # the deadline of the call counts as well
     block = answered(name_of, Patient(lambda: later(Database(), 100)), config=ExecutionConfig(timeout=2))
     assert block.kind is ToolResultKind.TIMEOUT
@@ -158,9 +158,9 @@ def test_a_disposed_call_cancels_the_lookup():
 @pytest.mark.parametrize("way", ["coroutine", "flow", "observable"])
 def test_who_cannot_wait_is_told_what_to_do(way: str):
     store = Store(lambda: WAYS[way](Database()))
-    with pytest.raises(ContextError, match=r"The store Store was asked for Database and takes time.*context.fetch"):
+    with pytest.raises(ContextError, match=r"The store Store needs time to look up a Database.*context.fetch"):
         RuntimeContext(store=store).get(Database)
-    with pytest.raises(ContextError, match="takes time"):
+    with pytest.raises(ContextError, match="needs time"):
         ToolContext(use("f"), stores=(store,)).require(Database)
 
 

@@ -89,7 +89,7 @@ def test_a_workspace_that_cannot_work_is_not_made(tmp_path: Path):
     for options in ({"max_read": 0}, {"max_write": True}, {"deny": "*.py"}):
         with pytest.raises(ConfigurationError):
             Workspace(tmp_path, **options)
-    with pytest.raises(ConfigurationError, match="folder that exists"):
+    with pytest.raises(ConfigurationError, match="not an existing folder"):
         Workspace(tmp_path / "nothing")
 
 
