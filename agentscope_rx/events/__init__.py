@@ -2,6 +2,7 @@
 
 from agentscope_rx.events._coalesce import coalesce_chunks
 from agentscope_rx.events._fold import Folded, fold
+from agentscope_rx.events._size import event_size
 from agentscope_rx.events.base import Event, EventSource, event_from_dict, event_from_json
 from agentscope_rx.events.event_stream import EventStream
 from agentscope_rx.events.kinds import (
@@ -53,5 +54,6 @@ __all__ = [
     "coalesce_chunks",
     "event_from_dict",
     "event_from_json",
+    "event_size",
     "fold",
 ]

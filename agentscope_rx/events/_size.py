@@ -1,0 +1,81 @@
+"""`event_size`: an estimate of the bytes that an event holds, for buffers and logs that are bounded in bytes.
+
+    ReasoningChunkEvent(delta=TextBlock("sunny"))      EVENT_BYTES + OBJECT_BYTES + len("sunny") + ...
+
+| counted                                                        | not counted                                   |
+|----------------------------------------------------------------|-----------------------------------------------|
+| texts, as UTF-8: of blocks, arguments, results, messages       | `history`, `messages`, `options`, `schema`    |
+| media that a message includes, as base64                       | the error object of an `ErrorEvent`           |
+| a fixed number for each event, object and number               | `source`, which all events of a run share     |
+
+So it counts the content of the event's JSON. A message in two events counts in both. The cost is that of the content:
+O(1) for an ASCII text, whatever its length, and O(length) for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from types import NoneType
+from typing import cast
+
+from agentscope_rx.events.base import Event
+from agentscope_rx.messages.blocks import TextBlock
+
+EVENT_BYTES = 256
+"""Counted for an event, apart from its content."""
+OBJECT_BYTES = 64
+"""Counted for each message, block, list and dict in it, apart from their content."""
+NUMBER_BYTES = 8
+"""Counted for each number."""
+
+_NUMBERS = frozenset((int, float, bool))
+
+
+def event_size(event: Event) -> int:
+    """The bytes that this event holds by itself, estimated: for `Flow.buffered(max_bytes=..., size_of=event_size)`."""
+    size = EVENT_BYTES
+    waiting: list[object] = [getattr(event, name) for name in _own_fields(type(event))]
+    # a loop: arguments are nested up to 100 levels deep
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if kind is NoneType:
+            continue
+        if kind is TextBlock:
+            size += OBJECT_BYTES + _text_size(cast("TextBlock", value).text)
+        elif isinstance(value, str):
+            size += _text_size(value)
+        elif kind in _NUMBERS:
+            size += NUMBER_BYTES
+        elif isinstance(value, (bytes, bytearray)):
+            size += len(value)
+        else:
+            size += OBJECT_BYTES
+            waiting.extend(_parts(value))
+    return size
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[object, object]", value)
+        return [*mapping.keys(), *mapping.values()]
+    if isinstance(value, (list, tuple)):
+        return cast("list[object]", value)
+    return [getattr(value, name) for name in _fields(type(value))]
+
+
+@cache
+def _own_fields(kind: type[Event]) -> tuple[str, ...]:
+    """The fields of an event that are part of its JSON: those that are compared."""
+    return tuple(each.name for each in fields(kind) if each.compare and each.name != "source")
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
