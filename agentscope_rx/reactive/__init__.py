@@ -3,7 +3,7 @@
 `docs/operators.md` lists them by purpose. To write an operator, see `kernel.operator`.
 """
 
-from agentscope_rx.reactive.background import on_library_loop, spawn_background
+from agentscope_rx.reactive.background import on_library_loop, on_loop, spawn_background
 from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
 from agentscope_rx.reactive.kernel.bridge import FlowIterator
 from agentscope_rx.reactive.kernel.demand import Demand
@@ -102,6 +102,7 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "count_abandoned",
     "iterate_on_worker",
     "on_library_loop",
+    "on_loop",
     "on_worker",
     "spawn_background",
 ]

@@ -1,29 +1,33 @@
-"""Running sources on the library's event loop, for resources that outlast a run and need one loop for good.
+"""Running sources on another event loop, mostly the library's: for resources that outlast a run and need one loop.
 
     subscriber's loop     --subscribe------------------a--b--|
-    library's loop            --attach--a--b--|              the source runs here
+    the other loop            --attach--a--b--|              the source runs here
 
-`on_library_loop(source)` runs a source there for a subscriber on any loop. `spawn_background(source)` runs one there
-without a subscriber, until it ends or is disposed. The life of a resource is a background source; its uses are sources
-on the library's loop.
+`on_library_loop(source)` runs a source there for a subscriber on any loop, `on_loop(source, loop)` on a loop of your
+choice. `spawn_background(source)` runs one on the library's loop without a subscriber, until it ends or is disposed.
+The life of a resource is a background source; its uses are sources on the library's loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextvars import Context
 from typing import Generic, TypeVar
 
 from reactivex import Observable, abc
 
+from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
-from agentscope_rx.reactive.kernel.operator import Producer
-from agentscope_rx.reactive.kernel.runtime import library_loop
+from agentscope_rx.reactive.kernel.runtime import SourceCancelledError, library_loop
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
 
 T = TypeVar("T")
+
+WINDOW = 64
+"""How many values may be under way between two loops."""
 
 
 def on_library_loop(source: Observable[T]) -> Flow[T]:
@@ -34,7 +38,34 @@ def on_library_loop(source: Observable[T]) -> Flow[T]:
     """
 
     def connect(sink: Sink[T], scope: Scope) -> None:
-        attach(source if scope.loop is library_loop() else Producer(_Near, source), sink, scope)
+        home = library_loop()
+        attach(source if scope.loop is home else _elsewhere(source, home, None), sink, scope)
+
+    return Flow(connect)
+
+
+def on_loop(source: Observable[T], loop: asyncio.AbstractEventLoop, window: int = WINDOW) -> Flow[T]:
+    """Runs the source on this loop, in the subscriber's context.
+
+    Back-pressure: from another loop the source sees a demand of its own, which is withheld while `window` values are
+    under way, that is, not yet handed to a subscriber that is ready for more. So a blocked loop withholds it, too.
+
+    Signals: the source's, in order, on the subscriber's loop; `SourceCancelledError` if `loop` is closed.
+    Cancels: the source, on its loop; its clean-up counts as work under way in the subscriber's scope.
+    """
+
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        attach(source if scope.loop is loop else _elsewhere(source, loop, window), sink, scope)
+
+    return Flow(connect)
+
+
+def _elsewhere(source: Observable[T], loop: asyncio.AbstractEventLoop, window: int | None) -> Flow[T]:
+    def connect(sink: Sink[T], scope: Scope) -> None:
+        near = _Near(sink, scope, loop, window)
+        sink.on_subscribe(near)
+        if not near.disposed:
+            near.start(source)
 
     return Flow(connect)
 
@@ -51,28 +82,48 @@ def spawn_background(source: Observable[object], where: str, context: Context | 
 
 
 class _Near(OperatorSink, Generic[T]):
-    """The subscriber's end: hands over the signals of the far end."""
+    """The subscriber's end: hands over the signals of the far end, and counts them for it if there is a window."""
 
-    __slots__ = ("_far", "_scope", "_sink")
+    __slots__ = ("_acknowledges", "_far", "_received", "_scope", "_sink", "_waits")
 
-    def __init__(self, sink: Sink[T], scope: Scope) -> None:
+    def __init__(self, sink: Sink[T], scope: Scope, loop: asyncio.AbstractEventLoop, window: int | None) -> None:
         self._upstream = None
         self.disposed = False
         self._sink = sink
         self._scope = scope
-        self._far = _Far(self, scope, Scope(library_loop(), scope.context))
+        self._received = 0
+        self._waits = False
+        self._acknowledges = 0 if window is None else max(1, window // 2)
+        self._far = _Far(self, scope, Scope(loop, scope.context), window)
 
     def start(self, source: Observable[T]) -> None:
         self._scope.work.begin()
-        self._far.home.call_from_thread(self._far.start, source)
+        if not self._far.home.call_from_thread(self._far.start, source):
+            self.far_ended()
+            self.on_error(SourceCancelledError("The event loop of the source was closed."))
 
     def far_ended(self) -> None:
-        """Nothing is under way on the library's loop any more."""
+        """Nothing is under way on the other loop any more."""
         self._scope.work.end()
 
     def on_next(self, value: T) -> None:
-        if not self.disposed:
-            self._sink.on_next(value)
+        if self.disposed:
+            return
+        self._sink.on_next(value)
+        if self._acknowledges:
+            self._received += 1
+            if self._received % self._acknowledges == 0 and not self._waits and not self.disposed:
+                self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Tell the far end how many values were handed over, once the subscriber is ready for more."""
+        demand = self._scope.demand
+        if demand is None or demand.ready:
+            self._waits = False
+            self._far.home.call_from_thread(self._far.acknowledged, self._received)
+        else:
+            self._waits: bool = True
+            demand.when_ready(self._acknowledge)
 
     def on_error(self, error: Exception) -> None:
         if self.disposed:
@@ -89,19 +140,25 @@ class _Near(OperatorSink, Generic[T]):
     def dispose(self) -> None:
         if not self.disposed:
             self.disposed = True
-            self._far.home.call_from_thread(self._far.dispose)
+            if not self._far.home.call_from_thread(self._far.dispose):
+                # the other loop was closed under the source: there is no clean-up to wait for
+                self.far_ended()
 
 
 class _Far(OperatorSink, Generic[T]):
-    """The end on the library's loop."""
+    """The end on the other loop."""
 
-    __slots__ = ("_near", "_scope", "home")
+    __slots__ = ("_near", "_received", "_scope", "_sent", "_window", "home")
 
-    def __init__(self, near: _Near[T], scope: Scope, home: Scope) -> None:
+    def __init__(self, near: _Near[T], scope: Scope, home: Scope, window: int | None) -> None:
         self._upstream: Upstream | None = None
         self.disposed = False
         self._near = near
         self._scope = scope
+        self._window = window
+        self._sent = self._received = 0
+        if window is not None:
+            home.demand = Demand(home.loop)
         self.home = home
 
     def start(self, source: Observable[T]) -> None:
@@ -112,8 +169,22 @@ class _Far(OperatorSink, Generic[T]):
             self.home.context.copy().run(attach, source, self, self.home)
 
     def on_next(self, value: T) -> None:
-        if not self.disposed:
-            self._scope.call_from_thread(self._near.on_next, value)
+        if self.disposed:
+            return
+        if not self._scope.call_from_thread(self._near.on_next, value):
+            # the subscriber's loop was closed
+            self.dispose()
+        elif self._window is not None and self.home.demand is not None:
+            self._sent += 1
+            if self._sent - self._received >= self._window:
+                self.home.demand.withhold()
+
+    def acknowledged(self, received: int) -> None:
+        """So many values have been handed over."""
+        if self._window is not None and self.home.demand is not None and not self.disposed:
+            self._received = received
+            if self._sent - received < self._window:
+                self.home.demand.resume()
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None

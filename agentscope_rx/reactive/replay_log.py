@@ -9,15 +9,18 @@
 | a reader is `capacity` behind    | demand is withheld: sources stop reading; values that a reader needs are kept   |
 | no reader is so far behind       | the oldest value is dropped, the run goes on                                    |
 
-With `weigh` and `max_weight` a log is full, too, when its values weigh more than that. As with a channel, it may exceed
-its capacity by the values that one source item expands to. A log belongs to one loop's thread.
+A reader that pulls is bound by the capacity, a subscription by its own demand (see `log_readers`). `pause` withholds
+demand, too. With `weigh` and `max_weight` a log is also full when its values weigh more than that. As with a channel,
+it may exceed its bounds by the values that one source item expands to; `overshoot` counts by how many at most.
+
+An error is kept for readers to come. If none has had it when the log is freed, it is reported as dropped. A log belongs
+to one loop's thread.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
@@ -29,12 +32,17 @@ from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription, raisable
+from agentscope_rx.reactive.log_readers import LogReader, Reader
 
 T = TypeVar("T")
 
 
 class LogStatistics(NamedTuple):
-    """Counts of a log's values since it was opened; `behind` is the number that the slowest reader has yet to read."""
+    """Counts of a log's values since it was opened; `behind` is the number that the slowest reader has yet to read.
+
+    `weight` is that of the values kept, at most `max_weight` (None: not weighed). `overshoot` and `overweight` are the
+    number of values and the weight by which the bounds were exceeded at most.
+    """
 
     received: int
     dropped: int
@@ -43,6 +51,10 @@ class LogStatistics(NamedTuple):
     readers: int
     behind: int
     withheld: bool
+    weight: int = 0
+    max_weight: int | None = None
+    overshoot: int = 0
+    overweight: int = 0
 
 
 class ReplayLog(Generic[T]):
@@ -53,6 +65,9 @@ class ReplayLog(Generic[T]):
         "_error",
         "_error_read",
         "_max_weight",
+        "_overshoot",
+        "_overweight",
+        "_paused",
         "_readers",
         "_subscription",
         "_values",
@@ -62,22 +77,25 @@ class ReplayLog(Generic[T]):
         "dropped",
         "ended",
         "first",
+        "on_readers",
         "scope",
     )
 
     def __init__(
         self, capacity: int, *, weigh: Callable[[T], int] | None = None, max_weight: int | None = None
     ) -> None:
+        # first, as `__del__` reads them
+        self._error: Exception | None = None
+        self._error_read = False
         if capacity < 1:
             raise ConfigurationError(f"A log's capacity must be at least 1, not {capacity}.")
         self._capacity = capacity
         self._weigh = None if max_weight is None else weigh
-        self._max_weight = max_weight or 0
-        self._weight = 0
+        self._max_weight = max_weight
+        self._weight = self._overshoot = self._overweight = 0
         self._values: deque[T] = deque()
-        self._readers: list[LogReader[T]] = []
-        self._error: Exception | None = None
-        self._error_read = False
+        self._readers: list[Reader] = []
+        self._paused = False
         self._subscription: Subscription[T] | None = None
         self.scope: Scope = Scope.here()
         self.demand: Demand = Demand(self.scope.loop)
@@ -86,6 +104,8 @@ class ReplayLog(Generic[T]):
         self.dropped: T | None = None
         """The latest value that was dropped."""
         self.ended: OneShotEvent = OneShotEvent()
+        self.on_readers: Callable[[int], object] | None = None
+        """Called with the number of readers when one has come or left."""
 
     @property
     def end(self) -> int:
@@ -107,13 +127,34 @@ class ReplayLog(Generic[T]):
         self._subscription = Subscription(self.scope, self._next, self._fail, self._complete, self._abort)
         self._subscription.start(source)
 
-    def read(self, start: int = 0) -> LogReader[T]:
+    @property
+    def paused(self) -> bool:
+        """True between `pause` and `resume`."""
+        return self._paused
+
+    def read(self, start: int = 0, *, quiet: bool = False) -> LogReader[T]:
         """A reader from the value of this number on; `LookupError` if it was dropped or is beyond the next value."""
-        if not self.first <= start <= self.end:
-            raise LookupError(f"The log holds values {self.first} to {self.end - 1}, not {start}.")
-        reader = LogReader(self, start)
-        self._readers.append(reader)
+        reader = LogReader(self, start, quiet=quiet)
+        self.join(reader)
         return reader
+
+    def join(self, reader: Reader) -> None:
+        """Add a reader; `LookupError` if the value at its position was dropped or is beyond the next one."""
+        if not self.first <= reader.position <= self.end:
+            raise LookupError(f"The log holds values {self.first} to {self.end - 1}, not {reader.position}.")
+        self._readers.append(reader)
+        if self.on_readers is not None:
+            self.on_readers(len(self._readers))
+
+    def pause(self) -> None:
+        """Withhold demand until `resume`. Idempotent."""
+        self._paused = True
+        self.settle()
+
+    def resume(self) -> None:
+        """End the pause: demand depends on the readers again. Idempotent."""
+        self._paused = False
+        self.settle()
 
     def dispose(self, *last: T, error: Exception | None = None) -> None:
         """Stop the source; readers get the values kept, then `last`, then the error if one is given."""
@@ -121,11 +162,17 @@ class ReplayLog(Generic[T]):
             return
         if self._subscription is not None:
             self._subscription.dispose()
+        # known to the caller: no news if it is not read
+        self._error, self._error_read = error, True
         for value in last:
             self._next(value)
-        if error is not None and self._readers:
-            self._error = error
         self._complete()
+
+    def fail(self, error: Exception) -> None:
+        """End with this error, for a source that will signal no more: its loop was closed."""
+        if not self.ended.fired:
+            self._error, self._error_read = error, True
+            self._complete()
 
     async def idle(self) -> None:
         """Return when no work of the run is under way."""
@@ -141,32 +188,57 @@ class ReplayLog(Generic[T]):
             readers=len(self._readers),
             behind=self.end - self._slowest(),
             withheld=not self.demand.ready,
+            weight=self._weight,
+            max_weight=self._max_weight,
+            overshoot=self._overshoot,
+            overweight=self._overweight,
         )
+
+    def behind(self) -> tuple[int, ...]:
+        """The number of values that each reader's consumer has yet to read; from any thread."""
+        return tuple(self.end - reader.position + reader.queued for reader in tuple(self._readers))
 
     # --- between the source and the readers ---------------------------------------------------------------------
 
-    def leave(self, reader: LogReader[T]) -> None:
+    def leave(self, reader: Reader) -> None:
         """Remove a reader."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.settle()
-            self._report_unread()
+            if self.on_readers is not None:
+                self.on_readers(len(self._readers))
 
     def settle(self) -> None:
         """Drop the values that no reader needs, then withhold or resume demand."""
-        slowest = self._slowest()
-        while self.first < slowest and (len(self._values) > self._capacity or self._weight > self._max_weight):
+        slowest = end = self.first + len(self._values)
+        stalled = self._paused
+        for reader in self._readers:
+            slowest = min(slowest, reader.position)
+            stalled = stalled or reader.stalled
+        heaviest = self._max_weight
+        if len(self._values) > self._capacity or (heaviest is not None and self._weight > heaviest):
+            self._drop(slowest)
+        behind = end - slowest
+        # values that were read have been dropped by now, if there is too much weight
+        heavy = heaviest is not None and self._weight > heaviest
+        if self.ended.fired or not (stalled or heavy or behind > self._capacity // 2):
+            self.demand.resume()
+        elif stalled or heavy or behind >= self._capacity:
+            self.demand.withhold()
+
+    def _drop(self, slowest: int) -> None:
+        heaviest = self._max_weight
+        while self.first < slowest and (
+            len(self._values) > self._capacity or (heaviest is not None and self._weight > heaviest)
+        ):
             self.dropped = self._values.popleft()
             self.first += 1
             if self._weigh is not None:
                 self._weight -= self._weigh(self.dropped)
-        behind = self.end - slowest
-        # values that were read have been dropped by now, if there is too much weight
-        heavy = self._weight > self._max_weight
-        if self.ended.fired or (behind <= self._capacity // 2 and not heavy):
-            self.demand.resume()
-        elif behind >= self._capacity or heavy:
-            self.demand.withhold()
+        # counted now: what could be dropped at once has exceeded no bound
+        self._overshoot = max(self._overshoot, len(self._values) - self._capacity)
+        if heaviest is not None:
+            self._overweight = max(self._overweight, self._weight - heaviest)
 
     def failure(self) -> Exception | None:
         """The error of the run, for a reader that raises it."""
@@ -174,18 +246,18 @@ class ReplayLog(Generic[T]):
         return self._error
 
     def _slowest(self) -> int:
-        return min((reader.position for reader in self._readers), default=self.end)
+        return min((reader.position for reader in tuple(self._readers)), default=self.end)
 
     def _next(self, value: T) -> None:
         self._values.append(value)
         if self._weigh is not None:
             self._weight += self._weigh(value)
-        self.settle()
+        # before it settles: a subscription has read the value then
         self._wake()
+        self.settle()
 
     def _fail(self, error: Exception) -> None:
         self._error = raisable(error)
-        self._report_unread()
         self._complete()
 
     def _abort(self, error: BaseException) -> None:
@@ -200,69 +272,9 @@ class ReplayLog(Generic[T]):
         self._wake()
 
     def _wake(self) -> None:
-        for reader in self._readers:
+        for reader in tuple(self._readers):
             reader.wake()
 
-    def _report_unread(self) -> None:
-        if self._error is not None and not self._error_read and not self._readers:
-            self._error_read = True
+    def __del__(self) -> None:
+        if self._error is not None and not self._error_read:
             report_dropped(self._error, "a log without readers")
-
-
-class LogReader(AsyncIterator[T], Generic[T]):
-    """One reader's position in a log. For one consumer at a time; cancelling it loses no value."""
-
-    __slots__ = ("_closed", "_log", "_waiter", "position")
-
-    def __init__(self, log: ReplayLog[T], position: int) -> None:
-        self._log = log
-        self._closed = False
-        self._waiter: asyncio.Future[None] | None = None
-        self.position: int = position
-
-    @property
-    def waiting(self) -> int:
-        """The number of values that can be read without waiting."""
-        return self._log.end - self.position
-
-    async def wait(self) -> bool:
-        """True when there is a value to read, False at the end; raises the error of a failed run."""
-        if self._waiter is not None:
-            raise RuntimeError("A reader was asked for a second value before it had returned the first.")
-        while not self._closed:
-            if self.waiting:
-                return True
-            if self._log.ended.fired:
-                error = self._log.failure()
-                if error is not None:
-                    raise error
-                return False
-            self._waiter = self._log.scope.loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return False
-
-    def take(self) -> T:
-        """The next value; `wait()` must have returned True."""
-        value = self._log.values[self.position - self._log.first]
-        self.position += 1
-        self._log.settle()
-        return value
-
-    async def __anext__(self) -> T:
-        if not await self.wait():
-            raise StopAsyncIteration
-        return self.take()
-
-    def close(self) -> None:
-        """Stop reading: the log keeps no more values for this reader. Idempotent."""
-        self._closed = True
-        self._log.leave(self)
-        self.wake()
-
-    def wake(self) -> None:
-        """Let `wait()` look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)

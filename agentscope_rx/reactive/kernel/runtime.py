@@ -50,10 +50,10 @@ class Runtime:
     """The runs of one loop, and the resources that are closed when it ends.
 
     The loop and its runtime (through the guard) hold each other, so that both are freed together. The runs are held
-    weakly.
+    weakly, but for those that are kept.
     """
 
-    __slots__ = ("__weakref__", "_closers", "_forget", "_guard", "_live", "_over", "_resources")
+    __slots__ = ("__weakref__", "_closers", "_forget", "_guard", "_kept", "_live", "_over", "_resources")
 
     def __init__(self) -> None:
         self._resources: dict[object, object] = {}
@@ -62,6 +62,8 @@ class Runtime:
         self._over = False
         # in the order of their beginning: ending a run ends those within it
         self._live: dict[ref[LiveRun], None] = {}
+        # by identity
+        self._kept: dict[int, object] = {}
         self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
         call_after_fork(self)
 
@@ -71,6 +73,15 @@ class Runtime:
         self._resources.clear()
         self._closers.clear()
         self._live.clear()
+        self._kept.clear()
+
+    def keep(self, run: object) -> None:
+        """Hold a run that has no subscriber, until `release`."""
+        self._kept[id(run)] = run
+
+    def release(self, run: object) -> None:
+        """Hold the run no longer."""
+        self._kept.pop(id(run), None)
 
     def watch(self, run: LiveRun) -> None:
         """Call `run.cut_off()` when the loop shuts down, if the run still exists; after its end that does nothing."""
