@@ -17,6 +17,7 @@ from agentscope_rx.agent import (
     Price,
     ReActAgent,
     Run,
+    RunHandle,
     StructuredOutput,
     UsageLimits,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "ReActAgent",
     "Reject",
     "Run",
+    "RunHandle",
     "RuntimeContext",
     "Session",
     "StreamOptions",

@@ -3,6 +3,7 @@
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.approvals import ApprovalRule
 from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunHandle
 from agentscope_rx.agent.interruption import InterruptSource, LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.persistence import StatePersistence
@@ -20,11 +21,14 @@ __all__ = [
     "ApprovalRule",
     "Conversation",
     "GracefulShutdown",
+    "HandleState",
+    "HandleStats",
     "InterruptSource",
     "LastWords",
     "Price",
     "ReActAgent",
     "Run",
+    "RunHandle",
     "RunStats",
     "ShutdownReport",
     "ShutdownState",

@@ -1,7 +1,8 @@
-"""`Agent`: call, stream, observe, interrupt, idle. There is one implementation of a run, and `stream` shows all of it.
+"""`Agent`: call, stream, start, observe, interrupt, idle. There is one implementation of a run: `stream` shows it all.
 
     stream(input)  =  the stages that a subclass provides, in the life of a run (see `agent.lifecycle`), numbered
     call(input)    =  the message of stream(input)'s last event
+    start(input)   =  a handle that has subscribed to stream(input), for subscribers of its own
 
 After the end of a run - completion, failure, interruption, disposal - every call in memory has its result, and the
 running flag is free: for completion and failure before the terminal signal, for a disposal after its clean-up.
@@ -15,10 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
 from typing import TypeVar, cast
+from uuid import uuid4
 
 from typing_extensions import Unpack
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
+from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, STARTED, RunHandle
 from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_name
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
 from agentscope_rx.agent.lifecycle import between_runs, connect_run
@@ -139,6 +142,30 @@ class Agent(ClassHooks, AgentCore):
         events = self._stream(msgs, options, context=context, memory=memory, limits=limits, output=output)
         return events.warning(Unbegun("A stream of agent", self.name, sys._getframe(1)))
 
+    def start(
+        self,
+        msgs: CallInput = None,
+        options: StreamOptions | None = None,
+        *,
+        context: RuntimeContext | None = None,
+        memory: Memory | None = None,
+        limits: UsageLimits | None = None,
+        output: object = None,
+        linger: float | None = None,
+        capacity: int = KEPT_EVENTS,
+        max_bytes: int = MAX_LOG_BYTES,
+    ) -> RunHandle:
+        """Begin a run on the loop's next turn, for any number of subscribers, who may come late, leave and return.
+
+        The arguments are those of `stream`. The run goes on without subscribers, unless `linger` is a number of
+        seconds: it stops so long after its last one has left. Its last `capacity` events are kept, of about
+        `max_bytes` together. Errors of the run, `AgentBusyError` included, are those of the handle's flows.
+        """
+        events = self.stream(msgs, options, context=context, memory=memory, limits=limits, output=output)
+        return RunHandle(
+            events, agent=self, id=uuid4().hex, linger=linger, capacity=capacity, max_bytes=max_bytes
+        ).begin()
+
     def _stream(
         self,
         msgs: CallInput = None,
@@ -184,6 +211,8 @@ class Agent(ClassHooks, AgentCore):
             if request is not None:
                 run.request = request
                 self.ask(run, request)
+            if (start := STARTED.get()) is not None:
+                start.take(self, run)
             return run
 
         return connect_run(self, given, begin, out)

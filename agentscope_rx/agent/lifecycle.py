@@ -353,6 +353,7 @@ def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
     """The last event, once the conversation is saved, if it is bound to a session."""
     checkpoint = agent.checkpoint(run)
     run.checkpointed = True
+    run.reply = event.message
     return just(event) if checkpoint is None else checkpoint.pipe(then(lambda: just(event)))
 
 

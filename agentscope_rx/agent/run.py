@@ -83,6 +83,7 @@ class Run:
         "options",
         "parent",
         "repaired",
+        "reply",
         "request",
         "scope",
         "seq",
@@ -147,6 +148,8 @@ class Run:
         """Events for writes already in memory, not yet emitted. A run that fails emits them before its error."""
         self.checkpointed: bool = False
         """True once the conversation was saved at the end of the run."""
+        self.reply: Msg | None = None
+        """The reply, once PostCall is over."""
         self.repaired: bool = False
         """True once memory was repaired because the run has failed."""
         self.seq: int = 0
@@ -183,6 +186,11 @@ class Run:
         self.source: EventSource = EventSource(
             self.id, self.name, (*parent.source.path, call_id, self.id), self.context
         )
+
+    def take_id(self, id: str) -> None:
+        """Give the run, which has just been made, this id."""
+        self.id = id
+        self.source = EventSource(id, self.name, (id,), self.context)
 
     def drop_timers(self) -> None:
         """Drop the timers of the deadline: the run has ended, or its summary has begun."""

@@ -11,6 +11,8 @@
     |   +-- PendingCallsError               input that leaves pending calls open, where that is not allowed
     +-- AgentBusyError                      a second call while the agent is running
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
+    +-- RunStoppedError                     a shared run was stopped
+    +-- EventsGoneError                     a shared run no longer keeps the events that were asked for
     +-- UsageLimitError                     a run would have gone past one of its limits
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
@@ -132,10 +134,12 @@ from agentscope_rx.errors.run import (
     AgentBusyError,
     AgentShuttingDownError,
     EndOfInputError,
+    EventsGoneError,
     HookError,
     NoStructuredOutputError,
     PendingCallsError,
     RunDeadlineError,
+    RunStoppedError,
     StructuredOutputError,
     UsageLimitError,
     UserInputError,
@@ -188,6 +192,7 @@ __all__ = [
     "DuplicateToolError",
     "EmptyResponseError",
     "EndOfInputError",
+    "EventsGoneError",
     "ForeignOriginError",
     "HookError",
     "InvalidInputError",
@@ -215,6 +220,7 @@ __all__ = [
     "RequestError",
     "RunDeadlineError",
     "RunInsideLoopError",
+    "RunStoppedError",
     "SavedStateError",
     "ServerError",
     "SessionConflictError",

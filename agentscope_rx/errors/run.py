@@ -67,6 +67,21 @@ class RunDeadlineError(DeadlineError):
         self.agent = agent
 
 
+class EventsGoneError(AgentScopeError):
+    """A run's log has dropped events after `after` (None: the first ones); `first` is the oldest one it keeps."""
+
+    def __init__(self, run_id: str, after: int | None, first: int | None) -> None:
+        wanted = "its first events" if after is None else f"the events after {after}"
+        super().__init__(f"Run {run_id} no longer has {wanted}: the oldest event kept is {first}.")
+        self.run_id = run_id
+        self.after = after
+        self.first = first
+
+
+class RunStoppedError(AgentScopeError):
+    """A shared run was stopped: on request, after its last subscriber left, or at the shutdown of its service."""
+
+
 class UserInputError(AgentScopeError):
     """A person could not be asked, or gave no usable answer; the message gives the reason."""
 

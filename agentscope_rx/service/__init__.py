@@ -9,7 +9,7 @@
 
 from importlib.util import find_spec
 
-from agentscope_rx.errors import MissingExtraError
+from agentscope_rx.errors import EventsGoneError, MissingExtraError, RunStoppedError
 
 if find_spec("starlette") is None:
     raise MissingExtraError("starlette", "service")
@@ -17,8 +17,6 @@ if find_spec("starlette") is None:
 from agentscope_rx.guard import GuardOptions, RequestGuard
 from agentscope_rx.service.app import create_app
 from agentscope_rx.service.failure import (
-    EventsGoneError,
-    RunStoppedError,
     ServiceError,
     ServiceStoppingError,
     TooManyRunsError,

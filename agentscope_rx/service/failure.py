@@ -23,7 +23,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from agentscope_rx.errors import AgentBusyError, AgentScopeError, InvalidInputError, RequestError
+from agentscope_rx.errors import (
+    AgentBusyError,
+    AgentScopeError,
+    EventsGoneError,
+    InvalidInputError,
+    RequestError,
+    RunStoppedError,
+)
 
 
 class ServiceError(AgentScopeError):
@@ -36,21 +43,6 @@ class UnknownRunError(ServiceError):
     def __init__(self, run_id: str) -> None:
         super().__init__(f"There is no run {run_id!r}. Its id is wrong, or it has ended and is no longer kept.")
         self.run_id = run_id
-
-
-class EventsGoneError(ServiceError):
-    """The log has dropped events after `after` (None: the first ones); `first` is the oldest one it keeps."""
-
-    def __init__(self, run_id: str, after: int | None, first: int | None) -> None:
-        wanted = "its first events" if after is None else f"the events after {after}"
-        super().__init__(f"Run {run_id} no longer has {wanted}: the oldest event kept is {first}.")
-        self.run_id = run_id
-        self.after = after
-        self.first = first
-
-
-class RunStoppedError(ServiceError):
-    """The service stopped the run: on request, after its last client left, or at shutdown."""
 
 
 class ServiceStoppingError(ServiceError):

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import InMemorySession, InvalidInputError, Msg, ReActAgent
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import SessionError
 from agentscope_rx.events import Event
 from agentscope_rx.events.base import event_from_dict, event_from_json
 from agentscope_rx.messages.frozen import MAX_DEPTH, deeper, encodable, freeze, thaw
 from agentscope_rx.service.protocols.sse_format import frame
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.session.entry import EntryKind, StoredEntry, decode
 from agentscope_rx.testing import ScriptedModel
 from tests.events.values import events

@@ -322,16 +322,20 @@ class TestRuns:
                     async for each in reader:
                         seen.append(each.seq)
                         await asyncio.sleep(1)
-                        assert run._log is not None
+                        assert run.handle is not None
                         # (one model chunk is in the making when the limit is reached; the reply is one event)
                         assert (
-                            sum(len(each.json) for each in run._log.values if each.event.type == "reasoning_chunk")
+                            sum(
+                                len(each.json)
+                                for each in run.handle._log.values
+                                if each.event.type == "reasoning_chunk"
+                            )
                             < 130_000
                         )
                     assert seen == list(range(len(seen))) and len(seen) > 50
                 await run.idle()
-                assert run._log is not None
-                kept = [len(each.json) for each in run._log.values]
+                assert run.handle is not None
+                kept = [len(each.json) for each in run.handle._log.values]
                 assert sum(kept) <= 100_000 or len(kept) == 1 or followed
 
         run_virtual(main())

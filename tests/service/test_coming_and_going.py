@@ -14,9 +14,9 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from agentscope_rx import ReActAgent
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import AgentScopeError
 from agentscope_rx.service import EventsGoneError, LiveRun, Runs, RunStoppedError, ServiceStoppingError
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole
 

@@ -8,27 +8,36 @@ import weakref
 
 import pytest
 from hypothesis import given
+from reactivex import Observable
 from reactivex import operators as ops
 
+from agentscope_rx.agent.handle.event_log import EventRecorder, LoggedEvent
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
 from agentscope_rx.events import ErrorEvent, Event, PostCallEvent, PreReasoningEvent, event_from_json
 from agentscope_rx.events.base import EventSource
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, just, never, throw
+from agentscope_rx.reactive import just, never, throw
 from agentscope_rx.service import Runs
 from agentscope_rx.service.protocols import sse_format
-from agentscope_rx.service.runs.event_log import LoggedEvent, record_events
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.parts import agent, events_of
 from tests.events.values import events as any_events
 
 
-def recorded(source: Flow[LoggedEvent]) -> list[LoggedEvent]:
-    async def main() -> list[LoggedEvent]:
-        return [logged async for logged in source]
+def recorded(source: Observable[Event]) -> tuple[list[LoggedEvent], str]:
+    """The log of a run, and the name of the error that it ends with."""
+    logged: list[LoggedEvent] = []
 
-    return run_virtual(main())
+    async def main() -> str:
+        try:
+            async for each in EventRecorder(LoggedEvent.of).recorded(source):
+                logged.append(each)
+        except Exception as error:
+            return type(error).__name__
+        return ""
+
+    return logged, run_virtual(main())
 
 
 @given(any_events)
@@ -104,13 +113,15 @@ def test_all_clients_of_a_run_share_the_json_of_an_event(monkeypatch: pytest.Mon
 
 def test_a_whole_run_is_recorded_as_it_was_emitted():
     run = asyncio.run(events_of(agent(ScriptedModel(["It is ", "sunny."])), "Weather?"))
-    assert [logged.event for logged in recorded(record_events(just(*run)))] == run
+    logged, failed = recorded(just(*run))
+    assert [each.event for each in logged] == run and not failed
 
 
 def test_a_failed_run_ends_with_its_own_error_event():
     friday = agent(ScriptedModel(ModelConnectionError("broken pipe")))
-    kinds = [logged.event.type for logged in recorded(record_events(friday.stream("hi")))]
-    assert kinds[-1] == "error" and kinds.count("error") == 1
+    logged, failed = recorded(friday.stream("hi"))
+    kinds = [each.event.type for each in logged]
+    assert kinds[-1] == "error" and kinds.count("error") == 1 and failed == "ModelConnectionError"
 
 
 def test_an_error_behind_the_run_becomes_an_error_event():
@@ -121,7 +132,8 @@ def test_an_error_behind_the_run_becomes_an_error_event():
             raise ZeroDivisionError("mine")
         return event
 
-    *_, before, last = recorded(record_events(friday.stream("hi").pipe(ops.map(refuse))))
+    (*_, before, last), failed = recorded(friday.stream("hi").pipe(ops.map(refuse)))
+    assert failed == "ZeroDivisionError"
     event = last.event
     assert isinstance(event, ErrorEvent) and (event.error_type, event.error_text) == ("ZeroDivisionError", "mine")
     assert (event.agent, event.run_id, event.seq) == ("Friday", before.event.run_id, before.seq + 1)
@@ -137,10 +149,10 @@ def test_an_unserializable_event_ends_the_stream_and_the_run():
     source = friday.stream("hi").pipe(
         ops.map(spoil), ops.concat(never()), ops.finally_action(lambda: stopped.append(1))
     )
-    last = recorded(record_events(source))[-1]
+    (*_, last), failed = recorded(source)
+    assert failed == "InvalidInputError"
     assert last.event.type == "error" and b"cannot be written as JSON" in last.json and stopped == [1]
 
 
 def test_a_failure_without_any_event_stays_an_error():
-    with pytest.raises(InvalidInputError):
-        recorded(record_events(throw(InvalidInputError("nothing was started"))))
+    assert recorded(throw(InvalidInputError("nothing was started"))) == ([], "InvalidInputError")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import DeadlineError
 from agentscope_rx.events import Event
 from agentscope_rx.reactive import concat, concat_map, from_async_iterable, just, throw, timer
 from agentscope_rx.reactive.replay_log import ReplayLog
 from agentscope_rx.service.protocols.sse_format import HEARTBEAT, body, frame
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.testing import run_virtual
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentscope_rx import ReActAgent
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, InvalidInputError
 from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json
 from agentscope_rx.messages import GenerateReason
@@ -23,7 +24,6 @@ from agentscope_rx.service import (
     UnknownRunError,
 )
 from agentscope_rx.service.protocols.sse_format import frame
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole
 from tests.service.test_sse_format import decoded

@@ -10,8 +10,8 @@ from httpx_sse import EventSource as Decoder
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.service.protocols.sse_format import HEARTBEAT, encode_frame, frame, retry_hint
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from tests.agent.parts import types
 from tests.events.values import events as any_events
 

@@ -1,41 +1,65 @@
-"""The log of a run: its events, each with its JSON, for every protocol that sends them.
+"""The log of a run: its events with their sizes, and their JSON for every protocol that sends them.
 
-    agent's stream  -> record_events -> ReplayLog[LoggedEvent] -> a protocol encodes what its client reads
+    agent's stream  -> EventRecorder -> ReplayLog[LoggedEvent] -> subscribers; a protocol encodes what its client reads
 
-An event is written as JSON once, when it is logged: its size counts against the log's bound, an event without a JSON
-form ends the run at once, and several clients share the bytes. It is kept without its surroundings (the context of the
-call, the history), because a log may outlive its run by minutes and must not keep the caller's objects alive.
+| an event is    | its size                                     | it is kept                                           |
+|----------------|----------------------------------------------|------------------------------------------------------|
+| `LoggedEvent`  | estimated; JSON is written when it is asked for | as it is, with its context and history            |
+| `.of(event)`   | that of its JSON, which is written now       | without its surroundings, as JSON has it             |
+
+The second is for services: an event without a JSON form ends the run at once, several clients share the bytes, and a
+log that outlives its run by minutes keeps no object of the caller alive.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import NamedTuple
+from typing import cast
 
 from reactivex import Observable
 
 from agentscope_rx.errors.text import encode_json
-from agentscope_rx.events import ErrorEvent, Event, EventSource
+from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
 from agentscope_rx.events.base import stamp
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, just, throw
+from agentscope_rx.events.kinds import ChunkEvent
+from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.reactive import Flow, OneShotEvent, catch, concat, concat_map, defer, flow, just, throw
+
+EVENT_SIZE = 256
+"""The estimate of an event's size in bytes, without its content."""
 
 
-class LoggedEvent(NamedTuple):
-    """An event as `event_from_json` would read it back from `json`, its JSON in UTF-8 on one line."""
+class LoggedEvent:
+    """An event in a log: its number, its size in bytes, and its JSON in UTF-8 on one line."""
 
-    event: Event
-    json: bytes
+    __slots__ = ("_json", "event", "size")
+
+    def __init__(self, event: Event, json: bytes | None = None) -> None:
+        self.event: Event = event
+        self._json = json
+        self.size: int = estimated_size(event) if json is None else len(json)
+
+    def __repr__(self) -> str:
+        return f"LoggedEvent({self.event!r})"
 
     @property
     def seq(self) -> int:
         """The number of the event in its run."""
         return self.event.seq
 
+    @property
+    def json(self) -> bytes:
+        """The JSON, written once; `InvalidInputError` if the event holds a value that JSON cannot express."""
+        if self._json is None:
+            self._json = encode_json(self.event.to_json())
+        return self._json
+
     @classmethod
     def of(cls, event: Event) -> LoggedEvent:
-        """The event and its JSON; `InvalidInputError` if it holds a value that JSON cannot express."""
+        """The event as `event_from_json` would read it back, and its JSON; `InvalidInputError` if it has none."""
         data = encode_json(event.to_json())
         source = event.source
         if source.context is not None:
@@ -44,7 +68,7 @@ class LoggedEvent(NamedTuple):
 
     @classmethod
     def of_error(cls, error: Exception, source: EventSource, seq: int) -> LoggedEvent:
-        """An `error` event that the run itself did not emit, such as one of the service's."""
+        """An `error` event that the run itself did not emit, such as that of a stopped run."""
         return cls.of(stamp(ErrorEvent.of(error), source, seq, time.time()))
 
 
@@ -54,40 +78,85 @@ def _surroundings(kind: type[Event]) -> dict[str, object]:
     return {each.name: each.default for each in fields(kind) if not each.compare}
 
 
-def record_events(events: Observable[Event]) -> Flow[LoggedEvent]:
-    """Each event with its JSON; a run that fails after its first event ends with an `error` event.
+def estimated_size(event: Event) -> int:
+    """About how many bytes the event holds: the text of its deltas, messages and calls, not the history around it."""
+    if isinstance(event, ChunkEvent):
+        return EVENT_SIZE + _size(event.delta or event.snapshot)
+    return EVENT_SIZE + sum(_size(getattr(event, name)) for name in _contents(type(event)))
 
-    Signals: logged events, and completion; an error only if there was no event before it.
-    Cancels: the run.
+
+@cache
+def _contents(kind: type[Event]) -> tuple[str, ...]:
+    """The fields that may hold much."""
+    return tuple(each.name for each in fields(kind) if each.compare and each.name not in ("source", "seq", "timestamp"))
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, TextBlock):
+        return len(value.text)
+    if isinstance(value, ThinkingBlock):
+        return len(value.thinking)
+    if isinstance(value, ToolUseBlock):
+        return len(value.raw) if value.raw is not None else _size(value.input)
+    if isinstance(value, (Msg, ToolResultBlock)):
+        content = value.content if isinstance(value, Msg) else value.output
+        return EVENT_SIZE + _size(content) + _size(value.metadata)
+    if isinstance(value, tuple):
+        return sum(map(_size, cast("tuple[object, ...]", value)))
+    if isinstance(value, Mapping):
+        entries = cast("Mapping[object, object]", value)
+        return sum(_size(key) + _size(each) for key, each in entries.items())
+    data = getattr(getattr(value, "source", None), "data", None)
+    return len(data) if isinstance(data, (str, bytes)) else 16
+
+
+class EventRecorder:
+    """Records the events of one run: its first and last event, its reply, and the error that it ends with.
+
+    `record` makes the entry of an event. `begun` fires at the first one.
     """
 
-    def begin() -> Flow[LoggedEvent]:
-        recorder = _Recorder()
-        return flow(events).pipe(concat_map(recorder.record), catch(recorder.end))
+    __slots__ = ("_record", "_source", "begun", "error_emitted", "first", "last", "reply")
 
-    return defer(begin)
-
-
-class _Recorder:
-    __slots__ = ("_error_emitted", "_last", "_source")
-
-    def __init__(self) -> None:
-        self._last: LoggedEvent | None = None
+    def __init__(self, record: Callable[[Event], LoggedEvent]) -> None:
+        self._record = record
         self._source: EventSource | None = None
-        self._error_emitted = False
+        self.error_emitted: bool = False
+        self.first: LoggedEvent | None = None
+        self.last: LoggedEvent | None = None
+        self.reply: Msg | None = None
+        self.begun: OneShotEvent = OneShotEvent()
 
-    def record(self, event: Event) -> LoggedEvent:
-        self._last = LoggedEvent.of(event)
+    def recorded(self, events: Observable[Event]) -> Flow[LoggedEvent]:
+        """Each event with its entry; a run that fails after its first event ends with an `error` event.
+
+        Signals: logged events, and completion; the error of the run, after an `error` event unless it is the first.
+        Cancels: the run.
+        """
+        return defer(lambda: flow(events).pipe(concat_map(self._next), catch(self._fail)))
+
+    def _next(self, event: Event) -> LoggedEvent:
+        self.last = logged = self._record(event)
         if event.depth == 0:
-            self._source = self._last.event.source
-            self._error_emitted = type(event) is ErrorEvent
-        return self._last
+            self._source = logged.event.source
+            self.error_emitted = type(event) is ErrorEvent
+            if type(event) is PostCallEvent:
+                self.reply = event.message
+        if self.first is None:
+            self.first = logged
+            self.begun.fire()
+        return logged
 
-    def end(self, error: Exception) -> Flow[LoggedEvent]:
-        if self._last is None:
+    def _fail(self, error: Exception) -> Flow[LoggedEvent]:
+        if self.error_emitted:
             return throw(error)
-        if self._error_emitted:
-            return empty()
+        return concat(just(*self.closing(error)), throw(error))
+
+    def closing(self, error: Exception) -> tuple[LoggedEvent, ...]:
+        """The `error` event for a run that this error ends; none if the run has emitted nothing."""
+        if self.last is None:
+            return ()
         # the last event may be a sub-agent's; the error is the outermost run's
-        source = self._source or self._last.event.source
-        return just(LoggedEvent.of_error(error, source, self._last.seq + 1))
+        return (LoggedEvent.of_error(error, self._source or self.last.event.source, self.last.seq + 1),)

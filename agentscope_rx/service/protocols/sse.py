@@ -22,13 +22,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from agentscope_rx.agent import RunHandle
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event
 from agentscope_rx.reactive import from_callable
-from agentscope_rx.reactive.replay_log import LogReader, LogStatistics
+from agentscope_rx.reactive.log_readers import LogReader
+from agentscope_rx.reactive.replay_log import LogStatistics
 from agentscope_rx.service.failure import error_response
 from agentscope_rx.service.protocols.sse_format import body, wait_for_event
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.service.runs.live_run import LiveRun
 
 HEARTBEAT_SECONDS = 15.0
@@ -39,7 +41,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 def sse_response(
-    run: Observable[Event] | LiveRun,
+    run: Observable[Event] | RunHandle | LiveRun,
     *,
     after: int | None = None,
     heartbeat: float | None = HEARTBEAT_SECONDS,
@@ -49,7 +51,8 @@ def sse_response(
 ) -> SSEResponse:
     """A response that begins the run, or joins it, when it is sent.
 
-    `run` is an agent's stream, which stops when the client leaves, or a `LiveRun` of `Runs.add` or `Runs.find`.
+    `run` is an agent's stream, which stops when the client leaves, the handle of `agent.start()`, or a `LiveRun` of
+    `Runs.add` or `Runs.find`.
     `after` is the number of the last event that the client has (`last_event_id(request)`); if it has all events of an
     ended run, it gets 204, so that a browser does not reconnect. `heartbeat` (a comment), `retry` (the time before the
     client reconnects) and `send_timeout` are in seconds; None is never.

@@ -21,10 +21,10 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 
+from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent
-from agentscope_rx.reactive.replay_log import LogReader
-from agentscope_rx.service.runs.event_log import LoggedEvent
+from agentscope_rx.reactive.log_readers import LogReader
 
 HEARTBEAT = b":\n"
 """A comment: clients skip it, proxies see that the connection lives. Without a blank line: some clients dispatch an

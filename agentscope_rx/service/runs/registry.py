@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from reactivex import Observable
 
-from agentscope_rx.agent import Agent
+from agentscope_rx.agent import Agent, RunHandle
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.reactive import flow
@@ -63,7 +63,7 @@ class Runs:
 
     def add(
         self,
-        events: Observable[Event],
+        events: Observable[Event] | RunHandle,
         *,
         on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
         capacity: int | None = None,
@@ -73,10 +73,12 @@ class Runs:
         """Add a run of these events. It begins when it is first followed, and is owned here from then on.
 
         `capacity` (events) and `max_bytes` bound its log; `agent` makes it interruptible. `ServiceStoppingError` after
-        `aclose`. `TooManyRunsError` is raised when the run is first followed.
+        `aclose`. `TooManyRunsError` is raised when the run is first followed. The result of `agent.start()` has begun:
+        it has a log, an agent and a lifetime of its own, and counts as live from now on without being refused.
         """
         if self._closed:
-            flow(events).take_over()
+            if not isinstance(events, RunHandle):
+                flow(events).take_over()
             raise ServiceStoppingError
         run = LiveRun(
             events,
@@ -86,6 +88,8 @@ class Runs:
             agent=agent,
             admit=self._admit,
         )
+        if run.handle is not None:
+            self._live.add(run)
         run.begun.listen(lambda: self._by_id.setdefault(run.id or "", run))
         run.ended.listen(lambda: self._ended(run))
         run.gone.listen(lambda: self._live.discard(run))
@@ -141,7 +145,7 @@ class Runs:
         self._live.add(run)
 
     def _ended(self, run: LiveRun) -> None:
-        if self._closed or run.on_disconnect is OnDisconnect.STOP:
+        if self._closed or run.on_disconnect == OnDisconnect.STOP:
             self._forget(run)
         elif run.id in self._by_id:
             loop = asyncio.get_running_loop()

@@ -1,0 +1,391 @@
+"""`RunHandle`: one run that begins by itself, with a log of its events, and any number of subscribers.
+
+    start      --waiting--running----------------paused---running---|cleaning|ended
+    events()     ------------a--b--c--d--e------------------f--g----|              from the start
+    events(3)                            d--e---------------f--g----|              kept events, then live ones
+    result()                                                        r|
+
+| `linger`     | the run stops                                                                                      |
+|--------------|----------------------------------------------------------------------------------------------------|
+| None         | at its end only; it is owned by its loop, so the handle may be dropped                             |
+| 0            | when its last subscriber leaves                                                                    |
+| n seconds    | n seconds after its last subscriber has left, unless another one has come                          |
+
+Before the first subscriber has come no time runs. Subscribers are those of `events` and `result`, and the clients of a
+service. An error is kept for subscribers to come; if none has had it when the handle is freed, it is reported as
+dropped, as asyncio does with a task's exception.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import attrgetter
+from typing import TypeVar
+
+from reactivex import Observable
+
+from agentscope_rx.agent.handle.event_log import EventRecorder, LoggedEvent
+from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
+from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.run_state import RunStats
+from agentscope_rx.errors import ConfigurationError, EventsGoneError, InvalidInputError, RunStoppedError
+from agentscope_rx.events import Event, EventStream
+from agentscope_rx.messages import Msg
+from agentscope_rx.reactive import (
+    Flow,
+    OneShotEvent,
+    Scope,
+    SourceCancelledError,
+    empty,
+    flow,
+    from_callable,
+    just,
+    next_turn,
+    on_loop,
+    then,
+    throw,
+)
+from agentscope_rx.reactive.kernel.observer import Sink, attach
+from agentscope_rx.reactive.kernel.runtime import runtime
+from agentscope_rx.reactive.log_readers import LogFollower, LogReader
+from agentscope_rx.reactive.replay_log import LogStatistics, ReplayLog
+
+T = TypeVar("T")
+
+KEPT_EVENTS = 10_000
+"""How many events are kept of a run."""
+MAX_LOG_BYTES = 16 * 1024 * 1024
+"""The size of the events that are kept of a run."""
+
+_event: Callable[[LoggedEvent], Event] = attrgetter("event")
+
+
+class HandleState(StrEnum):
+    """How far a run is: not begun, going on, paused, over but being cleaned up, over."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    PAUSED = "paused"
+    CLEANING = "cleaning"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class HandleStats:
+    """A run and its log at one moment. `run` is None until the run exists, and for events that are no agent's.
+
+    `behind` is, for each subscriber, the number of events that it has yet to take.
+    """
+
+    state: HandleState
+    run: RunStats | None
+    log: LogStatistics
+    behind: tuple[int, ...]
+
+
+class Start:
+    """The start of a run by a handle: the run gets its id from it, and the handle its run."""
+
+    __slots__ = ("_id", "agent", "run")
+
+    def __init__(self, agent: object, id: str | None) -> None:
+        self.agent: object = agent
+        self._id = id
+        self.run: Run | None = None
+
+    def take(self, agent: object, run: Run) -> None:
+        """A run of `agent` begins in this context. A run of the same agent within it is not the handle's."""
+        if agent is self.agent and (self.run is None or self.run.calls.ended):
+            if self.run is None and self._id is not None:
+                run.take_id(self._id)
+            self.run = run
+
+
+STARTED: ContextVar[Start | None] = ContextVar("agentscope_rx_started", default=None)
+"""The start that the run in this context belongs to; set in the context of a handle's subscription only."""
+
+
+def check_log(capacity: int, max_bytes: int, linger: float | None) -> None:
+    """`ConfigurationError` unless a run can have such a log."""
+    for name, bound in (("capacity", capacity), ("max_bytes", max_bytes)):
+        if type(bound) is not int or bound < 1:
+            raise ConfigurationError(f"{name} must be a whole number of at least 1, not {bound!r:.60}.")
+    if linger is not None and (type(linger) not in (int, float) or not linger >= 0):
+        raise ConfigurationError(f"linger must be at least 0 seconds, or None to keep the run, not {linger!r:.60}.")
+
+
+class RunHandle:
+    """A shared run. `agent.start(...)` returns one; all methods but `read` may be called from any thread.
+
+    `id` is that of the run. The events are kept up to `capacity` in number and about `max_bytes` in size, as long as
+    the handle exists; then the oldest is dropped. `linger` is described above.
+    """
+
+    __slots__ = ("__weakref__", "_id", "_linger", "_log", "_recorder", "_source", "_start", "_timer", "gone")
+
+    def __init__(
+        self,
+        events: Observable[Event],
+        *,
+        agent: object = None,
+        id: str | None = None,
+        linger: float | None = None,
+        capacity: int = KEPT_EVENTS,
+        max_bytes: int = MAX_LOG_BYTES,
+        record: Callable[[Event], LoggedEvent] = LoggedEvent,
+    ) -> None:
+        """A handle for any events, on the running loop or the library's; `agent` is whose run it is, if any.
+
+        Nothing happens before `begin`. `record` makes the entries of the log; see `event_log`.
+        """
+        source = flow(events).take_over()
+        check_log(capacity, max_bytes, linger)
+        self._source: Flow[Event] | None = source
+        self._id = id
+        self._linger = linger
+        self._start = Start(agent, id)
+        self._recorder = EventRecorder(record)
+        self._timer: asyncio.TimerHandle | None = None
+        self._log: ReplayLog[LoggedEvent] = ReplayLog(capacity, weigh=attrgetter("size"), max_weight=max_bytes)
+        self._log.scope.context.run(STARTED.set, self._start)
+        self.gone: OneShotEvent = OneShotEvent()
+        """Fires, on the run's loop, when the run has ended and is cleaned up."""
+
+    def __repr__(self) -> str:
+        return f"<RunHandle {self.id}, {self.state}>"
+
+    @property
+    def id(self) -> str:
+        """The id of the run; of a handle for plain events that of the first one, and '' before it."""
+        if self._id is None and self._recorder.first is not None:
+            return self._recorder.first.event.run_id
+        return self._id or ""
+
+    @property
+    def state(self) -> HandleState:
+        """How far the run is."""
+        if self.gone.fired:
+            return HandleState.ENDED
+        if self._log.ended.fired:
+            return HandleState.CLEANING
+        if self._log.paused:
+            return HandleState.PAUSED
+        return HandleState.RUNNING if self._recorder.begun.fired else HandleState.WAITING
+
+    @property
+    def begun(self) -> OneShotEvent:
+        """Fires, on the run's loop, at the first event."""
+        return self._recorder.begun
+
+    @property
+    def ended(self) -> OneShotEvent:
+        """Fires, on the run's loop, when the run has ended, before its subscribers are told."""
+        return self._log.ended
+
+    @property
+    def linger(self) -> float | None:
+        """The seconds after which the run stops without subscribers; None is never."""
+        return self._linger
+
+    @property
+    def _run(self) -> Run | None:
+        return self._start.run
+
+    # --- subscribers ----------------------------------------------------------------------------------------------
+
+    def events(self, from_seq: int = 0) -> EventStream:
+        """The events that are kept from this number on, then the live ones, without a gap. For any number of times.
+
+        `async for` and `buffered` slow the run as their policy says; a plain `subscribe` never does. From another loop
+        than the run's up to 64 more events are under way, and a loop that is blocked slows the run, too.
+
+        Signals: the events; completion; the error of the run, after an `ErrorEvent` if there were events. The first
+        signal comes after `subscribe` has returned. `EventsGoneError` if the log has dropped one of the events,
+        `InvalidInputError` for a number beyond the next one.
+        Cancels: this subscription; and the run, if it is the last one and `linger` is 0.
+        """
+        if type(from_seq) is not int or from_seq < 0:
+            raise InvalidInputError(f"from_seq must be the number of an event, at least 0, not {from_seq!r:.60}.")
+        return EventStream(lambda sink, scope: self._connect(lambda: self._index(from_seq), sink, scope))
+
+    def result(self) -> Flow[Msg]:
+        """The reply, as soon as the run has ended; also later, and for any number of times.
+
+        Signals: the reply; the error of the run, `RunStoppedError` if it was stopped.
+        Cancels: the waiting, which counts as a subscriber.
+        """
+
+        def reply() -> Flow[Msg]:
+            run = self._start.run
+            # the events have the last word: a subclass may change them; options may leave them out
+            message = self._recorder.reply or (None if run is None else run.reply)
+            return empty() if message is None else just(message)
+
+        ended: Flow[Event] = Flow(lambda sink, scope: self._connect(lambda: self._log.end, sink, scope))
+        return ended.pipe(then(reply))
+
+    def idle(self) -> Flow[None]:
+        """Wait until the run has ended and is cleaned up. It counts as no subscriber. In a tool or hook it deadlocks.
+
+        Signals: one None.
+        Cancels: the waiting.
+        """
+
+        async def gone() -> None:
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            forget = self.gone.listen(lambda: waiting.done() or waiting.set_result(None))
+            try:
+                await waiting
+            finally:
+                forget()
+
+        loop = self._log.scope.loop
+        return just(None) if self.gone.fired or loop.is_closed() else on_loop(from_callable(gone), loop)
+
+    def read(self, from_seq: int = 0) -> LogReader[LoggedEvent]:
+        """A reader of the logged events from this number on, for a protocol that sends them; on the run's loop.
+
+        It slows the run once it is `capacity` events or `max_bytes` behind. Errors as `events`, raised here; the error
+        of a run that has emitted events is told by its `error` event only. Close it in the end.
+        """
+        if not self._log.scope.is_here():
+            raise ConfigurationError("A run is read on its own loop; subscribe to events() from elsewhere.")
+        return self._log.read(self._index(from_seq), quiet=True)
+
+    # --- control --------------------------------------------------------------------------------------------------
+
+    def interrupt(self, msg: Msg | str | None = None, source: InterruptSource = InterruptSource.USER) -> bool:
+        """Ask the run to end normally, also while it is paused; see `Agent.interrupt`.
+
+        False if it has ended, or is not an agent's.
+        """
+        message = check_interrupt(msg, source)
+        if self._log.ended.fired:
+            return False
+        if self._start.run is None and (self._start.agent is None or self._log.scope.is_here()):
+            return False
+
+        def request() -> None:
+            if self._start.run is not None:
+                self._start.run.interruption.request(message, InterruptSource(source))
+
+        # behind the start, if that is under way on the run's loop
+        return self._on_loop(request)
+
+    def dispose(self, reason: str | None = None) -> None:
+        """Stop the run, as the disposal of a stream does. Subscribers get an `ErrorEvent`, then `RunStoppedError`.
+
+        Without any event so far they get the error only. Idempotent; `idle()` waits for the clean-up.
+        """
+        self._on_loop(lambda: self._stop("A stop was requested." if reason is None else reason))
+
+    def pause(self) -> None:
+        """Withhold demand: model and tool streams are read no further; tools under way finish. Idempotent.
+
+        First-chunk and idle deadlines stand still; total deadlines run on. A paused run can be interrupted and stopped.
+        """
+        self._on_loop(self._log.pause)
+
+    def resume(self) -> None:
+        """End the pause, however often `pause` was called."""
+        self._on_loop(self._log.resume)
+
+    def stats(self) -> HandleStats:
+        """A snapshot of the run, its log and its subscribers."""
+        run = self._start.run
+        return HandleStats(self.state, None if run is None else run.stats(), self._log.statistics(), self._log.behind())
+
+    def begin(self) -> RunHandle:
+        """Subscribe to the events, once: the run begins on the loop's next turn, subscriber or not."""
+        source, self._source = self._source, None
+        if source is not None:
+            self._on_loop(lambda: self._begin(source))
+        return self
+
+    def ended_at(self, seq: int) -> bool:
+        """True if the run has ended and this is the number of its last event."""
+        return self._log.ended.fired and bool(self._log.values) and self._log.values[-1].seq == seq
+
+    # --- internals ------------------------------------------------------------------------------------------------
+
+    def _begin(self, source: Flow[Event]) -> None:
+        # nobody else may hold the run: the handle may be dropped
+        keeper = runtime()
+        keeper.keep(self)
+        self._log.on_readers = None if self._linger is None else self._readers_changed
+        self._log.ended.listen(self._ended)
+        self.gone.listen(lambda: keeper.release(self))
+        self._log.open(self._recorder.recorded(source))
+
+    def _ended(self) -> None:
+        self._log.on_readers = None
+        self._drop_timer()
+        self._log.scope.work.when_idle(self.gone.fire)
+
+    def _stop(self, reason: str) -> None:
+        error = RunStoppedError(f"The run was stopped. {reason}")
+        if not self._log.ended.fired:
+            self._log.dispose(*self._recorder.closing(error), error=error)
+
+    def _readers_changed(self, readers: int) -> None:
+        self._drop_timer()
+        if readers or self._linger is None:
+            return
+        if self._linger == 0:
+            self._stop("Its last subscriber left.")
+        else:
+            reason = f"Its last subscriber left {self._linger:g} s ago."
+            self._timer = self._log.scope.call_later(self._linger, lambda: self._stop(reason))
+
+    def _drop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _on_loop(self, call: Callable[[], object]) -> bool:
+        """Call on the run's loop: now, or soon; False if that is closed."""
+        scope = self._log.scope
+        if not scope.is_here():
+            return scope.call_from_thread(call)
+        call()
+        return True
+
+    def _connect(self, start: Callable[[], int], sink: Sink[Event], scope: Scope) -> None:
+        log = self._log
+        if log.scope.loop.is_closed():
+            # the log is all that is left of it; it changes no more
+            log.fail(SourceCancelledError("The event loop of the run was closed before the run had ended."))
+            self._follow(start, sink, scope)
+        else:
+            here: Flow[Event] = Flow(lambda sink, scope: self._follow(start, sink, scope))
+            attach(on_loop(here, log.scope.loop), sink, scope)
+
+    def _follow(self, start: Callable[[], int], sink: Sink[Event], scope: Scope) -> None:
+        try:
+            position = start()
+        except Exception as error:
+            failed: Flow[Event] = next_turn(throw(error))
+            attach(failed, sink, scope)
+            return
+        follower = LogFollower(self._log, position, _event, sink, scope)
+        sink.on_subscribe(follower)
+        if not follower.disposed:
+            self._log.join(follower)
+            follower.begin()
+
+    def _index(self, from_seq: int) -> int:
+        """The place in the log of the first event with this number or a later one."""
+        log, dropped = self._log, self._log.dropped
+        if dropped is not None and from_seq <= dropped.seq:
+            raise EventsGoneError(
+                self.id, from_seq - 1 if from_seq else None, log.values[0].seq if log.values else None
+            )
+        last = log.values[-1].seq if log.values else -1 if dropped is None else dropped.seq
+        if from_seq > last + 1:
+            raise InvalidInputError(f"Run {self.id} has no event {from_seq - 1}; its last one is {last}.")
+        return log.first + bisect_left(log.values, from_seq, key=attrgetter("seq"))
