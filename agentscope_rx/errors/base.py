@@ -121,11 +121,16 @@ class AwaitCancelledError(AgentScopeError):
 
 
 class ChannelFullError(AgentScopeError):
-    """A channel whose policy is FAIL was full; `capacity` is its bound."""
+    """A channel whose policy is FAIL was full; `capacity` and `max_bytes` are its bounds."""
 
-    def __init__(self, capacity: int) -> None:
-        super().__init__(f"The consumer is slower than the run: {capacity} items are waiting and the policy is FAIL.")
+    def __init__(self, capacity: int, max_bytes: int | None = None) -> None:
+        bound = f"{capacity} items" if max_bytes is None else f"{capacity} items or {max_bytes} bytes"
+        super().__init__(
+            f"The consumer is slower than the run: its buffer of {bound} is full and the policy is FAIL. Read faster, "
+            "or choose another bound or policy (Overflow)."
+        )
         self.capacity = capacity
+        self.max_bytes = max_bytes
 
 
 class WorkersExhaustedError(AgentScopeError):

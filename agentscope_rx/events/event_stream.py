@@ -3,18 +3,21 @@
 agent.stream("hi")                                  Flow[Event], in the order of the run
 agent.stream("hi").of_type(ReasoningChunkEvent)     Flow[ReasoningChunkEvent]
 agent.stream("hi").text()                           Flow[str]: the text, as it is written
+agent.stream("hi").buffered(64, max_bytes=2**20)    through a buffer of 64 events and 1 MB of content
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events._size import event_size
 from agentscope_rx.events.base import Event
 from agentscope_rx.events.kinds import PostCallEvent, ReasoningChunkEvent, SummaryChunkEvent
 from agentscope_rx.messages.blocks import TextBlock
-from agentscope_rx.reactive import Flow, defer, flat_map_iterable
+from agentscope_rx.reactive import Flow, FlowIterator, Overflow, defer, flat_map_iterable
+from agentscope_rx.reactive.channel import DEFAULT_CAPACITY
 
 E = TypeVar("E", bound=Event)
 
@@ -51,6 +54,20 @@ class EventStream(Flow[Event]):
         Cancels: the run.
         """
         return defer(lambda: self.pipe(flat_map_iterable(_TextParts().of)))
+
+    def buffered(
+        self,
+        capacity: int = DEFAULT_CAPACITY,
+        overflow: Overflow | None = None,
+        *,
+        coalesce: Callable[[Event, Event], Event | None] | None = None,
+        max_bytes: int | None = None,
+        size_of: Callable[[Event], int] | None = None,
+    ) -> FlowIterator[Event]:
+        """As `Flow.buffered`; for `max_bytes` the size of an event is its `event_size`, unless `size_of` is given."""
+        if max_bytes is not None and size_of is None:
+            size_of = event_size
+        return super().buffered(capacity, overflow, coalesce=coalesce, max_bytes=max_bytes, size_of=size_of)
 
 
 class _TextParts:

@@ -4,7 +4,7 @@
 """
 
 from agentscope_rx.reactive.background import on_library_loop, on_loop, spawn_background
-from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow
+from agentscope_rx.reactive.channel import Buffering, ChannelStatistics, Overflow, Overshoot
 from agentscope_rx.reactive.kernel.bridge import FlowIterator
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import on_dropped
@@ -94,6 +94,7 @@ __all__ = [  # noqa: RUF022 (sorted by purpose)
     "ChannelStatistics",
     "Demand",
     "Overflow",
+    "Overshoot",
     # threads and the library's loop
     "ENGINE_WORKERS",
     "WORKERS",

@@ -8,9 +8,12 @@
 | `DROP_NEWEST` | the new item is dropped                                                                     |
 | `FAIL`        | the run is disposed and the consumer gets `ChannelFullError`                                |
 
-Under WAIT the buffer may exceed its capacity by the values that one source item expands to: demand is looked at before
-an item is read. Under COALESCE reading goes on at a full buffer, as the next item may be mergeable, and stops at the
-first that is not.
+A buffer is full when `capacity` items wait, or, with `max_bytes`, when a new item would exceed that many bytes. An item
+that is larger than `max_bytes` passes an empty buffer, so that it never blocks the run.
+
+Under WAIT the buffer may exceed its bounds by the values that one source item expands to: demand is looked at before
+an item is read. Under COALESCE reading goes on at `capacity` items, as the next item may be mergeable, and stops at the
+first that is not, or at `max_bytes`. `ChannelStatistics.overshoot` is the most by which the bounds were exceeded.
 
     pushed      --a1-a2-a3-X-b1-b2--       coalesce(a1, a2) = a1a2, coalesce(a3, X) = None
     pulled      --a1-----------a2a3-X-b1b2--
@@ -28,6 +31,7 @@ from typing import Generic, NamedTuple, TypeVar
 from reactivex import abc
 
 from agentscope_rx.errors import ChannelFullError, ConfigurationError
+from agentscope_rx.reactive.byte_counts import ByteCounts
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.runtime import SourceCancelledError
@@ -51,19 +55,22 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Buffering(Generic[T]):
-    """The capacity of a buffer and its policy.
+    """The bounds of a buffer and its policy.
 
     `coalesce(last, item)` returns one item with the content of both, or None if they cannot be merged. It is called
-    whenever an item waits. The capacity counts items: `coalesce` bounds the size of a merged item by returning None.
+    whenever an item waits. `size_of(item)` is the size of an item in bytes, for `max_bytes`.
     """
 
     capacity: int = DEFAULT_CAPACITY
     overflow: Overflow = Overflow.WAIT
     coalesce: Callable[[T, T], T | None] | None = None
+    max_bytes: int | None = None
+    size_of: Callable[[T], int] | None = None
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise ConfigurationError(f"A channel's capacity must be at least 1, not {self.capacity}.")
+        self._check_bytes()
         if self.overflow not in tuple(Overflow):
             raise ConfigurationError(
                 f"{self.overflow!r} is not an overflow policy. The policies are {', '.join(Overflow)}."
@@ -71,6 +78,15 @@ class Buffering(Generic[T]):
         object.__setattr__(self, "overflow", Overflow(self.overflow))
         if (self.overflow is Overflow.COALESCE) != (self.coalesce is not None):
             raise ConfigurationError("Overflow.COALESCE needs a function `coalesce`, and `coalesce` needs this policy.")
+
+    def _check_bytes(self) -> None:
+        if self.max_bytes is not None and (type(self.max_bytes) is not int or self.max_bytes < 1):
+            raise ConfigurationError(f"max_bytes must be a whole number of at least 1, not {self.max_bytes!r:.60}.")
+        if (self.max_bytes is None) != (self.size_of is None):
+            raise ConfigurationError(
+                "max_bytes needs a function size_of(item) -> bytes, and size_of needs max_bytes. For events use "
+                "size_of=agentscope_rx.events.event_size."
+            )
 
     @property
     def withholds_at(self) -> int | None:
@@ -85,10 +101,19 @@ class Buffering(Generic[T]):
         return max(self.capacity // 2, int(self.overflow is Overflow.COALESCE))
 
 
+class Overshoot(NamedTuple):
+    """The most items and bytes by which a buffer has exceeded its bounds at once."""
+
+    items: int = 0
+    bytes: int = 0
+
+
 class ChannelStatistics(NamedTuple):
     """Counts of a channel's items since it was opened.
 
-    Every item received was delivered, dropped or merged into another one, or waits now.
+    Every item received was delivered, dropped or merged into another one, or waits now. The same holds for bytes, which
+    are counted if there is a `max_bytes`; `bytes_merged` are those that merging has saved. Items that still wait when
+    the consumer leaves are dropped.
     """
 
     waiting: int
@@ -98,6 +123,14 @@ class ChannelStatistics(NamedTuple):
     dropped: int
     merged: int
     withheld: bool
+    overshoot: Overshoot = Overshoot()
+    bytes: int = 0
+    """The bytes that wait."""
+    max_bytes: int | None = None
+    bytes_received: int = 0
+    bytes_delivered: int = 0
+    bytes_dropped: int = 0
+    bytes_merged: int = 0
 
 
 class Channel(Generic[T]):
@@ -105,6 +138,7 @@ class Channel(Generic[T]):
 
     __slots__ = (
         "_buffering",
+        "_bytes",
         "_capacity",
         "_delivered",
         "_dropped",
@@ -112,6 +146,7 @@ class Channel(Generic[T]):
         "_error",
         "_items",
         "_merged",
+        "_most",
         "_received",
         "_resumes_at",
         "_subscription",
@@ -130,7 +165,10 @@ class Channel(Generic[T]):
         self._ended = False
         self._error: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._received = self._delivered = self._dropped = self._merged = 0
+        self._received = self._delivered = self._dropped = self._merged = self._most = 0
+        self._bytes: ByteCounts[T] | None = None
+        if buffering.max_bytes is not None and buffering.size_of is not None:
+            self._bytes = ByteCounts(buffering.max_bytes, buffering.size_of)
         self.scope: Scope = Scope.here()
         self.demand: Demand = Demand(self.scope.loop, self._items.__len__)
         self.scope.demand = self.demand
@@ -139,6 +177,8 @@ class Channel(Generic[T]):
     def open(self, source: abc.ObservableBase[T]) -> None:
         """Subscribe; once."""
         on_next = self._next if self._buffering.coalesce is None else self._next_or_merge
+        if self._bytes is not None:
+            on_next = self._next_sized
         self._subscription = Subscription(self.scope, on_next, self._fail, self._complete, self._abort)
         self._subscription.start(source)
 
@@ -159,7 +199,14 @@ class Channel(Generic[T]):
                 self._waiter = None
         item = self._items.popleft()
         self._delivered += 1
-        if not self.demand.ready and len(self._items) <= self._resumes_at:
+        counts = self._bytes
+        if counts is not None:
+            counts.deliver()
+        if (
+            not self.demand.ready
+            and len(self._items) <= self._resumes_at
+            and (counts is None or counts.waiting <= counts.max_bytes // 2)
+        ):
             self.demand.resume()
         return item
 
@@ -167,7 +214,6 @@ class Channel(Generic[T]):
         """Stop the source and drop the items; idempotent, from any thread."""
         if self._subscription is not None:
             self._subscription.dispose()
-        self._items.clear()
         self._ended = True
         if self._error is not None:
             error, self._error = self._error, None
@@ -180,13 +226,19 @@ class Channel(Generic[T]):
             self.scope.call_from_thread(self._release)
 
     def _release(self) -> None:
+        self._dropped += len(self._items)
+        self._items.clear()
+        if self._bytes is not None:
+            self._bytes.drop_all()
         # a source that outlives the run (a shielded write) must not wait for demand that will never come
         self.demand.resume()
         self._wake()
 
     def statistics(self) -> ChannelStatistics:
         """Counts of the items that have passed, and of those that wait."""
-        return ChannelStatistics(
+        counts = self._bytes
+        over = max(0, self._most - self._capacity)
+        statistics = ChannelStatistics(
             waiting=len(self._items),
             capacity=self._capacity,
             received=self._received,
@@ -194,6 +246,17 @@ class Channel(Generic[T]):
             dropped=self._dropped,
             merged=self._merged,
             withheld=not self.demand.ready,
+            overshoot=Overshoot(over, 0 if counts is None else max(0, counts.most - counts.max_bytes)),
+        )
+        if counts is None:
+            return statistics
+        return statistics._replace(
+            bytes=counts.waiting,
+            max_bytes=counts.max_bytes,
+            bytes_received=counts.received,
+            bytes_delivered=counts.delivered,
+            bytes_dropped=counts.dropped,
+            bytes_merged=counts.merged,
         )
 
     def _next(self, item: T) -> None:
@@ -203,38 +266,70 @@ class Channel(Generic[T]):
             return
         items.append(item)
         if self._withholds_at is not None and len(items) >= self._withholds_at:
+            self._most = max(self._most, len(items))
             self.demand.withhold()
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 
     def _next_or_merge(self, item: T) -> None:
-        coalesce = self._buffering.coalesce
-        if coalesce is None or not self._items:
-            self._next(item)
-            return
         try:
-            merged = coalesce(self._items[-1], item)
+            merged = self._merged_with_last(item)
         except Exception as error:
             self._stop(error)
             return
         if merged is None:
             self._next(item)
         else:
-            # a consumer that waits was woken by the item that this one joins
-            self._items[-1] = merged
-            self._received += 1
-            self._merged += 1
+            self._replace_last(merged)
 
-    def _made_room(self) -> bool:
-        """Apply the policy to a full buffer; True if the new item has a place now."""
-        self._dropped += 1
-        if self._buffering.overflow is Overflow.DROP_OLDEST:
-            self._items.popleft()
-            return True
-        if self._buffering.overflow is Overflow.FAIL:
-            self._stop(ChannelFullError(self._capacity))
-        return False
+    def _next_sized(self, item: T) -> None:
+        counts = self._bytes
+        assert counts is not None
+        try:
+            size = counts.size(item)
+            merged = self._merged_with_last(item)
+            merged_size = 0 if merged is None else counts.size(merged)
+        except Exception as error:
+            self._stop(error)
+            return
+        if merged is not None:
+            self._replace_last(merged)
+            counts.merge(size, merged_size)
+        elif self._withholds_at is not None or self._made_room(size):
+            counts.add(size)
+            self._next(item)
+        else:
+            self._received += 1
+        if self._withholds_at is not None and counts.full:
+            self.demand.withhold()
+
+    def _merged_with_last(self, item: T) -> T | None:
+        coalesce = self._buffering.coalesce
+        return None if coalesce is None or not self._items else coalesce(self._items[-1], item)
+
+    def _replace_last(self, merged: T) -> None:
+        # a consumer that waits was woken by the item that this one joins
+        self._items[-1] = merged
+        self._received += 1
+        self._merged += 1
+
+    def _made_room(self, size: int = 0) -> bool:
+        """Apply the policy until the new item has a place; False if it is dropped."""
+        counts = self._bytes
+        while len(self._items) >= self._capacity or not (counts is None or counts.fits(size)):
+            self._dropped += 1
+            if self._buffering.overflow is Overflow.DROP_OLDEST:
+                self._items.popleft()
+                if counts is not None:
+                    counts.drop()
+                continue
+            if counts is not None:
+                counts.refuse(size)
+            if self._buffering.overflow is Overflow.FAIL:
+                self._stop(ChannelFullError(self._capacity, None if counts is None else counts.max_bytes))
+            return False
+        return True
 
     def _stop(self, error: Exception) -> None:
         if self._subscription is not None:

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from reactivex.subject import Subject
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive import Buffering, Flow, Overflow, flat_map_iterable, flow, from_async_iterable, just
+from agentscope_rx.reactive import (
+    Buffering,
+    ChannelStatistics,
+    Flow,
+    Overflow,
+    flat_map_iterable,
+    flow,
+    from_async_iterable,
+    just,
+)
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import turns
 
@@ -89,7 +98,7 @@ def test_a_fast_reader_sees_all_items_a_slow_one_merged() -> None:
         await turns()
         for letter in "bcdefg":
             subject.on_next(letter)
-        assert events.statistics() == (1, 2, 7, 1, 0, 5, False)
+        assert events.statistics() == ChannelStatistics(1, 2, 7, 1, 0, 5, False)
         assert await second == "bcdefg"
         subject.on_completed()
         assert [event async for event in events] == []
@@ -192,7 +201,7 @@ def test_policies_can_be_named_by_their_text() -> None:
 def test_buffered_is_for_one_use() -> None:
     async def main() -> None:
         events = just(1, 2).buffered(8)
-        assert events.statistics() == (0, 8, 0, 0, 0, 0, False)
+        assert events.statistics() == ChannelStatistics(0, 8, 0, 0, 0, 0, False)
         assert [event async for event in events] == [1, 2]
         assert [event async for event in events] == []
         assert events.statistics().delivered == 2

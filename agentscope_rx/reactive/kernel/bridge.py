@@ -43,10 +43,12 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
         capacity: int = DEFAULT_CAPACITY,
         overflow: Overflow = Overflow.WAIT,
         coalesce: Callable[[T, T], T | None] | None = None,
+        max_bytes: int | None = None,
+        size_of: Callable[[T], int] | None = None,
     ) -> None:
         self._channel: Channel[T] | None = None
         self._source: Flow[T] | None = source
-        self._buffering = Buffering(capacity, overflow, coalesce)
+        self._buffering = Buffering(capacity, overflow, coalesce, max_bytes, size_of)
 
     def __aiter__(self) -> FlowIterator[T]:
         return self
@@ -83,7 +85,9 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
     def statistics(self) -> ChannelStatistics:
         """Counts of the items that have passed the buffer, and of those that wait in it."""
         if self._channel is None:
-            return ChannelStatistics(0, self._buffering.capacity, 0, 0, 0, 0, False)
+            return ChannelStatistics(
+                0, self._buffering.capacity, 0, 0, 0, 0, False, max_bytes=self._buffering.max_bytes
+            )
         return self._channel.statistics()
 
     def __del__(self) -> None:

@@ -186,16 +186,20 @@ class Flow(Observable[T]):
         overflow: Overflow | None = None,
         *,
         coalesce: Callable[[A, A], A | None] | None = None,
+        max_bytes: int | None = None,
+        size_of: Callable[[A], int] | None = None,
     ) -> FlowIterator[A]:
         """Iterate this flow once, with `async for` or `async with`, through a bounded buffer (see `channel`).
 
-        The default policy is COALESCE if `coalesce` is given, else WAIT. `statistics()` counts the items that wait.
+        The default policy is COALESCE if `coalesce` is given, else WAIT: then to stop pulling is to pause the run, and
+        to pull again is to resume it. With `max_bytes` the buffer is bounded in bytes, too; `size_of(item)` is the size
+        of an item. `statistics()` counts the items that wait.
         """
         from agentscope_rx.reactive.kernel.bridge import FlowIterator
 
         if overflow is None:
             overflow = Overflow.WAIT if coalesce is None else Overflow.COALESCE
-        return FlowIterator(self, capacity, overflow, coalesce)
+        return FlowIterator(self, capacity, overflow, coalesce, max_bytes, size_of)
 
     def __aenter__(self) -> Coroutine[object, object, FlowIterator[T]]:
         from agentscope_rx.reactive.kernel.bridge import enter
