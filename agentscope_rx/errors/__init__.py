@@ -9,6 +9,9 @@
     |   +-- SetupError                      an external part (weights, server) that is missing or damaged
     +-- InvalidInputError (ValueError)      an invalid argument of call(), stream(), Msg, a block or a session
     |   +-- PendingCallsError               input that leaves pending calls open, where that is not allowed
+    |   +-- EventVersionError               an event that a newer release has written
+    +-- EventLogError                       a log of events that could not be opened, written or read; `file` names it
+    |   +-- EventLineError                  a line of it that is no event; `line` is its number
     +-- AgentBusyError                      a second call while the agent is running
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
     +-- RunStoppedError                     a shared run was stopped
@@ -96,6 +99,7 @@ from agentscope_rx.errors.base import (
     UnsupportedOptionError,
     WorkersExhaustedError,
 )
+from agentscope_rx.errors.event import EventLineError, EventLogError, EventVersionError
 from agentscope_rx.errors.model import (
     AnswerTooLargeError,
     AuthenticationError,
@@ -192,6 +196,9 @@ __all__ = [
     "DuplicateToolError",
     "EmptyResponseError",
     "EndOfInputError",
+    "EventLineError",
+    "EventLogError",
+    "EventVersionError",
     "EventsGoneError",
     "ForeignOriginError",
     "HookError",

@@ -26,8 +26,10 @@ from agentscope_rx.events.kinds import (
     SummaryChunkEvent,
 )
 from agentscope_rx.events.options import StreamOptions
+from agentscope_rx.events.versions import EVENTS_VERSION
 
 __all__ = [
+    "EVENTS_VERSION",
     "ActingChunkEvent",
     "ChunkEvent",
     "ErrorEvent",

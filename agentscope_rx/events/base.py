@@ -17,6 +17,8 @@ from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationErr
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors.text import encode_json
+from agentscope_rx.events.versions import EVENTS_VERSION, upgraded
 from agentscope_rx.messages.frozen import check_encodable, encodable, shown
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
@@ -118,7 +120,7 @@ class Event:
                 plain[name] = encodable(value)
         source = self.source
         place = {"run_id": source.run_id, "agent": source.agent, "path": list(source.path)}
-        return {"type": self.type, **place, **plain}
+        return {"v": EVENTS_VERSION, "type": self.type, **place, **plain}
 
     def to_json(self) -> str:
         """One line of JSON; `event_from_json` reads it back."""
@@ -127,6 +129,14 @@ class Event:
     def replace(self, **changes: object) -> Self:
         """A copy with these fields changed."""
         return replace(self, **changes)
+
+
+def encode_event(event: Event) -> bytes:
+    """The event as one line of JSON in UTF-8, without a line break, as logs and protocols hold it.
+
+    `InvalidInputError` if it holds values without a JSON form.
+    """
+    return encode_json(event.to_json())
 
 
 @cache
@@ -160,15 +170,15 @@ def kinds_of_events() -> tuple[type[Event], ...]:
 def event_from_dict(data: Mapping[str, object], *, file_root: str | PathLike[str] | None = None) -> Event:
     """The event from the result of `to_dict`; `InvalidInputError` if it is invalid.
 
-    The event may come from another machine, so `FileSource`s in its messages are locked, unless they are beneath
-    `file_root`.
+    It may be of this version or an older one (see `versions`); unknown fields are skipped. A newer version is an
+    `EventVersionError`. The event may come from another machine, so `FileSource`s in its messages are locked, unless
+    they are beneath `file_root`.
     """
-    name = data.get("type")
+    values = upgraded(data)
+    name = values.pop("type", None)
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InvalidInputError(f"{shown(name)} is not a type of event. The types are {', '.join(sorted(_KINDS))}.")
-    values = dict(data)
-    del values["type"]
     values["source"] = {k: values.pop(k) for k in ("run_id", "agent", "path") if k in values}
     try:
         return _adapter(kind).validate_python(values, context=reading(file_root, lock=True))

@@ -81,7 +81,7 @@ def several(values: Sequence[object]) -> str:
     return ", ".join(brief(value) for value in values)
 
 
-_PLACE = {"type", "run_id", "agent", "path", "timestamp", "iteration", "message_id"}
+_PLACE = {"v", "type", "run_id", "agent", "path", "timestamp", "iteration", "message_id"}
 
 
 class DroppedErrors(list[BaseException]):

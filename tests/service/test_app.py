@@ -256,7 +256,7 @@ def test_heartbeats_reach_a_client():
                 if beats == 3:
                     model.go_on.say()
     assert lines[0] == "retry: 1500" and beats >= 3
-    assert lines[-2].startswith('data: {"type":"post_call"')
+    assert lines[-2].startswith('data: {"v":1,"type":"post_call"')
     assert all(line == ":" or not line or line.split(":")[0] in {"id", "event", "data", "retry"} for line in lines)
 
 

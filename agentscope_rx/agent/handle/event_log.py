@@ -21,9 +21,8 @@ from typing import cast
 
 from reactivex import Observable
 
-from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
-from agentscope_rx.events.base import stamp
+from agentscope_rx.events.base import encode_event, stamp
 from agentscope_rx.events.kinds import ChunkEvent
 from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, OneShotEvent, catch, concat, concat_map, defer, flow, just, throw
@@ -54,13 +53,13 @@ class LoggedEvent:
     def json(self) -> bytes:
         """The JSON, written once; `InvalidInputError` if the event holds a value that JSON cannot express."""
         if self._json is None:
-            self._json = encode_json(self.event.to_json())
+            self._json = encode_event(self.event)
         return self._json
 
     @classmethod
     def of(cls, event: Event) -> LoggedEvent:
         """The event as `event_from_json` would read it back, and its JSON; `InvalidInputError` if it has none."""
-        data = encode_json(event.to_json())
+        data = encode_event(event)
         source = event.source
         if source.context is not None:
             source = EventSource(source.run_id, source.agent, source.path)
