@@ -74,6 +74,11 @@ def parser() -> argparse.ArgumentParser:
         help="install the embedded model",
         description="Install the weights of the embedded model, and verify them.",
     )
+    commands.add_parser(
+        "events-schema",
+        help="print the JSON Schema of events",
+        description="Print the JSON Schema (draft 2020-12) of an event, as ask --json and the service write them.",
+    )
     completion = commands.add_parser(
         "completion", help="print a completion script for a shell", description="Print a completion script for a shell."
     )

@@ -1,10 +1,11 @@
-"""`agentscope-rx`: ask, chat, setup-local, completion. A failure is one line on stderr and an exit status."""
+"""`agentscope-rx`: ask, chat, setup-local, events-schema, completion. A failure is one line on stderr and a status."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from agentscope_rx.cli.chat import chat
 from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.errors import InvalidInputError, MissingExtraError
+from agentscope_rx.events import events_schema
 from agentscope_rx.models import ChatModel
 
 NO_QUESTION = 'There is no question. Give one, as in: agentscope-rx ask "What is in README.md?"'
@@ -57,6 +59,9 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
                 return chat(session)
         case "setup-local":
             return _set_up_local()
+        case "events-schema":
+            print(json.dumps(events_schema(), indent=2))
+            return ANSWERED
         case _:
             return _print_completion(flags.shell)
 

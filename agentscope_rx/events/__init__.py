@@ -26,6 +26,7 @@ from agentscope_rx.events.kinds import (
     SummaryChunkEvent,
 )
 from agentscope_rx.events.options import StreamOptions
+from agentscope_rx.events.schema import events_schema
 from agentscope_rx.events.versions import EVENTS_VERSION
 
 __all__ = [
@@ -57,5 +58,6 @@ __all__ = [
     "event_from_dict",
     "event_from_json",
     "event_size",
+    "events_schema",
     "fold",
 ]

@@ -13,7 +13,7 @@ from functools import cache
 from os import PathLike
 from typing import Annotated, ClassVar, Self, TypeVar, cast
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError, WithJsonSchema
 
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
@@ -24,9 +24,9 @@ from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 
-EXCLUDED_TUPLE = (PlainValidator(lambda value: ()), PlainSerializer(lambda value: None))
+EXCLUDED_TUPLE = (PlainValidator(lambda value: ()), PlainSerializer(lambda value: None), WithJsonSchema(None))
 """Marks a field that is not part of the JSON; it is read back as an empty tuple."""
-EXCLUDED = (PlainValidator(lambda value: None), PlainSerializer(lambda value: None))
+EXCLUDED = (PlainValidator(lambda value: None), PlainSerializer(lambda value: None), WithJsonSchema(None))
 """Marks a field that is not part of the JSON; it is read back as None."""
 
 History = Annotated[Sequence[Msg], *EXCLUDED_TUPLE]

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from agentscope_rx import ExecutionConfig, ModelError, ToolUseBlock, fold
 from agentscope_rx.cli.main import main
 from agentscope_rx.errors import EmptyResponseError
-from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json
+from agentscope_rx.events import ErrorEvent, PostCallEvent, event_from_json, events_schema
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.testing.scripted_model import HANG, call
 
@@ -163,7 +164,7 @@ def test_version(capsys: Captured) -> None:
 def test_completion_knows_every_command_and_flag(shell: str, capsys: Captured) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
-    for word in ("ask", "chat", "setup-local", "base-url", "max-iters", "zsh"):
+    for word in ("ask", "chat", "setup-local", "events-schema", "base-url", "max-iters", "zsh"):
         assert word in script
 
 
@@ -180,6 +181,15 @@ def test_completion_without_its_package_names_the_extra(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main(["completion", "bash"]) == 2
     assert "agentscope-rx[cli]" in capsys.readouterr().err
+
+
+def test_the_schema_of_events_is_printed(capsys: Captured) -> None:
+    assert main(["events-schema"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == events_schema() and err == ""
+    assert main(["ask", "--json", "hi"], model=ScriptedModel("hello")) == 0
+    for line in capsys.readouterr().out.splitlines():
+        Draft202012Validator(events_schema()).validate(json.loads(line))
 
 
 # --- tools of the user's ----------------------------------------------------------------------------------------------
