@@ -1,7 +1,7 @@
 """The events of a run, and `fold`, which computes the outcome of a run from them."""
 
 from agentscope_rx.events._coalesce import coalesce_chunks
-from agentscope_rx.events._fold import Folded, fold
+from agentscope_rx.events._fold import Folded, RunFold, fold
 from agentscope_rx.events._size import event_size
 from agentscope_rx.events.base import Event, EventSource, event_from_dict, event_from_json
 from agentscope_rx.events.event_stream import EventStream
@@ -52,6 +52,7 @@ __all__ = [
     "PreSummaryEvent",
     "ReasoningChunkEvent",
     "RetryEvent",
+    "RunFold",
     "StreamOptions",
     "SummaryChunkEvent",
     "coalesce_chunks",

@@ -1,85 +1,242 @@
-"""`fold`: the outcome of a run from its events. Post events are authoritative, chunks are a preview.
+"""`fold`: the state of a run from its events. Post events are authoritative, chunks are a preview.
+
+    fold(events)            the state after all of them; of a prefix: the state at that moment
+    RunFold()               the same, event by event: add(event), then state
 
 In a stream with events of sub-agents the outermost run counts. The events of a sub-agent's run alone give its outcome.
 
 The law: for a recorded run, `fold(events).message` is the result of `call()`, and `fold(events).history` holds the
-messages that the run has added to memory.
+messages that the run has added to memory. For a prefix, `history` holds the messages that its events report: each is in
+memory when its event is emitted, and the input of a `PreCallEvent` right after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+from agentscope_rx.events._partial import PartialMessage
 from agentscope_rx.events.base import Event
 from agentscope_rx.events.kinds import (
+    ChunkEvent,
+    ErrorEvent,
     MemoryEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
     PostSummaryEvent,
     PreCallEvent,
+    PreReasoningEvent,
+    ReasoningChunkEvent,
+    RetryEvent,
+    SummaryChunkEvent,
 )
-from agentscope_rx.messages.msg import GenerateReason, Msg
+from agentscope_rx.messages.blocks import ToolUseBlock
+from agentscope_rx.messages.msg import ChatUsage, GenerateReason, Msg, MsgRole
 
 _NOT_REMEMBERED = (GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED)
 """Replies that memory does not hold: they repeat open calls, with placeholders for their results."""
 
+_NOTHING = ChatUsage()
+
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The outcome of a run: its reply, None if it failed or has not ended, and the messages that it added to memory."""
+    """The state of a run: `message` is its reply, None if it failed or has not ended.
+
+    `history` are the messages that it added to memory.
+    """
 
     message: Msg | None
     history: tuple[Msg, ...]
+    open_calls: tuple[ToolUseBlock, ...] = ()
+    """The calls without a result: those that an earlier run has left, then those of this run, in call order."""
+    usage: ChatUsage = _NOTHING
+    """The tokens of the answers so far, those of sub-agents included; at the end those of the whole run."""
+    partial: Msg | None = None
+    """The message that the model is writing, from chunks: a preview. None while it writes none."""
+    error: ErrorEvent | None = None
+    """The event of the error that the run has failed with."""
+    run_id: str = ""
+
+
+class RunFold:
+    """The state of a run, event by event. An event costs O(1), `state` the length of the run's history.
+
+    The run is that of the first event. If an event of a run around it comes later, as in a stream that was joined while
+    a sub-agent was running, the fold begins again with that one.
+    """
+
+    __slots__ = (
+        "_before_input",
+        "_closed",
+        "_depth",
+        "_earlier",
+        "_error",
+        "_given",
+        "_history",
+        "_partial",
+        "_reply",
+        "_run_id",
+        "_usage",
+    )
+
+    def __init__(self) -> None:
+        self._depth: int | None = None
+        self._run_id = ""
+        self._reset()
+
+    def _reset(self) -> None:
+        self._history: list[Msg] = []
+        self._given: set[str] = set()
+        """The ids of messages of others, whose calls are not this run's."""
+        self._earlier: dict[str, ToolUseBlock] = {}
+        """By id: the calls that an earlier run has left open."""
+        self._before_input: set[str] = set()
+        self._closed = 0
+        self._usage = _NOTHING
+        self._partial: PartialMessage | None = None
+        self._reply: Msg | None = None
+        self._error: ErrorEvent | None = None
+
+    def add(self, event: Event) -> None:
+        """Account for the next event."""
+        if self._depth is None or event.depth < self._depth:
+            self._depth, self._run_id = event.depth, event.run_id
+            self._reset()
+        if event.run_id == self._run_id:
+            step = _step_of(type(event))
+            if step is not None:
+                step(self, event)
+        elif isinstance(event, (PostReasoningEvent, PostSummaryEvent)) and self._run_id in event.path:
+            self._add_usage(event.usage)
+
+    @property
+    def state(self) -> Folded:
+        """The state now."""
+        return Folded(
+            self._reply,
+            tuple(self._history),
+            self._open_calls(),
+            self._usage,
+            None if self._partial is None else self._partial.message(),
+            self._error,
+            self._run_id,
+        )
+
+    def _open_calls(self) -> tuple[ToolUseBlock, ...]:
+        calls = dict(self._earlier)
+        for message in self._history:
+            if message.role is MsgRole.ASSISTANT and message.id not in self._given:
+                calls.update((call.id, call) for call in message.tool_calls)
+            for result in message.tool_results:
+                calls.pop(result.id, None)
+        return tuple(calls.values())
+
+    # --- the steps ------------------------------------------------------------------------------------------------
+
+    def _pre_call(self, event: PreCallEvent) -> None:
+        self._earlier = {call.id: call for call in (*event.lost, *event.pending)}
+        # lost calls, and calls that the input passes by, are closed before the input
+        self._before_input = {call.id for call in (*event.lost, *(event.pending if event.passes_by else ()))}
+        self._take(event.input)
+
+    def _take(self, messages: Iterable[Msg]) -> None:
+        """Messages of others, in the order in which they are remembered."""
+        for message in messages:
+            self._history.append(message)
+            self._given.add(message.id)
+
+    def _pre_reasoning(self, event: PreReasoningEvent) -> None:
+        self._partial = None
+
+    def _chunk(self, event: ChunkEvent) -> None:
+        if self._partial is None or self._partial.id != event.message_id:
+            self._partial = PartialMessage(event)
+        self._partial.add(event)
+
+    def _retry(self, event: RetryEvent) -> None:
+        if event.discarded and event.stage == "model":
+            self._partial = None
+
+    def _post_reasoning(self, event: PostReasoningEvent) -> None:
+        self._answered(event)
+        self._history.extend(event.goto_messages or ())
+
+    def _answered(self, event: PostReasoningEvent | PostSummaryEvent) -> None:
+        self._partial = None
+        self._add_usage(event.usage)
+        self._history.append(event.message)
+
+    def _post_acting(self, event: PostActingEvent) -> None:
+        if event.tool_use.id in self._before_input:
+            self._history.insert(self._closed, event.message)
+            self._closed += 1
+        else:
+            self._history.append(event.message)
+
+    def _memory(self, event: MemoryEvent) -> None:
+        new = {message.id: message for message in event.replaced}
+        removed = set(event.removed)
+        self._history = [new.get(message.id, message) for message in self._history if message.id not in removed]
+        for message in event.replaced:
+            # an approval may have changed the arguments of a call that an earlier run has left
+            self._earlier.update((call.id, call) for call in message.tool_calls if call.id in self._earlier)
+        for message in event.added:
+            self._put(message)
+
+    def _post_call(self, event: PostCallEvent) -> None:
+        self._partial = None
+        self._reply = event.message
+        if event.usage is not None:
+            self._usage = event.usage
+        self._put(event.message)
+
+    def _failed(self, event: ErrorEvent) -> None:
+        self._partial = None
+        self._error = event
+
+    def _put(self, message: Msg) -> None:
+        if message.generate_reason in _NOT_REMEMBERED:
+            return
+        for index in range(len(self._history) - 1, -1, -1):
+            if self._history[index].id == message.id:
+                self._history[index] = message
+                return
+        self._history.append(message)
+
+    def _add_usage(self, usage: ChatUsage | None) -> None:
+        if usage is not None:
+            self._usage: ChatUsage = self._usage + usage
+
+
+_STEPS: dict[type[Event], Callable[[RunFold, Any], None]] = {
+    PreCallEvent: RunFold._pre_call,
+    PreReasoningEvent: RunFold._pre_reasoning,
+    ReasoningChunkEvent: RunFold._chunk,
+    SummaryChunkEvent: RunFold._chunk,
+    RetryEvent: RunFold._retry,
+    PostReasoningEvent: RunFold._post_reasoning,
+    PostSummaryEvent: RunFold._answered,
+    PostActingEvent: RunFold._post_acting,
+    MemoryEvent: RunFold._memory,
+    PostCallEvent: RunFold._post_call,
+    ErrorEvent: RunFold._failed,
+}
+"""What an event of the run changes, by its class; a kind that is not here changes nothing."""
+
+
+@cache
+def _step_of(kind: type[Event]) -> Callable[[RunFold, Any], None] | None:
+    """The step of this class, or of the class that it extends."""
+    return next((step for each in kind.__mro__ if (step := _STEPS.get(each)) is not None), None)
 
 
 def fold(events: Iterable[Event]) -> Folded:
-    """Compute a run's reply, and the messages it added to memory, from its events."""
-    history: list[Msg] = []
-    closed_before_input: set[str] = set()
-    closed = 0
-    reply: Msg | None = None
-    for event in _outermost(events):
-        if isinstance(event, PreCallEvent):
-            history.extend(event.input)
-            # lost calls, and calls that the input passes by, are closed before the input
-            closed_before_input = {call.id for call in (*event.lost, *(event.pending if event.passes_by else ()))}
-        elif isinstance(event, PostReasoningEvent):
-            history.append(event.message)
-            history.extend(event.goto_messages or ())
-        elif isinstance(event, PostActingEvent):
-            if event.tool_use.id in closed_before_input:
-                history.insert(closed, event.message)
-                closed += 1
-            else:
-                history.append(event.message)
-        elif isinstance(event, PostSummaryEvent):
-            history.append(event.message)
-        elif isinstance(event, MemoryEvent):
-            new = {message.id: message for message in event.replaced}
-            history = [new.get(message.id, message) for message in history if message.id not in event.removed]
-            for message in event.added:
-                _put(history, message)
-        elif isinstance(event, PostCallEvent):
-            reply = event.message
-            _put(history, reply)
-    return Folded(reply, tuple(history))
-
-
-def _outermost(events: Iterable[Event]) -> Iterable[Event]:
-    every = tuple(events)
-    if not every:
-        return every
-    run_id = min(every, key=lambda event: event.depth).run_id
-    return (event for event in every if event.run_id == run_id)
-
-
-def _put(history: list[Msg], message: Msg) -> None:
-    if message.generate_reason in _NOT_REMEMBERED:
-        return
-    for index in range(len(history) - 1, -1, -1):
-        if history[index].id == message.id:
-            history[index] = message
-            return
-    history.append(message)
+    """Compute the state of a run from its events: all of them, or those up to some moment."""
+    run = RunFold()
+    for event in events:
+        run.add(event)
+    return run.state
