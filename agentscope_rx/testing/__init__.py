@@ -1,8 +1,9 @@
-"""Tools for tests of programs that use the library: a scripted model, a verifier of flows, virtual time.
+"""Tools for tests of programs that use the library: a scripted model, a verifier of flows, virtual time, kits.
 
 For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
 """
 
+from agentscope_rx.testing.kits import KitReport, RuleBrokenError, check_operator, check_publisher
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call
 from agentscope_rx.testing.verifier import Verification, Verifier, verify
@@ -12,8 +13,10 @@ __all__ = [
     "HANG",
     "Delay",
     "DroppedErrors",
+    "KitReport",
     "RecordedSignal",
     "Recording",
+    "RuleBrokenError",
     "ScriptExhaustedError",
     "ScriptedModel",
     "ScriptedRequest",
@@ -21,6 +24,8 @@ __all__ = [
     "Verifier",
     "VirtualLoop",
     "call",
+    "check_operator",
+    "check_publisher",
     "collect_dropped",
     "run_virtual",
     "verify",

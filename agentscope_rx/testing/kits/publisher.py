@@ -1,0 +1,80 @@
+"""`check_publisher`: the rules of Reactive Streams 1.0.4 that apply to a cold Observable, by number.
+
+A request is our demand: `request(n)` is a demand that is ready, none is one that is withheld; a subscriber without a
+demand has requested everything. `cancel` is `dispose`. docs/testing.md has the table of all rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from reactivex import Observable
+
+from agentscope_rx.testing.kits.publisher_rules import NOT_APPLICABLE, RULES, Publisher, counted
+from agentscope_rx.testing.kits.rules import Kit, KitReport
+from agentscope_rx.testing.record import DroppedErrors
+
+
+def check_publisher(
+    make: Callable[[], Observable[object]],
+    *,
+    failing: Callable[[], Observable[object]] | None = None,
+    ahead: int | None = 0,
+    repeatable: bool = True,
+    concurrent: bool = True,
+    endless: bool = False,
+    name: str | None = None,
+    real_time: bool = False,
+) -> KitReport:
+    """Check the Observables that `make` returns; each call of it makes a new one.
+
+    `failing` makes one that ends with an error. `ahead` is the number of values that may still come after demand is
+    withheld; None if demand is not looked at, since the values are there already. An Observable for one subscription
+    only is not `repeatable`; one that has a single run at a time, such as an agent's call, is not `concurrent`; one
+    that is `endless` has no terminal signal.
+    """
+    kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
+    apply_rules(kit, make, failing=failing, ahead=ahead, repeatable=repeatable, concurrent=concurrent, endless=endless)
+    return kit.report()
+
+
+def apply_rules(
+    kit: Kit,
+    make: Callable[[], Observable[object]],
+    *,
+    failing: Callable[[], Observable[object]] | None = None,
+    ahead: int | None = 0,
+    repeatable: bool = True,
+    concurrent: bool = True,
+    endless: bool = False,
+    prefix: str = "",
+) -> None:
+    """Check the rules as part of another kit, whose report names them with this prefix."""
+    publisher = Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless)
+
+    async def baseline(dropped: DroppedErrors) -> None:
+        publisher.count = await counted(publisher)
+
+    kit.check(f"{prefix}1.05", "it completes, and each run gives the same number of values", baseline)
+    for rule in RULES:
+        kit.check(f"{prefix}{rule.number}", rule.law, partial(rule.check, publisher))
+    _second_loop(kit, publisher, prefix)
+    if not prefix:
+        for number, reason in NOT_APPLICABLE.items():
+            kit.skip(number, reason)
+
+
+def _second_loop(kit: Kit, publisher: Publisher, prefix: str) -> None:
+    """An Observable is bound to no loop: it runs on two, one after the other."""
+    rule = f"{prefix}loops"
+    if not publisher.repeatable:
+        kit.skip(rule, "the Observable is for one subscription only")
+        return
+    source = publisher.make()
+
+    async def again(dropped: DroppedErrors) -> None:
+        await counted(publisher, source)
+
+    kit.check(rule, "one Observable runs on a first loop", again)
+    kit.check(f"{rule}, second", "and then on another loop", again)

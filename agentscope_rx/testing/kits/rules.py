@@ -1,0 +1,181 @@
+"""`Kit`: runs rules one by one, each on a loop of its own, and reports what was checked.
+
+A rule is a coroutine function. It fails by an exception, by an error that it leaves in the dropped-error hook, and by a
+task, a timer, a worker job or a thread that it leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agentscope_rx.errors import AgentScopeError, ConfigurationError
+from agentscope_rx.reactive.kernel.runtime import running_loop
+from agentscope_rx.testing.record import DroppedErrors, collect_dropped
+from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual
+
+T = TypeVar("T")
+
+WITHIN = 3600.0
+"""Seconds of virtual time that a rule may take."""
+REAL_WITHIN = 60.0
+QUIET = 60.0
+"""Seconds of virtual time in which a late signal would come."""
+REAL_QUIET = 0.01
+THREADS_SECONDS = 5.0
+
+Body = Callable[[DroppedErrors], Awaitable[object]]
+
+
+class RuleBrokenError(AgentScopeError, AssertionError):
+    """An implementation breaks a rule of its port; `rule` and `subject` say which one and whose."""
+
+    def __init__(self, subject: str, rule: str, law: str, seen: str) -> None:
+        super().__init__(f"{subject} breaks rule {rule}: {law}\n  seen: {seen}")
+        self.subject = subject
+        self.rule = rule
+        self.seen = seen
+
+
+class SkippedRule(Exception):
+    """Raised by a rule that does not apply; its text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class KitReport:
+    """The rules that were checked, and those that were skipped with the reason."""
+
+    subject: str
+    checked: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"{self.subject}: {len(self.checked)} rules hold, {len(self.skipped)} skipped"]
+        lines += [f"  {rule}" for rule in self.checked]
+        lines += [f"  skipped {rule}: {reason}" for rule, reason in self.skipped]
+        return "\n".join(lines)
+
+
+class Kit:
+    """Checks rules of one object and notes which."""
+
+    def __init__(self, subject: str, *, real_time: bool = False, patience: float = 20.0) -> None:
+        if running_loop() is not None:
+            raise ConfigurationError(
+                "A kit runs its rules on loops of its own, and a loop is running here. "
+                "Call it from a plain test function, or by asyncio.to_thread(...)."
+            )
+        self._subject = subject
+        self._real = real_time
+        self._patience = patience
+        self._checked: list[str] = []
+        self._skipped: list[tuple[str, str]] = []
+
+    def check(self, rule: str, law: str, body: Body) -> None:
+        """Run one rule; `RuleBrokenError` if it does not hold."""
+        threads = set(threading.enumerate())
+        with collect_dropped() as dropped:
+            try:
+                self.run(_bounded(body(dropped), REAL_WITHIN if self._real else WITHIN))
+                seen = _left(threads)
+            except SkippedRule as skipped:
+                self.skip(rule, str(skipped))
+                return
+            except AssertionError as failure:
+                raise self.broken(rule, law, str(failure)) from failure
+            except Exception as failure:
+                raise self.broken(rule, law, f"it raised {failure!r}") from failure
+            seen += [f"dropped in {where}: {error!r}" for error, where in zip(dropped, dropped.where, strict=False)]
+        if seen:
+            raise self.broken(rule, law, "; ".join(seen))
+        self._checked.append(rule)
+
+    def broken(self, rule: str, law: str, seen: str) -> RuleBrokenError:
+        """The error for a rule that does not hold."""
+        return RuleBrokenError(self._subject, rule, law, seen)
+
+    def run(self, main: Coroutine[object, object, T]) -> T:
+        """Run a coroutine on a new loop; nothing may be left on it."""
+        if not self._real:
+            return run_virtual(main, patience=self._patience)
+        with asyncio.Runner() as runner:
+            return runner.run(_checked(main))
+
+    def skip(self, rule: str, reason: str) -> None:
+        """Note that a rule was not checked."""
+        self._skipped.append((rule, reason))
+
+    def report(self) -> KitReport:
+        """What was checked."""
+        return KitReport(self._subject, tuple(self._checked), tuple(self._skipped))
+
+
+async def quiet() -> None:
+    """Wait until anything late would have come: a minute of virtual time, some turns of a loop in real time."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualLoop):
+        await asyncio.sleep(REAL_QUIET)
+    elif not loop.files:
+        # (with a socket the clock would follow real time)
+        await asyncio.sleep(QUIET)
+
+
+def require(holds: object, seen: str) -> None:
+    """Fail the rule, unless it holds; unlike `assert` this works under `python -O` too."""
+    if not holds:
+        raise AssertionError(seen)
+
+
+def equal(found: object, expected: object, what: str) -> None:
+    """Fail the rule, unless both are equal."""
+    require(found == expected, f"{what} was {found!r:.300}, not {expected!r:.300}")
+
+
+async def raises(awaitable: Awaitable[object], kind: type[Exception], what: str) -> None:
+    """Fail the rule, unless the awaitable raises an error of this class."""
+    try:
+        found = await awaitable
+    except kind:
+        return
+    except Exception as error:
+        raise AssertionError(f"{what} raised {error!r:.300}, not {kind.__name__}") from error
+    raise AssertionError(f"{what} raised nothing and gave {found!r:.200}, not {kind.__name__}")
+
+
+async def _bounded(body: Awaitable[object], seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await body
+    except TimeoutError as late:
+        raise AssertionError(f"it had not ended {seconds:g} s later") from late
+
+
+async def _checked(main: Coroutine[object, object, T]) -> T:
+    """The result, when no other task is left on the loop."""
+    result = await main
+    for _ in range(100):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if not left:
+            return result
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"tasks are left: {left!r:.300}")
+
+
+def _left(before: set[threading.Thread]) -> list[str]:
+    """The threads that are left, after a while in which they may end."""
+    deadline = time.monotonic() + THREADS_SECONDS
+    left = _threads(before)
+    while left and time.monotonic() < deadline:
+        time.sleep(0.001)
+        left = _threads(before)
+    return [f"thread {name} is left" for name in left]
+
+
+def _threads(before: set[threading.Thread]) -> list[str]:
+    return [thread.name for thread in set(threading.enumerate()) - before if not thread.daemon]

@@ -1,0 +1,483 @@
+"""`check_publisher` and `check_operator` reject what breaks a rule: one fault for each rule, and none is vacuous."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from reactivex import Observable
+from reactivex import operators as ops
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive import Flow, Scope, concat_map, empty, flat_map, from_async_iterable, from_iterable, just
+from agentscope_rx.reactive.kernel.observer import BooleanDisposable, OperatorSink, attach
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
+from agentscope_rx.reactive.kernel.subscription import Subscription
+from agentscope_rx.testing.kits import RuleBrokenError, check_operator, check_publisher
+
+FIVE = range(5)
+
+
+class Disposal:
+    """Calls a function at each disposal."""
+
+    def __init__(self, call: Callable[[], object] = lambda: None) -> None:
+        self.disposed = False
+        self._call = call
+
+    def dispose(self) -> None:
+        self.disposed = True
+        self._call()
+
+
+def broken(call: Callable[[], object], rule: str) -> RuleBrokenError:
+    with pytest.raises(RuleBrokenError) as caught:
+        call()
+    assert caught.value.rule == rule, caught.value
+    assert rule in str(caught.value) and caught.value.seen
+    return caught.value
+
+
+async def five() -> AsyncIterator[int]:
+    for number in FIVE:
+        await asyncio.sleep(1)
+        yield number
+
+
+# --- publishers, each with one fault ----------------------------------------------------------------------------------
+
+
+def never_ends(sink: Any, scope: Scope) -> None:
+    sink.on_subscribe(Disposal())
+
+
+def hasty(sink: Any, scope: Scope) -> None:
+    attach(from_async_iterable(five), sink, Scope(scope.loop, scope.context, None, scope.work))
+
+
+def nested(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    if scope.demand is not None:
+        scope.demand._waiters.append(lambda: sink.on_next(2))
+    for value in (1, 3) if scope.demand is not None else (1, 2, 3):
+        if not flag.disposed:
+            sink.on_next(value)
+    if not flag.disposed:
+        sink.on_completed()
+
+
+def signals_at_disposal(sink: Any, scope: Scope) -> None:
+    ended: list[bool] = []
+    flag = Disposal(lambda: ended and sink.on_next(9))
+    sink.on_subscribe(flag)
+    if not flag.disposed:
+        ended.append(True)
+        sink.on_completed()
+
+
+def ends_twice(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    if not flag.disposed:
+        sink.on_completed()
+        scope.call_soon(lambda: flag.disposed or sink.on_completed())
+
+
+def deaf_inside(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    if not flag.disposed:
+        for value in FIVE:
+            sink.on_next(value)
+        if not flag.disposed:
+            sink.on_completed()
+
+
+def late_to_hand_over(sink: Any, scope: Scope) -> None:
+    sink.on_next(1)
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    if not flag.disposed:
+        sink.on_completed()
+
+
+def hands_over_twice(sink: Any, scope: Scope) -> None:
+    sink.on_subscribe(BooleanDisposable())
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    if not flag.disposed:
+        sink.on_completed()
+
+
+def deaf_at_first(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    sink.on_next(1)
+    if not flag.disposed:
+        sink.on_completed()
+
+
+def leaves_a_task(sink: Any, scope: Scope) -> None:
+    def stop() -> None:
+        flag.disposed = True
+        for timer in timers:
+            timer.cancel()
+        if scope.demand is not None:
+            scope.loop.call_later(99, lambda: None)
+
+    flag = BooleanDisposable()
+    timers: list[Any] = []
+    sink.on_subscribe(Disposal(stop))
+    if not flag.disposed:
+        timers.append(scope.call_later(1, lambda: sink.on_next(1)))
+        timers.append(scope.call_later(2, sink.on_completed))
+
+
+def deepens(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+
+    def emit(value: int) -> None:
+        if flag.disposed:
+            return
+        if value == 5:
+            sink.on_completed()
+            return
+        sink.on_next(value)
+        emit(value + 1)
+
+    emit(0)
+
+
+def wakes_after_disposal(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    if flag.disposed:
+        return
+    sink.on_next(1)
+    if scope.demand is not None and not scope.demand.ready:
+        scope.demand.when_ready(lambda: sink.on_next(2))
+    elif not flag.disposed:
+        sink.on_next(2)
+        if not flag.disposed:
+            sink.on_completed()
+
+
+def never_resumes(sink: Any, scope: Scope) -> None:
+    flag = BooleanDisposable()
+    sink.on_subscribe(flag)
+    for value in FIVE:
+        if flag.disposed or (scope.demand is not None and not scope.demand.ready):
+            return
+        sink.on_next(value)
+        if scope.demand is not None and scope.demand.ready and value == 4 and not flag.disposed:
+            sink.on_completed()
+    if scope.demand is None and not flag.disposed:
+        sink.on_completed()
+
+
+def deaf_between(sink: Any, scope: Scope) -> None:
+    """Hears a disposal inside of a signal, and before the third value; later ones between signals are lost."""
+    hears = [True]
+    timers: list[asyncio.TimerHandle] = []
+
+    def stop() -> None:
+        flag.disposed = bool(hears)
+        for timer in timers if hears else ():
+            timer.cancel()
+
+    def emit(number: int) -> None:
+        hears.append(True)
+        if number == len(FIVE):
+            sink.on_completed()
+            return
+        sink.on_next(number)
+        if not flag.disposed:
+            timers.append(scope.call_later(1, partial(emit, number + 1)))
+        if number > 1:
+            hears.clear()
+
+    flag = Disposal(stop)
+    sink.on_subscribe(flag)
+    if not flag.disposed:
+        emit(0)
+
+
+RAW: dict[str, tuple[Callable[[Any, Scope], object], str, dict[str, Any]]] = {
+    "never ends": (never_ends, "1.05", {}),
+    "reads on without demand": (hasty, "1.01", {}),
+    "a value inside of a value": (nested, "1.03", {"ahead": None}),
+    "signals at disposal": (signals_at_disposal, "1.06", {}),
+    "ends twice": (ends_twice, "1.07", {}),
+    "does not look at disposal": (deaf_inside, "1.08", {"ahead": None}),
+    "a value before on_subscribe": (late_to_hand_over, "1.09", {}),
+    "on_subscribe twice": (hands_over_twice, "1.09", {}),
+    "disposed in on_subscribe, goes on": (deaf_at_first, "1.09", {}),
+    "leaves a timer": (leaves_a_task, "2.06", {"ahead": None}),
+    "recursion": (deepens, "3.03", {"ahead": None}),
+    "demand after disposal": (wakes_after_disposal, "3.06", {"ahead": None}),
+    "demand that returns is lost": (never_resumes, "3.08", {}),
+    "disposed between signals, goes on": (deaf_between, "3.12", {"ahead": None}),
+}
+
+
+@pytest.mark.parametrize("fault", RAW)
+def test_a_fault_of_a_publisher_is_found(fault: str):
+    connect, rule, given = RAW[fault]
+    broken(lambda: check_publisher(lambda: Flow(connect), name=fault, **given), rule)
+
+
+def test_a_failure_must_be_an_error():
+    found = broken(lambda: check_publisher(lambda: just(1), failing=lambda: just(1), name="it"), "1.04")
+    assert found.seen == "1 values, completed, where an error was expected"
+    assert str(found).startswith("it breaks rule 1.04: a failure is one on_error")
+
+
+def test_runs_of_one_publisher_are_alike():
+    def once() -> Observable[int]:
+        items = iter(FIVE)
+        return from_iterable(items)
+
+    broken(lambda: check_publisher(once), "1.10")
+    check_publisher(once, repeatable=False)
+
+
+def test_runs_at_the_same_time_are_apart():
+    def shared() -> Observable[int]:
+        under_way: list[bool] = []
+
+        async def alone() -> AsyncIterator[int]:
+            if under_way:
+                return
+            under_way.append(True)
+            try:
+                await asyncio.sleep(1)
+                yield 1
+            finally:
+                under_way.clear()
+
+        return from_async_iterable(alone)
+
+    broken(lambda: check_publisher(shared), "1.11")
+    check_publisher(shared, concurrent=False)
+
+
+def test_a_disposal_of_one_run_leaves_the_others():
+    def coupled() -> Observable[int]:
+        stopped: list[bool] = []
+
+        async def until_stopped() -> AsyncIterator[int]:
+            try:
+                for number in FIVE:
+                    await asyncio.sleep(1)
+                    if stopped:
+                        return
+                    yield number
+            except (asyncio.CancelledError, GeneratorExit):
+                stopped.append(True)
+                raise
+
+        return from_async_iterable(until_stopped)
+
+    broken(lambda: check_publisher(coupled), "3.14")
+
+
+def test_a_subscriber_that_is_kept_is_found():
+    def keeping() -> Observable[int]:
+        kept: list[object] = []
+
+        def connect(sink: Any, scope: Scope) -> None:
+            kept.append(sink)
+            attach(just(1), sink, scope)
+
+        return Flow(connect)
+
+    broken(lambda: check_publisher(keeping), "3.13")
+
+
+def test_work_before_a_subscription_is_found():
+    broken(lambda: check_publisher(BackgroundWork, name="hot"), "cold")
+
+
+class BackgroundWork(Flow[int]):
+    """Begins with its first look at the loop, and ends with its subscription."""
+
+    def __init__(self) -> None:
+        loop = asyncio._get_running_loop()
+        self._task = None if loop is None else asyncio.ensure_future(asyncio.sleep(999))
+        super().__init__(self._connect)
+
+    def _connect(self, sink: Any, scope: Scope) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        attach(just(1), sink, scope)
+
+
+def test_an_observable_that_is_bound_to_a_loop_is_found():
+    def bound() -> Observable[int]:
+        loops: list[object] = []
+
+        async def one() -> AsyncIterator[int]:
+            loops.append(asyncio.get_running_loop())
+            if loops[0] is not loops[-1]:
+                raise RuntimeError("another loop")
+            yield 1
+
+        return from_async_iterable(one)
+
+    broken(lambda: check_publisher(bound), "loops, second")
+
+
+def test_a_boundary_that_ignores_subscribers_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Subscription, "_subscriber_failed", lambda self, error: None)
+    broken(lambda: check_publisher(lambda: just(1)), "2.13")
+
+
+def test_a_boundary_that_is_not_thread_safe_is_found(monkeypatch: pytest.MonkeyPatch):
+    def dispose(self: Subscription[object]) -> None:
+        if self.scope.is_here():
+            self.disposed = True
+            self._stop_upstream()
+
+    monkeypatch.setattr(Subscription, "dispose", dispose)
+    broken(lambda: check_publisher(lambda: from_async_iterable(five)), "3.05")
+
+
+def test_a_kit_says_so_where_a_loop_runs():
+    async def main() -> None:
+        check_publisher(empty)
+
+    with pytest.raises(ConfigurationError, match=r"Call it from a plain test function, or by asyncio\.to_thread"):
+        asyncio.run(main())
+
+
+def test_what_was_checked_and_skipped_is_reported():
+    report = check_publisher(lambda: just(1, 2), ahead=None, name="two")
+    assert (
+        "1.08" in report.checked and dict(report.skipped)["1.01"] == "the values are there already, whatever the demand"
+    )
+    assert str(report).startswith(f"two: {len(report.checked)} rules hold, {len(report.skipped)} skipped\n  1.05\n")
+    numbers = {*report.checked, *dict(report.skipped)}
+    counts = {"1": 11, "2": 13, "3": 17}
+    named = {f"{part}.{number:02}" for part, count in counts.items() for number in range(1, count + 1)}
+    # these are checked together with another one, which names them
+    assert named - numbers == {"2.04", "2.08", "2.12", "3.02", "3.07", "3.10", "3.11", "3.15", "3.16", "3.17"}
+
+
+# --- operators, each with one fault -----------------------------------------------------------------------------------
+
+
+class Passing(OperatorSink):
+    """Passes everything on; the base of the faulty ones."""
+
+    def __init__(self, sink: Any, scope: Scope) -> None:
+        super().__init__()
+        self.sink = sink
+        self.scope = scope
+
+    def on_next(self, value: Any) -> None:
+        self.sink.on_next(value)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self.sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self.sink.on_completed()
+
+
+class Rewrites(Passing):
+    def on_error(self, error: Exception) -> None:
+        super().on_error(ValueError("another"))
+
+
+class Deaf(Passing):
+    def dispose(self) -> None:
+        self.disposed = True
+
+
+class Late(Passing):
+    """Goes on behind a disposal while a value is under way."""
+
+    def on_next(self, value: Any) -> None:
+        self.sink.on_next(value)
+        if self.disposed:
+            self.sink.on_next(value)
+
+
+def over(link: Any) -> Callable[[Any], Any]:
+    return partial(OperatorFlow, link)
+
+
+class Eager(Flow[Any]):
+    """Subscribes as it is made."""
+
+    def __init__(self, source: Observable[Any]) -> None:
+        super().__init__(lambda sink, scope: attach(source, sink, scope))
+        if asyncio._get_running_loop() is not None:
+            source.subscribe(lambda value: None, lambda error: None)
+
+
+def undemanding(source: Observable[Any]) -> Observable[Any]:
+    return Flow(lambda sink, scope: attach(source, sink, Scope(scope.loop, scope.context, None, scope.work)))
+
+
+def twice(source: Observable[Any]) -> Observable[Any]:
+    return just(1).pipe(concat_map(lambda _: source), flat_map(just)).pipe(ops.merge(source.pipe(ops.filter(bool))))
+
+
+OPERATORS: dict[str, tuple[Any, str, dict[str, Any]]] = {
+    "subscribes at once": (Eager, "cold", {}),
+    "subscribes twice": (twice, "cold", {}),
+    "wrong values": (over(Passing), "values", {"expected": [1, 2]}),
+    "another error": (over(Rewrites), "errors", {}),
+    "keeps its source open": (over(Deaf), "disposal", {}),
+    "a value after disposal": (over(Late), "disposal", {}),
+    "has no demand": (undemanding, "demand", {}),
+}
+
+
+@pytest.mark.parametrize("fault", OPERATORS)
+def test_a_fault_of_an_operator_is_found(fault: str):
+    operator, rule, given = OPERATORS[fault]
+    broken(lambda: check_operator(operator, name=fault, **given), rule)
+
+
+def test_an_operator_that_cannot_end_early_is_found():
+    class Stubborn(Passing):
+        """Hears a disposal in a later turn only."""
+
+        def dispose(self) -> None:
+            first, self.disposed = not self.disposed, True
+            if first and self.scope.demand is None and self.seen > 1:
+                super().dispose()
+
+        seen = 0
+
+        def on_next(self, value: Any) -> None:
+            self.seen += 1
+            if not self.disposed:
+                self.sink.on_next(value)
+
+    broken(lambda: check_operator(over(Stubborn)), "disposal")
+    # the laws of a publisher are checked of an operator too
+    broken(lambda: check_operator(over(lambda sink, scope: Keeps(sink, scope))), "waiting 3.13")
+
+
+class Keeps(Passing):
+    kept: list[object] = []
+
+    def __init__(self, sink: Any, scope: Scope) -> None:
+        super().__init__(sink, scope)
+        self.kept.append(sink)
+
+
+def test_a_good_operator_passes_and_its_report_says_what_ran():
+    report = check_operator(over(Passing), expected=[1, 2, 3, 4, 5], name="passing")
+    assert report.checked[:6] == ("cold", "values", "errors", "disposal", "early end", "demand")
+    assert {"waiting 1.04", "immediate 3.13", "waiting loops, second"} <= set(report.checked)
