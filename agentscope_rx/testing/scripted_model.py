@@ -19,30 +19,40 @@ A turn is one step or a list of steps, played in order by one attempt:
 | an `asyncio.Event`       | a wait until it is set                                      |
 | a function               | the steps that it returns for the `ScriptedRequest`; may be async |
 | an exception             | the end of this attempt                                     |
+
+`ScriptedModel.marbles("--a-b-|", "-#")` writes turns as marble diagrams.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import Enum
 from inspect import isawaitable
 from itertools import count
-from typing import Final, cast, get_args
+from typing import Final, Self, cast, get_args
 
-from agentscope_rx.errors import AgentScopeError, ConfigurationError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, ModelConnectionError
 from agentscope_rx.messages import Msg, TextBlock, ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, ChunkBlock
 from agentscope_rx.reactive import Flow, from_async_iterable
+from agentscope_rx.testing.marbles import check_elements, marbles_of
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
     """A step that waits for these seconds, on the loop's clock."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Until:
+    """A step that waits until so many seconds after the request."""
 
     seconds: float
 
@@ -56,7 +66,7 @@ class Hang(Enum):
 HANG: Final = Hang.HANG
 """A step that never ends by itself."""
 
-PlainStep = str | ChunkBlock | ChatResponse | Delay | Hang | Exception | asyncio.Event
+PlainStep = str | ChunkBlock | ChatResponse | Delay | _Until | Hang | Exception | asyncio.Event
 Reply = PlainStep | Sequence[PlainStep]
 Step = PlainStep | Callable[["ScriptedRequest"], Reply | Awaitable[Reply]]
 Turn = Step | Sequence[Step]
@@ -112,6 +122,33 @@ class ScriptedModel(ChatModel):
         self.closed: list[ScriptedRequest] = []
         """Requests whose answer was closed before its end: by an interruption, a deadline or a disposal."""
 
+    @classmethod
+    def marbles(
+        cls,
+        *turns: str,
+        values: Mapping[str, Turn] | None = None,
+        frame: float = 0.1,
+        error: Exception | None = None,
+        repeat: bool = False,
+        model_name: str = "scripted",
+        execution_config: ExecutionConfig | None = None,
+        output_modes: Iterable[OutputSupport] | None = None,
+    ) -> Self:
+        """A model whose turns are marble diagrams, of `frame` seconds a character: `marbles("--a-b-|", "-(a,b)-#")`.
+
+        `values` has the step, or steps, of an element; without one the element is a chunk of text. '#' is `error`, a
+        `ModelConnectionError` unless given. A turn without '|' or '#' has no end.
+        """
+        steps = values or {}
+        script = [_marble_turn(turn, steps, frame, error) for turn in turns]
+        return cls(
+            *script,
+            repeat=repeat,
+            model_name=model_name,
+            execution_config=execution_config,
+            output_modes=output_modes,
+        )
+
     @property
     def unplayed(self) -> int:
         """The number of turns not yet played."""
@@ -150,7 +187,7 @@ class ScriptedModel(ChatModel):
 
     async def _played(self, steps: Sequence[Step], request: ScriptedRequest) -> AsyncIterator[ChatResponse]:
         try:
-            async with aclosing(_play(steps, request)) as answer:
+            async with aclosing(_play(steps, request, asyncio.get_running_loop().time())) as answer:
                 async for chunk in answer:
                     yield chunk
         except (asyncio.CancelledError, GeneratorExit):
@@ -162,7 +199,7 @@ def _steps(turn: Turn) -> tuple[Step, ...]:
     # a dict is iterable, but its keys are no steps
     several = isinstance(turn, Iterable) and not isinstance(turn, (str, dict))
     steps = tuple(cast("Iterable[Step]", turn)) if several else (cast("Step", turn),)
-    known = (str, ChatResponse, Delay, Hang, Exception, asyncio.Event, *get_args(ChunkBlock))
+    known = (str, ChatResponse, Delay, _Until, Hang, Exception, asyncio.Event, *get_args(ChunkBlock))
     for step in steps:
         made = callable(step) and not isinstance(step, type)
         if not made and not isinstance(step, known):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -173,7 +210,22 @@ def _steps(turn: Turn) -> tuple[Step, ...]:
     return steps
 
 
-async def _play(steps: Sequence[Step], request: ScriptedRequest) -> AsyncGenerator[ChatResponse]:
+def _marble_turn(diagram: str, values: Mapping[str, Turn], frame: float, error: Exception | None) -> list[Step]:
+    marbles = marbles_of(diagram, frame)
+    check_elements(diagram, marbles, set(values))
+    steps: list[Step] = []
+    for marble in marbles:
+        steps.append(_Until(marble.at))
+        if marble.kind == "next":
+            steps += _steps(values.get(marble.element, marble.element))
+        elif marble.kind == "error":
+            steps.append(error or ModelConnectionError(f"The marble diagram {diagram!r} ends with an error."))
+    if not marbles or marbles[-1].kind == "next":
+        steps.append(HANG)
+    return steps
+
+
+async def _play(steps: Sequence[Step], request: ScriptedRequest, began: float) -> AsyncGenerator[ChatResponse]:
     for step in steps:
         if isinstance(step, str):
             yield ChatResponse((TextBlock(step),))
@@ -181,6 +233,8 @@ async def _play(steps: Sequence[Step], request: ScriptedRequest) -> AsyncGenerat
             yield step
         elif isinstance(step, Delay):
             await asyncio.sleep(step.seconds)
+        elif isinstance(step, _Until):
+            await asyncio.sleep(began + step.seconds - asyncio.get_running_loop().time())
         elif isinstance(step, Hang):
             await asyncio.get_running_loop().create_future()
         elif isinstance(step, Exception):
@@ -190,7 +244,7 @@ async def _play(steps: Sequence[Step], request: ScriptedRequest) -> AsyncGenerat
         elif callable(step):
             made = step(request)
             several = _steps(cast("Turn", await made if isawaitable(made) else made))
-            async with aclosing(_play(several, request)) as answer:
+            async with aclosing(_play(several, request, began)) as answer:
                 async for chunk in answer:
                     yield chunk
         else:

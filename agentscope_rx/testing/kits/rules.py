@@ -81,7 +81,6 @@ class Kit:
         with collect_dropped() as dropped:
             try:
                 self.run(_bounded(body(dropped), REAL_WITHIN if self._real else WITHIN))
-                seen = _left(threads)
             except SkippedRule as skipped:
                 self.skip(rule, str(skipped))
                 return
@@ -89,6 +88,7 @@ class Kit:
                 raise self.broken(rule, law, str(failure)) from failure
             except Exception as failure:
                 raise self.broken(rule, law, f"it raised {failure!r}") from failure
+            seen = _left(threads)
             seen += [f"dropped in {where}: {error!r}" for error, where in zip(dropped, dropped.where, strict=False)]
         if seen:
             raise self.broken(rule, law, "; ".join(seen))
