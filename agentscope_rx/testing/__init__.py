@@ -3,7 +3,14 @@
 For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
 """
 
-from agentscope_rx.testing.kits import KitReport, RuleBrokenError, check_operator, check_publisher
+from agentscope_rx.testing.kits import (
+    KitReport,
+    RuleBrokenError,
+    check_memory,
+    check_operator,
+    check_publisher,
+    check_session,
+)
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call
 from agentscope_rx.testing.verifier import Verification, Verifier, verify
@@ -24,8 +31,10 @@ __all__ = [
     "Verifier",
     "VirtualLoop",
     "call",
+    "check_memory",
     "check_operator",
     "check_publisher",
+    "check_session",
     "collect_dropped",
     "run_virtual",
     "verify",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from agentscope_rx import InMemoryMemory, Memory, Msg
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.messages import History
-from agentscope_rx.testing import run_virtual
 
 A, B, C = (Msg.user(letter, "Ann").replace(id=letter) for letter in "abc")
 
@@ -26,29 +24,6 @@ def test_what_is_added_is_there_in_order():
     assert memory.add([]).run() is None and len(memory) == 3
 
 
-def test_each_subscription_is_one_operation():
-    memory = InMemoryMemory([A])
-    add, replace, delete, clear = memory.add([B]), memory.replace(A), memory.delete(["a"]), memory.clear()
-    get = memory.get()
-    assert memory.messages == [A]
-    add.run()
-    add.run()
-    assert get.run() == [A, B, B], "read when subscribed to, not when asked for"
-    assert replace.run() is True
-    assert delete.run() == 1 and delete.run() == 0
-    clear.run()
-    assert get.run() == []
-
-
-def test_operations_signal_on_the_loop_too():
-    async def main() -> list[Msg]:
-        memory = InMemoryMemory()
-        await asyncio.gather(*(memory.add([message]) for message in (A, B, C)))
-        return list(await memory.get())
-
-    assert run_virtual(main()) == [A, B, C]
-
-
 def test_replace_is_by_id_the_last_one_counts():
     memory = InMemoryMemory([A, B, A])
     changed = A.replace(content="changed")
@@ -56,14 +31,6 @@ def test_replace_is_by_id_the_last_one_counts():
     assert memory.messages == [A, B, changed]
     assert memory.replace(C).run() is False
     assert memory.messages == [A, B, changed]
-
-
-@pytest.mark.spec("case 134")
-def test_delete_says_how_many_there_were():
-    memory = InMemoryMemory([A, B, A, C])
-    assert memory.delete(["a", "x"]).run() == 2
-    assert memory.messages == [B, C]
-    assert memory.delete([]).run() == memory.delete(["x"]).run() == 0
 
 
 steps = st.lists(

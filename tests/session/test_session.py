@@ -1,4 +1,4 @@
-"""The port's laws, for every implementation alike."""
+"""What the stores do beyond the laws of the port, which tests/testing/test_session_kit.py checks of each."""
 
 from __future__ import annotations
 
@@ -23,69 +23,6 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
     return InMemorySession() if request.param == "memory" else JsonSession(tmp_path / "sessions")
 
 
-def test_what_is_saved_is_there(session: Session):
-    assert session.load("ann", "state").run() is None
-    assert session.load_list("ann", "memory").run() == []
-    assert session.load_all("ann").run() == Saved({}, {})
-    assert session.exists("ann").run() is False and session.keys().run() == []
-    assert session.save("ann", "state", {"version": 1}).run() is None
-    assert session.save_list("ann", "memory", ["a", {"b": [1, 2.5, None, True]}]).run() is None
-    assert session.load("ann", "state").run() == {"version": 1}
-    assert session.load_list("ann", "memory").run() == ["a", {"b": [1, 2.5, None, True]}]
-    assert session.load_all("ann").run() == Saved(
-        {"state": {"version": 1}}, {"memory": ["a", {"b": [1, 2.5, None, True]}]}
-    )
-    assert session.load_all("ann", ["memory", "other"]).run() == Saved(
-        {}, {"memory": ["a", {"b": [1, 2.5, None, True]}]}
-    )
-    assert session.load_all("ann", []).run() == Saved({}, {})
-    assert session.exists("ann").run() is True and session.exists("Ann").run() is False
-    assert session.keys().run() == ["ann"]
-    assert session.close().run() is None and session.close().run() is None
-
-
-def test_it_works_on_a_loop_too(session: Session):
-    async def main() -> object:
-        await session.save_all("ann", {"state": 1, "other": 2}, {"memory": [3]})
-        return [await session.load("ann", "state"), await session.load_list("ann", "memory"), await session.keys()]
-
-    assert run_virtual(main()) == [1, [3], ["ann"]]
-
-
-def test_each_subscription_is_one_operation(session: Session):
-    value, items = {"n": 1}, [1]
-    save = session.save_all("k", {"v": value}, {"l": items})
-    load, exists, delete = session.load_all("k"), session.exists("k"), session.delete("k")
-    assert exists.run() is False
-    save.run()
-    value["n"] = 2
-    items.append(2)
-    assert load.run() == Saved({"v": {"n": 1}}, {"l": [1]})
-    save.run()
-    assert load.run() == Saved({"v": {"n": 2}}, {"l": [1, 2]}), "taken at subscription"
-    assert delete.run() is True and delete.run() is False
-    assert load.run() == Saved()
-
-
-@pytest.mark.spec("§12.2", "case 141")
-def test_nothing_aliases_what_was_saved_or_what_was_loaded(session: Session):
-    """States and items were kept by reference. Case 141: isolation."""
-    value: Any = {"inner": {"list": [1]}}
-    items: Any = [{"n": [1]}, value]
-    session.save_all("k", {"v": value}, {"l": items}).run()
-    value["inner"]["list"].append(2)
-    items[0]["n"].append(2)
-    items.append(3)
-    expected = Saved({"v": {"inner": {"list": [1]}}}, {"l": [{"n": [1]}, {"inner": {"list": [1]}}]})
-    loaded: Any = session.load_all("k").run()
-    assert loaded == expected
-    loaded.values["v"]["inner"]["list"].append(9)
-    loaded.lists["l"][0]["n"].append(9)
-    del loaded.lists["l"][1]
-    assert session.load_all("k").run() == expected
-    assert session.load_list("k", "l").run() is not session.load_list("k", "l").run()
-
-
 def test_values_are_taken_when_the_save_is_subscribed_to(session: Session):
     async def main() -> object:
         value, items = {"n": 1}, [[1]]
@@ -97,18 +34,6 @@ def test_values_are_taken_when_the_save_is_subscribed_to(session: Session):
         return await session.load_all("k")
 
     assert run_virtual(main()) == Saved({"v": {"n": 1}}, {"l": [[1]]})
-
-
-@pytest.mark.spec("case 141")
-def test_sessions_and_entries_are_apart(session: Session):
-    """Case 141, InMemorySessionNewApiTest#testDataIsolation."""
-    for key in ("a", "b"):
-        session.save_all(key, {"v": key}, {"l": [key]}).run()
-    session.save("a", "v", "new").run()
-    assert session.load_all("a").run() == Saved({"v": "new"}, {"l": ["a"]}), "other entries stay"
-    assert session.load_all("b").run() == Saved({"v": "b"}, {"l": ["b"]})
-    session.delete("a").run()
-    assert session.load_all("b").run() == Saved({"v": "b"}, {"l": ["b"]})
 
 
 @pytest.mark.spec("case 139", "case 140")
@@ -140,28 +65,6 @@ def test_the_last_save_makes_an_entry_a_value_or_a_list(session: Session):
     with pytest.raises(InvalidInputError, match="a value and a list in one save"):
         session.save_all("k", {"x": 1}, {"x": []}).run()
     assert session.load_all("k").run() == Saved({"x": None}, {})
-
-
-@pytest.mark.spec("W71")
-def test_removing_the_last_entry_removes_the_session(session: Session):
-    """per-key delete left list and hash files behind."""
-    session.save_all("k", {"v": 1}, {"l": [1, 2]}).run()
-    assert session.remove("k", "l").run() is True
-    assert session.remove("k", "l").run() is False
-    assert session.load_all("k").run() == Saved({"v": 1}, {})
-    assert session.load_list("k", "l").run() == []
-    assert session.remove("k", "v").run() is True
-    assert session.exists("k").run() is False and session.keys().run() == []
-    assert session.remove("k", "v").run() is session.remove("other", "v").run() is False
-    session.save("k", "v", 2).run()
-    assert session.load_all("k").run() == Saved({"v": 2}, {})
-
-
-def test_a_save_of_nothing_makes_no_session(session: Session):
-    session.save_all("k", {}).run()
-    assert session.exists("k").run() is False and session.keys().run() == []
-    session.save_list("k", "l", []).run()
-    assert session.exists("k").run() is True and session.load_all("k").run() == Saved({}, {"l": []})
 
 
 @pytest.mark.spec("case 142")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import SessionConflictError
-from agentscope_rx.session import ANY_VERSION, InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
 from agentscope_rx.testing import run_virtual
 
 ROOT = Path(__file__).parent.parent.parent
@@ -22,17 +22,6 @@ ROOT = Path(__file__).parent.parent.parent
 @pytest.fixture(params=["memory", "files"])
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
     return InMemorySession() if request.param == "memory" else JsonSession(tmp_path / "sessions")
-
-
-def test_a_save_happens_at_the_version_it_expects(session: Session):
-    assert session.load_all("k").run().version is None
-    first = session.save_all("k", {"v": 1}, {"l": [1]}, expected=None).run()
-    assert first is not None and session.load_all("k", []).run().version == first
-    second = session.save_all("k", {"v": 2}, expected=first).run()
-    assert second not in (None, first)
-    assert session.save_all("k", {"v": 3}).run() != second, "without expected, whatever is there is replaced"
-    assert session.save_all("k", {"v": 4}, expected=ANY_VERSION).run() is not None
-    assert session.load("k", "v").run() == 4
 
 
 def test_a_conflict_names_both_versions_and_changes_nothing(session: Session):
@@ -55,15 +44,6 @@ def test_a_session_that_is_gone_is_not_made_again(session: Session, tmp_path: Pa
         session.save_all("k", {"v": 2}, expected=version).run()
     assert caught.value.found is None and not session.exists("k").run()
     assert not (tmp_path / "sessions" / "k").exists()
-
-
-def test_one_that_was_deleted_and_made_again_is_another_one(session: Session):
-    version = session.save_all("k", {"v": 1}).run()
-    session.delete("k").run()
-    session.save_all("k", {"v": 2}).run()
-    with pytest.raises(SessionConflictError):
-        session.save_all("k", {"v": 3}, expected=version).run()
-    assert session.load("k", "v").run() == 2
 
 
 def test_a_save_of_nothing_checks_its_version_too(session: Session):

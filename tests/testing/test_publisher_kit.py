@@ -16,7 +16,8 @@ from agentscope_rx.reactive import Flow, Scope, concat_map, empty, flat_map, fro
 from agentscope_rx.reactive.kernel.observer import BooleanDisposable, OperatorSink, attach
 from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.reactive.kernel.subscription import Subscription
-from agentscope_rx.testing.kits import RuleBrokenError, check_operator, check_publisher
+from agentscope_rx.testing import check_operator, check_publisher
+from tests.testing.faults import broken
 
 FIVE = range(5)
 
@@ -31,14 +32,6 @@ class Disposal:
     def dispose(self) -> None:
         self.disposed = True
         self._call()
-
-
-def broken(call: Callable[[], object], rule: str) -> RuleBrokenError:
-    with pytest.raises(RuleBrokenError) as caught:
-        call()
-    assert caught.value.rule == rule, caught.value
-    assert rule in str(caught.value) and caught.value.seen
-    return caught.value
 
 
 async def five() -> AsyncIterator[int]:

@@ -54,8 +54,7 @@ from agentscope_rx.reactive import (
     transform_type,
     using,
 )
-from agentscope_rx.testing import Delay, ScriptedModel, call
-from agentscope_rx.testing.kits import check_operator, check_publisher
+from agentscope_rx.testing import Delay, ScriptedModel, call, check_operator, check_publisher
 
 
 async def one() -> int:

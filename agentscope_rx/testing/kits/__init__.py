@@ -4,18 +4,24 @@
 |---------------------------------|-------------------------------------------------------------------|
 | `check_publisher(make)`         | any cold Observable, by the rules of Reactive Streams             |
 | `check_operator(operator)`      | an operator, over sources that wait and sources that do not       |
+| `check_memory(make)`            | a `Memory`                                                        |
+| `check_session(make)`           | a `Session`                                                       |
 
 Each is a plain function for any test runner. It runs each rule on a loop of its own in virtual time, raises
 `RuleBrokenError` at the first rule that is broken, and returns a `KitReport` of the rules that were checked or skipped.
 """
 
+from agentscope_rx.testing.kits.memory import check_memory
 from agentscope_rx.testing.kits.operator import check_operator
 from agentscope_rx.testing.kits.publisher import check_publisher
 from agentscope_rx.testing.kits.rules import KitReport, RuleBrokenError
+from agentscope_rx.testing.kits.session import check_session
 
 __all__ = [
     "KitReport",
     "RuleBrokenError",
+    "check_memory",
     "check_operator",
     "check_publisher",
+    "check_session",
 ]

@@ -159,12 +159,12 @@ async def _bounded(body: Awaitable[object], seconds: float) -> None:
 async def _checked(main: Coroutine[object, object, T]) -> T:
     """The result, when no other task is left on the loop."""
     result = await main
+    own = {asyncio.current_task()}
     for _ in range(100):
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        if not left:
+        if not asyncio.all_tasks() - own:
             return result
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"tasks are left: {left!r:.300}")
+        await asyncio.sleep(REAL_QUIET)
+    raise AssertionError(f"tasks are left: {asyncio.all_tasks() - own!r:.300}")
 
 
 def _left(before: set[threading.Thread]) -> list[str]:
