@@ -4,6 +4,7 @@ from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.approvals import ApprovalRule
 from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunHandle
+from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import InterruptSource, LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.persistence import StatePersistence
@@ -23,6 +24,7 @@ __all__ = [
     "GracefulShutdown",
     "HandleState",
     "HandleStats",
+    "Inbox",
     "InterruptSource",
     "LastWords",
     "Price",

@@ -1,4 +1,6 @@
-"""`Agent`: call, stream, start, observe, interrupt, idle. There is one implementation of a run: `stream` shows it all.
+"""`Agent`: call, stream, start, enqueue, observe, interrupt, idle.
+
+There is one implementation of a run, and `stream` shows all of it:
 
     stream(input)  =  the stages that a subclass provides, in the life of a run (see `agent.lifecycle`), numbered
     call(input)    =  the message of stream(input)'s last event
@@ -22,6 +24,7 @@ from typing_extensions import Unpack
 
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, STARTED, RunHandle
+from agentscope_rx.agent.inbox import When
 from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_name
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
 from agentscope_rx.agent.lifecycle import between_runs, connect_run
@@ -38,7 +41,7 @@ from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
 from agentscope_rx.agent.tracer import NO_TRACER, Tracer
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, RunEndedError
 from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
 from agentscope_rx.hooks import ClassHooks, Hook
 from agentscope_rx.hooks.collection import Hooks
@@ -325,6 +328,31 @@ class Agent(ClassHooks, AgentCore):
         for run in runs:
             run.interruption.request(message, InterruptSource(source))
         return bool(runs)
+
+    def enqueue(
+        self, msgs: CallInput, when: When = "next_round", *, memory: Memory | None = None, run_id: str | None = None
+    ) -> None:
+        """Give messages to the run in progress. Thread-safe.
+
+        "next_round": the run remembers them before its next model call. "idle": it remembers them where it would end
+        normally, and goes on with another round. The run is the one in the agent's conversation, in that of `memory`,
+        or the run `run_id`. Messages that it does not come to take stay in `run.inbox.unread`.
+
+        `RunEndedError` if there is no such run, or if it takes no more input; `InvalidInputError` for anything but
+        messages, or if several runs are in progress.
+        """
+        if run_id is not None:
+            runs = [run for each in self._chosen(memory) for run in each.entered if run.id == run_id]
+        else:
+            # of each flag the run that holds it, or the first that waits for it
+            flags = tuple(self.conversation(memory).flags)
+            runs = [run for flag in flags for run in flag.interruptible[:1]]
+        if len(runs) > 1:
+            ids = [run.id for run in runs]
+            raise InvalidInputError(f"Several runs are in progress in this conversation: give run_id=, one of {ids}.")
+        if not runs:
+            raise RunEndedError(self.name, run_id)
+        cast("Run", runs[0]).inbox.put(msgs, when)
 
     def idle(self, *, memory: Memory | None = None) -> Flow[None]:
         """Wait until no run is in progress or being cleaned up. In a tool or hook this deadlocks.

@@ -85,6 +85,27 @@ def messages_of(given: CallInput) -> tuple[Msg, ...]:
     return messages
 
 
+def enqueued_messages(given: CallInput) -> tuple[Msg, ...]:
+    """The input of `enqueue()`: messages only, and at least one."""
+    messages, answers, _ = parse_input(given)
+    if answers:
+        raise InvalidInputError("enqueue() takes messages only; give Approve and Reject to call() after the run.")
+    if not messages:
+        raise InvalidInputError("enqueue() needs at least one message.")
+    return check_enqueued(messages)
+
+
+def check_enqueued(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
+    """Refuse SYSTEM messages, tool calls and tool results: the run settles its calls itself."""
+    for message in check_input_messages(messages):
+        if message.tool_results:
+            raise InvalidInputError(
+                f"Message {message.id} has tool results {[result.id for result in message.tool_results]}. A run in "
+                "progress settles its calls itself: give results to call() when it has ended."
+            )
+    return messages
+
+
 def check_roles(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
     """Refuse SYSTEM messages: a conversation has one system message, which is not remembered."""
     if any(message.role is MsgRole.SYSTEM for message in messages):

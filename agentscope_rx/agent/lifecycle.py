@@ -114,7 +114,11 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         if flag is not conversation.flag:
             conversation.flags.discard(flag)
 
-    return using(acquire, lambda _: next_turn(defer(begin)), release, on_dispose=flag.leave)
+    def leave(run: Run) -> None:
+        run.inbox.close()
+        flag.leave(run)
+
+    return using(acquire, lambda _: next_turn(defer(begin)), release, on_dispose=leave)
 
 
 def between_runs(agent: AgentCore, memory: Memory, use: Callable[[Conversation], Flow[T]]) -> Flow[T]:
@@ -320,6 +324,8 @@ def _remember_input(run: Run) -> Flow[Event]:
 
 
 def _end(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
+    if not run.inbox.closed:
+        run.inbox.close()
     tidied = run.hooks.watched(MemoryEvent, agent.tidied(run))
     return concat(tidied, defer(lambda: _post_call(agent, run, message)))
 
@@ -360,6 +366,7 @@ def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
 def _fail(agent: AgentCore, run: Run, error: Exception) -> Flow[Event]:
     """Repair memory, save it, emit the ErrorEvent, then the error."""
     run.repaired = True
+    run.inbox.close()
     event = ErrorEvent.of(error, source=run.source)
     observed = cast("Flow[Event]", run.hooks.observe(event))
     last = report_errors(observed, f"hooks on the error of agent {run.name}", event)

@@ -9,6 +9,7 @@ exchange any. A run lives on the thread of one loop; interruptions and `stats` m
 | `calls`        | the tool calls without a result, and how far each has come            | `open_calls`      |
 | `usage`        | model and tool calls, tokens and costs, with the limits of them       | `limits`          |
 | `interruption` | the request to end, if there is one                                   | `interruption`    |
+| `inbox`        | input that came during the run, and is not remembered yet             | `inbox`           |
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.input import RunInput
 from agentscope_rx.agent.interruption import Interruption, InterruptSource
 from agentscope_rx.agent.limits import Usage, UsageLimits
@@ -71,6 +73,7 @@ class Run:
         "groups",
         "hooks",
         "id",
+        "inbox",
         "input",
         "interruption",
         "iteration",
@@ -128,6 +131,7 @@ class Run:
         self.parent: RunState | None = None
         """The run that called this one, if it is a sub-agent's run."""
         self.input: RunInput = RunInput()
+        self.inbox: Inbox = Inbox(name, self.id, scope.loop)
         self.calls: OpenCalls = OpenCalls()
         self.usage: Usage = Usage(name, limits)
         self.interruption: Interruption = Interruption(scope)

@@ -13,6 +13,8 @@
     +-- EventLogError                       a log of events that could not be opened, written or read; `file` names it
     |   +-- EventLineError                  a line of it that is no event; `line` is its number
     +-- AgentBusyError                      a second call while the agent is running
+    +-- RunEndedError                       input for a run that has ended, or is about to
+    +-- InboxFullError                      too many inputs wait for one run
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
     +-- RunStoppedError                     a shared run was stopped
     +-- EventsGoneError                     a shared run no longer keeps the events that were asked for
@@ -140,9 +142,11 @@ from agentscope_rx.errors.run import (
     EndOfInputError,
     EventsGoneError,
     HookError,
+    InboxFullError,
     NoStructuredOutputError,
     PendingCallsError,
     RunDeadlineError,
+    RunEndedError,
     RunStoppedError,
     StructuredOutputError,
     UsageLimitError,
@@ -202,6 +206,7 @@ __all__ = [
     "EventsGoneError",
     "ForeignOriginError",
     "HookError",
+    "InboxFullError",
     "InvalidInputError",
     "McpClosedError",
     "McpConnectionError",
@@ -226,6 +231,7 @@ __all__ = [
     "RemoteClientError",
     "RequestError",
     "RunDeadlineError",
+    "RunEndedError",
     "RunInsideLoopError",
     "RunStoppedError",
     "SavedStateError",

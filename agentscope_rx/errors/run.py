@@ -33,6 +33,34 @@ class AgentBusyError(AgentScopeError):
         self.run_id = run_id
 
 
+class RunEndedError(AgentScopeError):
+    """Input for a run that has ended, or is about to. `run_id` is the run; None if the agent has none in progress."""
+
+    def __init__(self, agent: str, run_id: str | None = None) -> None:
+        which = f"Run {run_id} of agent {agent!r}" if run_id else f"The run of agent {agent!r}"
+        super().__init__(
+            f"{which} takes no more input: it has ended, or is about to. Call the agent again, with call(...) or "
+            "stream(...)."
+        )
+        self.agent = agent
+        self.run_id = run_id
+
+
+class InboxFullError(AgentScopeError):
+    """`limit` inputs for the run wait already; it takes them before its next model call, or at its end."""
+
+    retryable = True
+
+    def __init__(self, agent: str, run_id: str, limit: int) -> None:
+        super().__init__(
+            f"{limit} inputs wait already for run {run_id} of agent {agent!r}, which is the limit. Try again after its "
+            "next round, or put several messages into one input."
+        )
+        self.agent = agent
+        self.run_id = run_id
+        self.limit = limit
+
+
 class AgentShuttingDownError(AgentScopeError):
     """The agent is shutting down. `run_id` was cut off, or None if a call was refused; `saved` names the session."""
 

@@ -22,6 +22,7 @@ from agentscope_rx.events.base import Event
 from agentscope_rx.events.kinds import (
     ChunkEvent,
     ErrorEvent,
+    InputEvent,
     MemoryEvent,
     PostActingEvent,
     PostCallEvent,
@@ -143,6 +144,9 @@ class RunFold:
         self._before_input = {call.id for call in (*event.lost, *(event.pending if event.passes_by else ()))}
         self._take(event.input)
 
+    def _input(self, event: InputEvent) -> None:
+        self._take(event.input)
+
     def _take(self, messages: Iterable[Msg]) -> None:
         """Messages of others, in the order in which they are remembered."""
         for message in messages:
@@ -214,6 +218,7 @@ class RunFold:
 
 _STEPS: dict[type[Event], Callable[[RunFold, Any], None]] = {
     PreCallEvent: RunFold._pre_call,
+    InputEvent: RunFold._input,
     PreReasoningEvent: RunFold._pre_reasoning,
     ReasoningChunkEvent: RunFold._chunk,
     SummaryChunkEvent: RunFold._chunk,

@@ -1,13 +1,13 @@
 """All kinds of events of a run, in their order.
 
-    PreCall  ( PreReasoning  ReasoningChunk*  PostReasoning  ( PreActing* ActingChunk*  PostActing* )? )*
+    PreCall  ( Input* PreReasoning  ReasoningChunk*  PostReasoning  ( PreActing* ActingChunk*  PostActing* )? )*
              ( PreSummary  SummaryChunk*  PostSummary )?  Memory?  PostCall
     ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
-Hooks may change Pre and Post events. They may drop, delay, merge or rewrite chunks as they are shown. They only observe
-ErrorEvent, RetryEvent and MemoryEvent. An OutputChunk follows each ReasoningChunk with a delta of a structured output,
-as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve belong to
-`agent.observe()`, not to a run.
+Hooks may change Pre, Post and Input events. They may drop, delay, merge or rewrite chunks as they are shown. They only
+observe ErrorEvent, RetryEvent and MemoryEvent. An OutputChunk follows each ReasoningChunk with a delta of a structured
+output, as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve
+belong to `agent.observe()`, not to a run.
 """
 
 from __future__ import annotations
@@ -66,6 +66,21 @@ class PreCallEvent(Event):
     """Read-only, set after the hooks: open calls without a result in memory. They get error results now."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputEvent(Event):
+    """Input to the run in progress (`enqueue`), before the next model call. Hooks may change `input`, or make it empty.
+
+    `when` is the moment that was asked for: "next_round", or "idle" for input in place of the normal end.
+    """
+
+    type: ClassVar[str] = "input"
+
+    iteration: int = 0
+    input: tuple[Msg, ...] = ()
+    when: Literal["next_round", "idle"] = "next_round"
 
 
 @register

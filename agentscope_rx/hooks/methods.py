@@ -12,6 +12,7 @@
 | `reasoning_chunk`, `acting_chunk`, `summary_chunk`          | the chunks of one kind                               |
 | `pre_print`, `post_print`                                   | every chunk; `post_print` as all others have left it |
 | `output_chunk`                                              | OutputChunkEvent                                     |
+| `on_input`                                                  | InputEvent: see `enqueue()`                          |
 | `on_retry`, `on_memory`, `on_error`                         | RetryEvent, MemoryEvent, ErrorEvent                  |
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
@@ -33,6 +34,7 @@ from agentscope_rx.events import (
     ActingChunkEvent,
     ErrorEvent,
     Event,
+    InputEvent,
     MemoryEvent,
     OutputChunkEvent,
     PostActingEvent,
@@ -78,6 +80,7 @@ _NAMES: dict[str, _Named] = {
     "post_reply": _Named((PostCallEvent,)),
     "post_call": _Named((PostCallEvent,)),
     "output_chunk": _Named((OutputChunkEvent,)),
+    "on_input": _Named((InputEvent,)),
     "on_retry": _Named((RetryEvent,)),
     "on_memory": _Named((MemoryEvent,)),
     "on_error": _Named((ErrorEvent,)),

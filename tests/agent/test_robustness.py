@@ -307,7 +307,9 @@ def test_every_reason_and_every_kind_of_event_is_produced():
         try:
             async for event in friday.stream(*args, **options):
                 kinds.add(event.type)
-                if event.type == act:
+                if event.type == act == "pre_acting":
+                    friday.enqueue("and this")
+                elif event.type == act:
                     friday.interrupt()
         except ModelConnectionError:
             pass
@@ -336,6 +338,7 @@ def test_every_reason_and_every_kind_of_event_is_produced():
         await see(agent(use("a", "direct"), tools=tools), "hi")
         await see(agent(use("a"), "x", tools=tools, max_iters=1), "hi")
         await see(agent("x"), "hi")
+        await see(agent(use("a"), "x"), "hi", act="pre_acting")
         await see(agent("x", hooks=stop[0]), "hi")
         await see(agent(use("a"), hooks=stop[1]), "hi")
         await see(agent(use("a", "risky"), tools=tools), "hi")

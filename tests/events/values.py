@@ -89,6 +89,9 @@ EVENTS = {
         pending=st.lists(tool_uses, max_size=2).map(tuple),
         history=several,
     ),
+    kinds.InputEvent: _built(
+        kinds.InputEvent, iteration=iterations, input=several, when=st.sampled_from(["next_round", "idle"])
+    ),
     kinds.PreReasoningEvent: _built(kinds.PreReasoningEvent, **_asking),
     kinds.ReasoningChunkEvent: chunks(kinds.ReasoningChunkEvent),
     kinds.OutputChunkEvent: chunks(kinds.OutputChunkEvent),

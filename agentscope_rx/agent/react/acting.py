@@ -25,6 +25,7 @@ from agentscope_rx.agent.react.approval import (
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.react.return_direct import direct_reply
+from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
 from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
 from agentscope_rx.agent.run import Done, Run, Stage
@@ -170,6 +171,6 @@ def _next(agent: ReActCore, run: Run, batch: CallBatch, direct: Msg | None = Non
     if decision is Decision.SUSPEND:
         return Done(waiting_reply(run, waiting))
     if decision is Decision.RETURN and direct is not None:
-        return tail(lambda: run.end_with(direct))
+        return tail(lambda: end_or_go_on(agent, run, direct))
     run.iteration += 1
     return tail(lambda: agent.reasoning(run))

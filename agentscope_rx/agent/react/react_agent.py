@@ -26,6 +26,7 @@ from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.return_direct import direct_reply
+from agentscope_rx.agent.react.steering import end_or_go_on, take_input
 from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.shutdown import GracefulShutdown
@@ -168,8 +169,9 @@ class ReActAgent(Agent):
     # --- stages --------------------------------------------------------------------------------------------------
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
-        """One model round; see `react.reasoning`."""
-        return self._traced(run, "reasoning", partial(reasoning, self, run, sent_back=sent_back))
+        """One model round, after the input that is due (`enqueue`); see `react.reasoning`."""
+        begin = partial(self._traced, run, "reasoning", partial(reasoning, self, run, sent_back=sent_back))
+        return take_input(self, run, sent_back, begin) if run.inbox.items else begin()
 
     def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         """One batch of tool calls; see `react.acting`."""
@@ -214,6 +216,7 @@ class ReActAgent(Agent):
 
     def _summary_at(self, run: Run, which: str) -> Stage:
         """A last model call at a limit: for the structured output, if one is requested; else for a summary."""
+        run.inbox.close()
         output = structured.output_of(run)
         if output is None or output.request.output is None:
             return just(tail(lambda: self.summarizing(run, which)))
@@ -305,7 +308,7 @@ class ReActAgent(Agent):
             # the input may have brought the last result of a batch
             reply = direct_reply(self, run, history)
             if at_begin(calls=0, direct=reply is not None) is Decision.RETURN and reply is not None:
-                return run.end_with(reply)
+                return end_or_go_on(self, run, reply)
             return just(tail(lambda: self.reasoning(run)))
 
         return run.history().pipe(concat_map(follow))

@@ -15,6 +15,7 @@ from functools import partial
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
 from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.steering import go_on
 from agentscope_rx.agent.react.structured_output import (
     answer_in_text,
     ask_again,
@@ -65,6 +66,8 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.end_limited(run, *limit)))
     if decision is Decision.SUMMARIZE and not granted:
+        # the rounds are used up: the one that may follow takes no input
+        run.inbox.close()
         granted = output is not None and output.last_chance()
         if not granted:
             return just(tail(lambda: agent.summarizing(run)))
@@ -191,6 +194,8 @@ def _next(
     if decision is Decision.REASON:
         run.iteration += 1
         return tail(lambda: _continue(agent, run, post))
+    if decision is Decision.FINISH and run.inbox.at_end() and (follow := go_on(agent, run)) is not None:
+        return follow
     return Done(post.message)
 
 

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from agentscope_rx.agent.react.decide import Decision
 from agentscope_rx.agent.react.model_call import fit_choice, voids
 from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.steering import end_or_go_on, go_on
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.cleanup import without_calls, without_traces
 from agentscope_rx.agent.structured_output.request import OutputRequest
@@ -140,7 +141,10 @@ def answer_in_text(agent: ReActCore, run: Run, output: StructuredOutputState, po
             return just(event, tail(lambda: agent.reasoning(run)))
         if verdict is Verdict.FAILED and not as_text:
             return just(event, tail(lambda: give_up(agent, run, output)))
-        return just(event, Done(message))
+        follow: Tail[Event | Done] | None = None
+        if requested is None and run.inbox.at_end():
+            follow = go_on(agent, run)
+        return just(event, Done(message) if follow is None else follow)
 
     return run.remember_then((message,), event, go)
 
@@ -168,8 +172,10 @@ def after_results(
 
 def hand_over(agent: ReActCore, run: Run, output: StructuredOutputState) -> Stage:
     """End the run with the accepted response."""
-    reason = GenerateReason.MODEL_STOP if output.request.output is None else GenerateReason.STRUCTURED_OUTPUT
-    return run.end_with(run.final(output.reply(agent.name), reason))
+    if output.request.output is None:
+        return end_or_go_on(agent, run, run.final(output.reply(agent.name), GenerateReason.MODEL_STOP))
+    # the run has what it was asked for
+    return run.end_with(run.final(output.reply(agent.name), GenerateReason.STRUCTURED_OUTPUT))
 
 
 def give_up(agent: ReActCore, run: Run, output: StructuredOutputState) -> Stage:

@@ -45,6 +45,7 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
     """
     # the deadline would ask for this very summary
     run.drop_timers()
+    run.inbox.close()
     limit = _limit(agent, which)
     closing = run.close_open(
         ToolResultKind.REJECTED, f"{limit[0].upper()}{limit[1:]} was reached before this call ran."

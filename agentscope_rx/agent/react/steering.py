@@ -1,0 +1,92 @@
+"""Input to a live run, between its rounds (see `agent.inbox`).
+
+take_input    due input as Input |> hooks |> remember, one event each; then the round
+go_on         where the run would end normally: tail(reasoning) if input waits and a further round may begin
+end_or_go_on  the same for a reply that is not remembered yet
+
+The run ends nevertheless, and the input stays unread, if it was interrupted, or if a limit or `max_iters` allows no
+further round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from agentscope_rx.agent.inbox import QueuedInput
+from agentscope_rx.agent.input import check_enqueued
+from agentscope_rx.agent.react.decide import Decision, before_reasoning
+from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.events import Event, InputEvent, MemoryEvent
+from agentscope_rx.messages import Msg
+from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, just, shield, tail, then
+
+
+def take_input(agent: ReActCore, run: Run, sent_back: bool, following: Callable[[], Stage]) -> Stage:
+    """Remember the input that is due, then `following()`: at once if the round will not call the model.
+
+    Signals: an `InputEvent` for each input; those of `following()`; a hook's error.
+    Cancels: the hook in progress; a write to memory, once begun, runs to its end.
+    """
+    due = run.inbox.due()
+    if not due or not _may_ask(agent, run, run.iteration, sent_back):
+        return following()
+    taken = [defer(lambda queued=queued: _take(run, queued)) for queued in due]
+    # more may have come while hooks took their time
+    return concat(*taken, defer(lambda: take_input(agent, run, sent_back, following)))
+
+
+def go_on(agent: ReActCore, run: Run) -> Tail[Event | Done] | None:
+    """The round that takes the input that waits (`run.inbox.at_end()`); None if no further round may begin."""
+    if not _may_ask(agent, run, run.iteration + 1):
+        return None
+    run.iteration += 1
+    return tail(lambda: agent.reasoning(run))
+
+
+def end_or_go_on(agent: ReActCore, run: Run, reply: Msg) -> Stage:
+    """End with this reply, which memory does not have yet; with input that waits remember it, and go on.
+
+    Signals: the reply; or a MemoryEvent with it, and a tail.
+    Cancels: nothing: the write, once begun, runs to its end.
+    """
+    follow = go_on(agent, run) if run.inbox.at_end() else None
+    if follow is None:
+        return run.end_with(reply)
+    event = MemoryEvent(source=run.source, added=(reply,))
+    written = run.hooks.watched(MemoryEvent, run.write(event, cast("Flow[object]", run.memory.add((reply,)))))
+    return concat(written, just(follow))
+
+
+def _may_ask(agent: ReActCore, run: Run, iteration: int, sent_back: bool = False) -> bool:
+    """True if a model round may begin now."""
+    decision = before_reasoning(
+        interrupted=run.interrupted or run.inbox.closed,
+        limited=run.usage.limited and run.usage.before_model() is not None,
+        iteration=iteration,
+        max_iters=agent.max_iters,
+        gotos=run.goto_count,
+        sent_back=sent_back,
+    )
+    return decision is Decision.REASON
+
+
+def _take(run: Run, queued: QueuedInput) -> Flow[Event]:
+    """Input |> hooks |> remember."""
+    event = InputEvent(source=run.source, iteration=run.iteration, input=queued.messages, when=queued.when)
+
+    def remember(event: InputEvent) -> Flow[Event]:
+        messages = check_enqueued(event.input)
+
+        def done(_: object) -> None:
+            run.record(messages, event, foreign=True)
+            run.inbox.taken(queued)
+
+        if not messages:
+            run.inbox.taken(queued)
+            return just(event)
+        # in one piece: a run that is disposed of meanwhile must not give the input back as unread
+        return shield(run.memory.add(messages).pipe(concat_map(done))).pipe(then(lambda: just(event)))
+
+    return run.hooks.fire_then(event, remember)
