@@ -6,6 +6,8 @@
 |                           | pending calls `{"answers": [{"type": "approve", "call_id": "..."}, ...]}`                |
 | GET /runs/{id}/events     | its events after `Last-Event-ID`; 204 if the client has all events of an ended run       |
 | POST /runs/{id}/interrupt | `{"interrupted": true}`, false if it has ended; optional body `{"text": "the reply"}`    |
+| POST /runs/{id}/input     | 202, `{"enqueued": true}`: input to the live run; body as of /run, without answers, and  |
+|                           | `"when": "next_round"` (default) or `"idle"`; 409 if the run has ended                   |
 | DELETE /runs/{id}         | 204 when the run has been stopped and cleaned up                                         |
 
 Errors before a stream begins are JSON, see `failure`. A `RequestGuard` decides which clients are answered. A client
@@ -32,6 +34,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agentscope_rx.agent import Agent
+from agentscope_rx.agent.inbox import When
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError
 from agentscope_rx.events import StreamOptions
 from agentscope_rx.guard import GuardOptions, RequestGuard
@@ -110,6 +113,12 @@ def create_app(
         body = await _body(request, _InterruptBody)
         return JSONResponse({"interrupted": live.interrupt(body.text)})
 
+    async def enqueue(request: Request) -> JSONResponse:
+        live = runs.find(request.path_params["run_id"])
+        body = await _body(request, _EnqueueBody, files)
+        live.enqueue(body.input, body.when)
+        return JSONResponse({"enqueued": True}, 202)
+
     async def stop(request: Request) -> Response:
         await runs.stop(request.path_params["run_id"])
         return Response(status_code=204)
@@ -123,6 +132,7 @@ def create_app(
         Route("/run", run, methods=["POST"]),
         Route("/runs/{run_id}/events", events, methods=["GET"]),
         Route("/runs/{run_id}/interrupt", interrupt, methods=["POST"]),
+        Route("/runs/{run_id}/input", enqueue, methods=["POST"]),
         Route("/runs/{run_id}", stop, methods=["DELETE"]),
     ]
     app = Starlette(
@@ -169,6 +179,24 @@ class _RunBody(BaseModel):
     def input(self) -> list[Msg | ApprovalAnswer] | None:
         messages = self.messages or [] if self.text is None else [Msg.user(self.text)]
         return [*messages, *(self.answers or ())] or None
+
+
+class _EnqueueBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str | None = None
+    messages: list[Msg] | None = None
+    when: When = "next_round"
+
+    @model_validator(mode="after")
+    def _either(self) -> _EnqueueBody:
+        if (self.text is None) is (self.messages is None):
+            raise ValueError("give either text or messages")
+        return self
+
+    @property
+    def input(self) -> list[Msg]:
+        return self.messages or [] if self.text is None else [Msg.user(self.text)]
 
 
 class _InterruptBody(BaseModel):

@@ -6,6 +6,8 @@
 | `InvalidInputError`                       | 422    | the body is JSON, but no valid input           |
 | `UnknownRunError`                         | 404    | no such run, or it is no longer kept           |
 | `AgentBusyError`                          | 409    | the agent is running; that run goes on         |
+| `RunEndedError`                           | 409    | input for a run that has ended                 |
+| `InboxFullError`                          | 429    | too many inputs wait for the run               |
 | `EventsGoneError`                         | 410    | the log has dropped events the client missed   |
 | `TooManyRunsError`                        | 503    | the limit of live runs is reached              |
 | `ServiceStoppingError`, `RunStoppedError` | 503    | the application is shutting down               |
@@ -27,8 +29,10 @@ from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,
     EventsGoneError,
+    InboxFullError,
     InvalidInputError,
     RequestError,
+    RunEndedError,
     RunStoppedError,
 )
 
@@ -75,6 +79,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (InvalidInputError, 422),
     (UnknownRunError, 404),
     (AgentBusyError, 409),
+    (RunEndedError, 409),
+    (InboxFullError, 429),
     (EventsGoneError, 410),
     (TooManyRunsError, 503),
     (ServiceStoppingError, 503),

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from agentscope_rx import ReActAgent, tool
-from agentscope_rx.events import ErrorEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
+from agentscope_rx.events import ErrorEvent, InputEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
 from agentscope_rx.messages import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
 from agentscope_rx.service import Runs, ServiceStoppingError, create_app
 from agentscope_rx.testing import ScriptedModel, call
@@ -124,6 +124,7 @@ def test_unknown_runs_and_methods(quick):
     for response in (
         client.get("/runs/none/events"),
         client.post("/runs/none/interrupt"),
+        client.post("/runs/none/input", json={"text": "hi"}),
         client.delete("/runs/none"),
     ):
         assert "'none'" in refused(response, 404, "UnknownRunError")
@@ -181,6 +182,31 @@ def test_an_interruption_from_another_client():
         assert last.message.generate_reason is GenerateReason.INTERRUPTED
         assert model.closed.wait(PATIENCE)
         assert other.post(f"/runs/{id}/interrupt").json() == {"interrupted": False}
+
+
+def test_input_to_a_live_run_from_another_client():
+    model = Speaker(["One "], hang=True)
+    friday = agent(model)
+    app = create_app(friday, on_disconnect="continue")
+    with served(app) as server, server.client() as client, server.client() as other:
+        with sse(client, "POST", "/run", json={"text": "hi"}) as source:
+            events = source.iter_sse()
+            id = checked(next(events)).run_id
+            model.asked.wait(PATIENCE)
+            where = f"/runs/{id}/input"
+            for body in ({}, {"text": "a", "messages": []}, {"text": "a", "when": "now"}, {"answers": []}):
+                refused(other.post(where, json=body), 422, "InvalidInputError")
+            system = json.loads(Msg.system("x").to_json())
+            refused(other.post(where, json={"messages": [system]}), 422, "InvalidInputError")
+            refused(other.post(where, content=b"{", headers=JSON), 400, "MalformedBodyError")
+            message = json.loads(Msg.user("and then this").to_json())
+            for body in ({"messages": [message], "when": "idle"}, {"text": "steer"}):
+                response = other.post(where, json=body)
+                assert (response.status_code, response.json()) == (202, {"enqueued": True})
+            model.go_on.say()
+            seen = [checked(event) for event in events]
+        assert [each.input[0].text for each in seen if isinstance(each, InputEvent)] == ["steer", "and then this"]
+        assert id in refused(other.post(where, json={"text": "late"}), 409, "RunEndedError")
 
 
 def test_a_run_is_stopped_by_another_client():

@@ -27,7 +27,9 @@ from reactivex import Observable
 from agentscope_rx.agent import Agent
 from agentscope_rx.agent.handle.event_log import LoggedEvent
 from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, RunHandle, check_log
-from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.agent.inbox import When
+from agentscope_rx.agent.input import CallInput
+from agentscope_rx.errors import ConfigurationError, InvalidInputError, RunEndedError
 from agentscope_rx.events import Event
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import OneShotEvent, empty, flow
@@ -166,6 +168,12 @@ class LiveRun:
     def interrupt(self, msg: Msg | str | None = None) -> bool:
         """Interrupt the agent, so that the run ends with a normal reply; False if it has ended, or without `agent`."""
         return self._handle is not None and self._handle.interrupt(msg)
+
+    def enqueue(self, msgs: CallInput, when: When = "next_round") -> None:
+        """Give messages to the run (see `Agent.enqueue`); `RunEndedError` if it has ended, or without `agent`."""
+        if self.agent is None or self.id is None or self.ended.fired:
+            raise RunEndedError("" if self.agent is None else self.agent.name, self.id)
+        self.agent.enqueue(msgs, when, run_id=self.id)
 
     def ended_at(self, after: int | None) -> bool:
         """True if the run has ended and `after` is the number of its last event: nothing follows it."""
