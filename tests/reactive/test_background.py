@@ -83,9 +83,10 @@ class TestAtHome:
         assert not begun
 
     def test_an_error_behind_a_disposal_is_dropped(self) -> None:
-        gone = threading.Event()
+        begun, gone = threading.Event(), threading.Event()
 
         async def stubborn() -> None:
+            begun.set()
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -94,7 +95,8 @@ class TestAtHome:
 
         async def main() -> None:
             task = on_library_loop(from_callable(stubborn)).as_task()
-            await on_library_loop(from_callable(where))
+            while not begun.is_set():
+                await asyncio.sleep(0)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
