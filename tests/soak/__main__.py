@@ -1,0 +1,32 @@
+"""`python -m tests.soak`: the soaks in their full size."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+
+from agentscope_rx.testing import run_virtual
+from tests.soak.soak import soak
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.soak")
+    parser.add_argument("--virtual", type=float, default=0, help="seconds of virtual time")
+    parser.add_argument("--real", type=float, default=0, help="seconds on a real loop")
+    parser.add_argument("--agents", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
+    given = parser.parse_args()
+    print(f"seed {given.seed}", flush=True)
+    if given.virtual:
+        begun = time.process_time()
+        work = soak(given.virtual, agents=given.agents, seed=given.seed)
+        ended = run_virtual(work, limit=given.virtual + 100_000, patience=60)
+        print(f"{given.virtual:g} virtual s in {time.process_time() - begun:.0f} s of CPU:", ended, flush=True)
+    if given.real:
+        work = soak(given.real, agents=given.agents, seed=given.seed, pace=0.2, threads=True)
+        print(f"{given.real:g} real s:", asyncio.run(work), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""What the users of a soak do with their agents: calls that end in every way, shared runs, input, queues, handovers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import NamedTuple
+
+from agentscope_rx import Approve, InMemoryMemory, Msg, ReActAgent, Reject
+from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.events import Event, PostCallEvent, coalesce_chunks, fold
+from agentscope_rx.messages import ApprovalAnswer
+from agentscope_rx.reactive import Overflow
+from tests.soak.world import World, messages_in
+from tests.support.assertions import results_in
+
+
+class Place(NamedTuple):
+    """An actor: its agent, its chance, and the world around it."""
+
+    world: World
+    agent: ReActAgent
+    random: Random
+
+    async def wait(self, upto: float) -> None:
+        """Let a random time pass, at most so many paces."""
+        await asyncio.sleep(self.random.random() * upto * self.world.pace)
+
+
+Action = Callable[[Place], Awaitable[None]]
+
+
+async def live(place: Place, actions: Sequence[Action], until: float) -> None:
+    """Act until the loop's clock has come so far; check the conversation after each action."""
+    loop = asyncio.get_running_loop()
+    while loop.time() < until:
+        await place.wait(2)
+        action = place.random.choice(actions)
+        try:
+            await action(place)
+            await check(place)
+        except Exception as error:
+            error.add_note(f"{place.agent.name} after {action.__name__} at {loop.time():.3f}")
+            raise
+        place.world.note(action.__name__)
+
+
+async def check(place: Place) -> None:
+    """What holds after every end: the agent is free and its memory whole."""
+    agent = place.agent
+    await agent.idle()
+    assert not agent.running
+    pending = [call.id for call in await agent.pending_calls()]
+    assert_whole(messages_in(agent.memory), pending)
+    if len(messages_in(agent.memory)) > 300:
+        agent.memory = InMemoryMemory()
+
+
+def assert_whole(messages: Sequence[Msg], pending: Sequence[str]) -> None:
+    """Each call has one result behind it, but for those that are pending.
+
+    Calls that have waited for an answer get their results later than the other calls of their message.
+    """
+    called: set[str] = set()
+    for message in messages:
+        assert {result.id for result in message.tool_results} <= called
+        called.update(call.id for call in message.tool_calls)
+    assert called - set(results_in(messages)) == set(pending)
+
+
+async def _input(place: Place) -> str | list[ApprovalAnswer] | None:
+    """New words; or, if calls are pending, their answers, or none."""
+    pending = [call.id for call in await place.agent.pending_calls()]
+    if pending and place.random.random() < 0.7:
+        if place.random.random() < 0.3:
+            return None
+        return [Approve(id) if place.random.random() < 0.7 else Reject(id, "no") for id in pending]
+    return "Go on."
+
+
+async def _ended(place: Place, run: Awaitable[object]) -> None:
+    """Wait for the end of a run, which may fail as its model does."""
+    try:
+        await run
+        place.world.note("completed")
+    except AgentScopeError as error:
+        place.world.note(type(error).__name__)
+
+
+# --- calls that end in every way ----------------------------------------------------------------------------------
+
+
+async def call_to_the_end(place: Place) -> None:
+    await _ended(place, place.agent.call(await _input(place)))
+
+
+async def stream_to_the_end(place: Place) -> None:
+    before = tuple(messages_in(place.agent.memory))
+    events: list[Event] = []
+    try:
+        async for event in place.agent.stream(await _input(place)):
+            events.append(event)
+    except AgentScopeError as error:
+        place.world.note(type(error).__name__)
+    _assert_folded(events, before, place)
+
+
+def _assert_folded(events: Sequence[Event], before: Sequence[Msg], place: Place) -> None:
+    """The events amount to what memory has got."""
+    folded = fold(events)
+    after = messages_in(place.agent.memory)
+    assert tuple(after[len(before) :]) == folded.history
+    if events and isinstance(events[-1], PostCallEvent):
+        assert folded.message == events[-1].message
+
+
+async def dispose(place: Place) -> None:
+    subscription = place.agent.stream(await _input(place)).subscribe(lambda event: None, lambda error: None)
+    await place.wait(4)
+    subscription.dispose()
+
+
+async def cancel(place: Place) -> None:
+    task = place.agent.call(await _input(place)).as_task()
+    await place.wait(4)
+    task.cancel()
+    try:
+        await _ended(place, task)
+    except asyncio.CancelledError:
+        place.world.note("cancelled")
+
+
+async def leave(place: Place) -> None:
+    left = place.random.randrange(40)
+    try:
+        async with place.agent.stream(await _input(place)) as events:
+            async for _ in events:
+                left -= 1
+                if left < 0:
+                    break
+    except AgentScopeError as error:
+        place.world.note(type(error).__name__)
+
+
+async def interrupt(place: Place) -> None:
+    task = place.agent.call(await _input(place)).as_task()
+    await place.wait(4)
+    place.agent.interrupt("Stop." if place.random.random() < 0.5 else None)
+    await _ended(place, task)
+
+
+async def read_slowly(place: Place) -> None:
+    overflow = place.random.choice((Overflow.WAIT, Overflow.DROP_OLDEST, Overflow.DROP_NEWEST, None))
+    stream = place.agent.stream(await _input(place))
+    merge = coalesce_chunks if overflow is None else None
+    try:
+        async with stream.buffered(4, overflow, coalesce=merge) as events:
+            async for _ in events:
+                await place.wait(0.1)
+    except AgentScopeError as error:
+        place.world.note(type(error).__name__)
+
+
+CALLS: tuple[Action, ...] = (
+    call_to_the_end,
+    stream_to_the_end,
+    dispose,
+    cancel,
+    leave,
+    interrupt,
+    read_slowly,
+)
