@@ -171,3 +171,101 @@ CALLS: tuple[Action, ...] = (
     interrupt,
     read_slowly,
 )
+
+
+# --- shared runs --------------------------------------------------------------------------------------------------
+
+
+async def _follow(place: Place, handle: RunHandle, from_seq: int = 0) -> None:
+    """Subscribe in a random way, perhaps leave and come back: the numbers go on without a gap or a repeat."""
+    random = place.random
+    policy = random.choice((None, Overflow.WAIT, Overflow.DROP_OLDEST, Overflow.DROP_NEWEST))
+    expected: int | None = from_seq
+    try:
+        events = handle.events(from_seq) if policy is None else handle.events(from_seq).buffered(4, policy)
+        async for event in events:
+            if policy in (None, Overflow.WAIT):
+                assert event.seq == expected, f"event {event.seq}, not {expected}"
+            expected = event.seq + 1
+            if random.random() < 0.1:
+                await place.wait(0.5)
+            if random.random() < 0.03:
+                break
+    except EventsGoneError:
+        place.world.note("events gone")
+        return
+    except AgentScopeError as error:
+        place.world.note(type(error).__name__)
+    if random.random() < 0.5:
+        await place.wait(1)
+        await _follow(place, handle, expected)
+
+
+async def share(place: Place) -> None:
+    """A shared run with several subscribers, while it is steered, paused, interrupted or stopped."""
+    random = place.random
+    before = tuple(messages_in(place.agent.memory))
+    linger = random.choice((None, None, 0, place.world.pace))
+    handle = place.agent.start(await _input(place), linger=linger)
+    async with asyncio.TaskGroup() as group:
+        for _ in range(random.randrange(4)):
+            group.create_task(_follow(place, handle))
+        for _ in range(random.randrange(4)):
+            await place.wait(1)
+            await _steer(place, handle)
+        handle.resume()
+        group.create_task(_ended(place, handle.result()))
+    await handle.idle()
+    events = [event async for event in _quiet(handle)]
+    _assert_folded(events, before, place)
+
+
+async def _quiet(handle: RunHandle) -> AsyncIterator[Event]:
+    """The events of a run that has ended, without its error."""
+    try:
+        async for event in handle.events():
+            yield event
+    except AgentScopeError:
+        return
+
+
+async def _steer(place: Place, handle: RunHandle) -> None:
+    random = place.random
+    kind = random.randrange(10)
+    if kind < 4:
+        try:
+            handle.enqueue("And this.", when=random.choice(("next_round", "idle")))
+        except RunEndedError:
+            place.world.note("input too late")
+    elif kind < 6:
+        handle.pause()
+    elif kind < 8:
+        handle.resume()
+    elif kind < 9:
+        handle.interrupt()
+    else:
+        handle.dispose()
+
+
+async def crowd(place: Place) -> None:
+    """Several calls at once, which wait for each other or take each other's place."""
+    random = place.random
+    calls = [
+        place.agent.call("Me first.", when_busy=random.choice(("queue", "queue", "replace", "error"))).as_task()
+        for _ in range(random.randrange(2, 5))
+    ]
+    await place.wait(3)
+    chosen = random.choice(calls)
+    kind = random.randrange(3)
+    if kind == 0:
+        chosen.cancel()
+    elif kind == 1:
+        place.agent.interrupt()
+    for each in calls:
+        try:
+            await _ended(place, each)
+        except asyncio.CancelledError:
+            place.world.note("cancelled")
+
+
+SHARED: tuple[Action, ...] = (share, share, crowd)
