@@ -2,6 +2,7 @@
 
 from agentscope_rx.events._coalesce import coalesce_chunks
 from agentscope_rx.events._fold import Folded, RunFold, fold
+from agentscope_rx.events._record import record, replay
 from agentscope_rx.events._size import event_size
 from agentscope_rx.events.base import Event, EventSource, event_from_dict, event_from_json
 from agentscope_rx.events.event_stream import EventStream
@@ -63,4 +64,6 @@ __all__ = [
     "event_size",
     "events_schema",
     "fold",
+    "record",
+    "replay",
 ]
