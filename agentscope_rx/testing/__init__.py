@@ -6,6 +6,7 @@ For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
 from agentscope_rx.testing.kits import (
     KitReport,
     RuleBrokenError,
+    check_chat_model,
     check_memory,
     check_operator,
     check_publisher,
@@ -31,6 +32,7 @@ __all__ = [
     "Verifier",
     "VirtualLoop",
     "call",
+    "check_chat_model",
     "check_memory",
     "check_operator",
     "check_publisher",

@@ -4,6 +4,7 @@
 |---------------------------------|-------------------------------------------------------------------|
 | `check_publisher(make)`         | any cold Observable, by the rules of Reactive Streams             |
 | `check_operator(operator)`      | an operator, over sources that wait and sources that do not       |
+| `check_chat_model(make)`        | a `ChatModel`                                                     |
 | `check_memory(make)`            | a `Memory`                                                        |
 | `check_session(make)`           | a `Session`                                                       |
 
@@ -11,6 +12,7 @@ Each is a plain function for any test runner. It runs each rule on a loop of its
 `RuleBrokenError` at the first rule that is broken, and returns a `KitReport` of the rules that were checked or skipped.
 """
 
+from agentscope_rx.testing.kits.chat_model import check_chat_model
 from agentscope_rx.testing.kits.memory import check_memory
 from agentscope_rx.testing.kits.operator import check_operator
 from agentscope_rx.testing.kits.publisher import check_publisher
@@ -20,6 +22,7 @@ from agentscope_rx.testing.kits.session import check_session
 __all__ = [
     "KitReport",
     "RuleBrokenError",
+    "check_chat_model",
     "check_memory",
     "check_operator",
     "check_publisher",
