@@ -5,5 +5,22 @@ from agentscope_rx.hooks.class_hooks import ClassHooks
 from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.hooks.compose import CompiledHooks
 from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
+from agentscope_rx.hooks.wrapping.around_hook import AroundHook, around
+from agentscope_rx.hooks.wrapping.requests import CallRequest, ModelRequest, StageRequest, ToolRequest
 
-__all__ = ["DROP", "ClassHooks", "CompiledHooks", "Hook", "Hooks", "PendingToolRecovery", "hook", "hook_operator"]
+__all__ = [
+    "DROP",
+    "AroundHook",
+    "CallRequest",
+    "ClassHooks",
+    "CompiledHooks",
+    "Hook",
+    "Hooks",
+    "ModelRequest",
+    "PendingToolRecovery",
+    "StageRequest",
+    "ToolRequest",
+    "around",
+    "hook",
+    "hook_operator",
+]

@@ -14,6 +14,9 @@ Four forms, one mechanism:
 
     hook_operator(ReasoningChunkEvent, ops.sample(0.1))     # an operator over the stream of one chunk kind
 
+An operator around a whole call, a stage, a model call or a tool call is made by `around` (see `hooks.wrapping`), or is
+a method of the class: `def around_model(self, source, request)`.
+
 A hook returns the event, a changed copy, or None for "unchanged"; or, if it needs time, an awaitable or an Observable
 of these. A chunk hook may also return `DROP`, or an Observable of any number of chunks.
 
@@ -73,8 +76,10 @@ class Hook:
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         # a class with methods for some kinds gets no others, unless it sets `kinds`
-        if "kinds" not in vars(cls) and cls.on_event is Hook.on_event and (named := _kinds_with_methods(cls)):
-            cls.kinds = named
+        if "kinds" not in vars(cls) and cls.on_event is Hook.on_event:
+            named = _kinds_with_methods(cls)
+            if named or _stands_around(cls):
+                cls.kinds = named
 
     def on_event(self, event: Event) -> Answer:
         """Return the event, a changed copy, None (unchanged), or an awaitable or Observable of these.
@@ -100,6 +105,9 @@ class Hook:
 
 
 _METHOD = "on_"
+AROUND = "around_"
+_STANDS_AROUND = ("call", "stage", "reasoning", "acting", "summarizing", "model", "tool")
+_AROUND_NAMES = tuple(AROUND + kind for kind in _STANDS_AROUND)
 
 
 def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
@@ -111,6 +119,21 @@ def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
             if meant:
                 raise ConfigurationError(f"{cls.__name__}.{name} is called for no event. Did you mean {meant[0]}?")
     return tuple(kind for name, kind in names.items() if callable(getattr(cls, name, None)))
+
+
+def _stands_around(cls: type) -> bool:
+    """True if the class has operators around something; a `ConfigurationError` for a misspelt name."""
+    for name, value in vars(cls).items():
+        check_around_name(cls, name, value)
+    return any(callable(getattr(cls, name, None)) for name in _AROUND_NAMES)
+
+
+def check_around_name(cls: type, name: str, value: object) -> None:
+    """`ConfigurationError` for a method with nearly the name of one that stands around something."""
+    if name.startswith(AROUND) and name not in _AROUND_NAMES and callable(value):
+        meant = get_close_matches(name, _AROUND_NAMES, 1, 0.8)
+        if meant:
+            raise ConfigurationError(f"{cls.__name__}.{name} stands around nothing. Did you mean {meant[0]}?")
 
 
 class FunctionHook(Hook, Generic[E]):

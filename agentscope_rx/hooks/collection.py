@@ -16,6 +16,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks.base import FunctionHook, Hook
 from agentscope_rx.hooks.compose import CompiledHooks, Operator
+from agentscope_rx.hooks.wrapping.around_hook import AroundHook
 from agentscope_rx.reactive import Flow
 from agentscope_rx.reactive.kernel.forking import new_lock
 
@@ -112,6 +113,6 @@ class Hooks:
 
 
 def _is(one: Hook, other: object) -> bool:
-    if isinstance(one, FunctionHook) and isinstance(other, Hook):
+    if isinstance(one, (FunctionHook, AroundHook)) and isinstance(other, Hook):
         return one.is_same(other)
     return one is other

@@ -34,6 +34,7 @@ from agentscope_rx.events.base import kinds_of_events
 from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook
 from agentscope_rx.hooks.error_notes import add_note, noting
 from agentscope_rx.hooks.validate import check_chunk, checked
+from agentscope_rx.hooks.wrapping.flows import AroundEvents, AroundModel, AroundTool, places
 from agentscope_rx.messages import ContentBlock
 from agentscope_rx.models.accumulate import BlockBuilder, block_builder
 from agentscope_rx.reactive import (
@@ -87,6 +88,21 @@ class CompiledHooks:
         self._operators: dict[type[Event], Operator | None] = {}
         self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
         """The kinds that at least one hook gets: data that only hooks use is not collected for the others."""
+        self._set_around()
+
+    def _set_around(self) -> None:
+        """The operators around each flow; None where there are none, so that it costs nothing there."""
+        found = places(self.all)
+
+        def events(place: str) -> AroundEvents | None:
+            return AroundEvents(found[place], self.watched) if place in found else None
+
+        self.around_call: AroundEvents | None = events("call")
+        self.around_reasoning: AroundEvents | None = events("reasoning")
+        self.around_acting: AroundEvents | None = events("acting")
+        self.around_summarizing: AroundEvents | None = events("summarizing")
+        self.around_model: AroundModel | None = AroundModel(found["model"]) if "model" in found else None
+        self.around_tool: AroundTool | None = AroundTool(found["tool"]) if "tool" in found else None
 
     def _for(self, kind: type[Event]) -> tuple[Hook, ...]:
         steps = self._steps.get(kind)

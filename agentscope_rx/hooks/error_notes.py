@@ -22,9 +22,14 @@ class _Note(str):
     __slots__ = ()
 
 
-def add_note(error: Exception, hook: Hook, kind: type[Event], agent: str, *, unless_noted: bool = False) -> Exception:
-    """The error with the note. `unless_noted`: an error that has the note of an earlier hook keeps it."""
-    about = f" on {kind.type} of agent {agent or '(none)'}."
+def add_note(
+    error: Exception, hook: Hook, kind: type[Event] | str, agent: str, *, unless_noted: bool = False
+) -> Exception:
+    """The error with the note. `unless_noted`: an error that has the note of an earlier hook keeps it.
+
+    `kind` is that of the event, or the name of what the hook stands around.
+    """
+    about = f" on {kind if isinstance(kind, str) else kind.type} of agent {agent or '(none)'}."
     # one exception object may be raised many times: only the last note stays
     notes: list[object] = getattr(error, "__notes__", [])
     ours = [note for note in notes if isinstance(note, _Note) and note.endswith(about)]

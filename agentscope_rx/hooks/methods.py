@@ -16,6 +16,7 @@
 | `on_retry`, `on_memory`, `on_error`                         | RetryEvent, MemoryEvent, ErrorEvent                  |
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
+| `around_call`, `around_stage`, `around_reasoning`, ...      | the flow of it, and the request: see `around`        |
 
 A method of a base class is a hook of the subclass, unless the subclass overrides it (and may call `super()`). The names
 are checked when the agent is built: a misspelt one is a `ConfigurationError`.
@@ -51,7 +52,8 @@ from agentscope_rx.events import (
     RetryEvent,
     SummaryChunkEvent,
 )
-from agentscope_rx.hooks.base import DEFAULT_PRIORITY, Answer, FunctionHook, Hook
+from agentscope_rx.hooks.base import AROUND, DEFAULT_PRIORITY, Answer, FunctionHook, Hook, check_around_name
+from agentscope_rx.hooks.wrapping.around_hook import PLACES, AroundHook
 
 LAST = 1_000_000
 """The priority of `post_print`: it gets the chunks as they are shown."""
@@ -89,6 +91,8 @@ _NAMES: dict[str, _Named] = {
     "pre_print": _Named(_CHUNKS),
     "post_print": _Named(_CHUNKS, priority=LAST),
 }
+
+_AROUND = {AROUND + kind: kind for kind in PLACES}
 
 _NO_HOOKS = {
     "reply": "it would never be called: override reasoning or acting, or hook in with pre_reply and post_reply",
@@ -128,12 +132,30 @@ def method_hooks(owner: object) -> tuple[Hook, ...]:
         _method_hook(owner, name, found[name]) for name in _NAMES if name in found and not _is_hook(found[name][1])
     ]
     for name, (cls, value) in found.items():
+        label = f"{cls.__name__}.{name}"
         if isinstance(value, FunctionHook):
             bound = cast("FunctionHook[Event]", value).__get__(owner)
-            hooks.append(_DecoratedMethod(bound, f"{cls.__name__}.{name}"))
+            hooks.append(_DecoratedMethod(bound, label))
+        elif isinstance(value, AroundHook):
+            hooks.append(_AroundMethod(value.kind, value.__get__(owner).operator, value.priority, label))
+        elif name in _AROUND:
+            hooks.append(_AroundMethod(_AROUND[name], getattr(owner, name), DEFAULT_PRIORITY, label))
         elif name not in _NAMES:
+            check_around_name(cls, name, value)
             _check_name(cls, name, value)
     return tuple(hooks)
+
+
+class _AroundMethod(AroundHook):
+    """A method that stands around something, with its class in its name."""
+
+    def __init__(self, kind: str, method: Callable[..., object], priority: int, name: str) -> None:
+        self._name = name
+        super().__init__(kind, method, priority, name)
+
+    @property
+    def name(self) -> str:
+        return self._name
 
 
 class _DecoratedMethod(FunctionHook[Event]):

@@ -1,0 +1,227 @@
+"""`Checked`: one hook's operator around a flow, with checks on both of its sides; the base of the checks by kind.
+
+    source --> attempt --> the hook's operator --> check --> sink
+               one for each subscription that the operator makes
+
+A violation is a `HookError` that goes to the sink at once and disposes of the operator: an operator that tries again
+must not be able to try for ever what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar, cast
+
+from reactivex import abc
+
+from agentscope_rx.errors import HookError
+from agentscope_rx.hooks.error_notes import add_note
+from agentscope_rx.hooks.wrapping.around_hook import Step
+from agentscope_rx.hooks.wrapping.requests import Request
+from agentscope_rx.reactive import Flow, concat, from_iterable
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
+from agentscope_rx.reactive.kernel.scope import Scope
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Request)
+
+
+class Checked(OperatorSink, Generic[T, R]):
+    """The sink of one hook's operator. A subclass looks at what goes in, what comes out, and the beginning and end."""
+
+    __slots__ = (
+        "_due",
+        "_early",
+        "_scope",
+        "_sink",
+        "_source",
+        "active",
+        "attempts",
+        "completed",
+        "error",
+        "request",
+        "step",
+    )
+
+    def __init__(self, step: Step, request: R, sink: Sink[T], scope: Scope) -> None:
+        self._upstream = None
+        # or ended
+        self.disposed = False
+        self._sink = sink
+        self._scope = scope
+        self._source: Flow[T]
+        self._due: T | None = None
+        self._early: list[T] = []
+        self.step: Step = step
+        self.request: R = request
+        self.attempts = 0
+        """How often the operator has subscribed."""
+        self.active = 0
+        """The attempts that have not ended."""
+        self.completed = False
+        """True if the latest attempt has completed."""
+        self.error: Exception | None = None
+        """The error of the latest attempt."""
+
+    # --- for subclasses -------------------------------------------------------------------------------------------
+
+    def begins(self) -> HookError | Iterable[T]:
+        """Called for each attempt: what it begins with, or why it is refused."""
+        return ()
+
+    def lead(self, first: Iterable[T]) -> Flow[T]:
+        """What a further attempt begins with, as a flow."""
+        return from_iterable(first)
+
+    def entered(self, item: T, sink: Sink[T]) -> None:
+        """An item of the source, for the operator."""
+        sink.on_next(item)
+
+    def failed(self, error: Exception) -> None:
+        """An attempt has failed."""
+        self.error = error
+
+    def ends(self) -> HookError | None:
+        """Called when the operator's flow has completed: why that is refused."""
+
+    def fails(self, error: Exception) -> Exception:
+        """Called when the operator's flow has failed: the error to pass on."""
+        return error
+
+    # --- the operator -----------------------------------------------------------------------------------------------
+
+    def start(self, source: Flow[T]) -> None:
+        self._source = source
+        flow: object
+        try:
+            flow = self.step.apply(Flow(self._attempt), self.request)
+        except Exception as error:
+            self.on_error(error)
+            return
+        if isinstance(flow, abc.ObservableBase):
+            attach(cast("abc.ObservableBase[T]", flow), self, self._scope)
+        else:
+            self.fail(self.problem(f"must return an Observable, not {type(flow).__name__}: {flow!r:.60}"))
+
+    def _attempt(self, sink: Sink[T], scope: Scope) -> None:
+        """The operator subscribes to its source."""
+        attempt = _Attempt(self, sink)
+        sink.on_subscribe(attempt)
+        if attempt.disposed or self.disposed:
+            return
+        self.attempts += 1
+        beginning = self.begins()
+        if isinstance(beginning, HookError):
+            self.fail(beginning)
+            return
+        self.active += 1
+        attempt.began = True
+        self.completed, self.error = False, None
+        first = tuple(beginning)
+        attach(concat(self.lead(first), self._source) if first else self._source, attempt, self._inner(scope))
+
+    def _inner(self, scope: Scope) -> Scope:
+        """The operator's own scope, if it is derived from that of the run, so that its demand is kept."""
+        outer = self._scope
+        derived = scope.loop is outer.loop and scope.work.outermost() is outer.work.outermost()
+        return scope if derived else outer
+
+    def on_next(self, item: T) -> None:
+        if not self.disposed:
+            self._sink.on_next(item)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        if self.disposed:
+            return
+        self.disposed = True
+        if error is not self.error and not isinstance(error, HookError):
+            add_note(error, self.step.hook, self.step.where, self.request.agent)
+        self._sink.on_error(self.fails(error))
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        if self.disposed:
+            return
+        self.disposed = True
+        problem = self.ends()
+        if problem is None:
+            self._sink.on_completed()
+        else:
+            self._sink.on_error(problem)
+
+    # --- announcements --------------------------------------------------------------------------------------------
+
+    def announce(self, item: T, sink: Sink[T]) -> None:
+        """Put an item through the operator that must come out at once, and only once.
+
+        If the operator drops it or holds it back, it is emitted beside the operator.
+        """
+        self._due = item
+        sink.on_next(item)
+        if self._due is item and not self.disposed:
+            self._due = None
+            self._early.append(item)
+            self._sink.on_next(item)
+
+    def is_repeated(self, item: T) -> bool:
+        """True if the item was emitted beside the operator, and comes out now."""
+        if item is self._due:
+            self._due = None
+        elif self._early:
+            for index, early in enumerate(self._early):
+                if early is item:
+                    del self._early[index]
+                    return True
+        return False
+
+    # --- errors ---------------------------------------------------------------------------------------------------
+
+    def problem(self, text: str, event: str = "") -> HookError:
+        """A `HookError` that names the hook and the event; its cause is the error of the latest attempt."""
+        error = HookError(text, hook=self.step.hook.name, event=event or self.step.where)
+        error.__cause__ = self.error
+        return error
+
+    def fail(self, error: HookError) -> None:
+        """End with the error, and dispose of the operator."""
+        if not self.disposed:
+            self.dispose()
+            self._sink.on_error(error)
+
+
+class _Attempt(OperatorSink, Generic[T]):
+    """One subscription of the operator to its source."""
+
+    __slots__ = ("_parent", "_sink", "began")
+
+    def __init__(self, parent: Checked[T, Any], sink: Sink[T]) -> None:
+        self._upstream = None
+        self.disposed = False
+        self._parent = parent
+        self._sink = sink
+        self.began = False
+
+    def on_next(self, item: T) -> None:
+        self._parent.entered(item, self._sink)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._end()
+        self._parent.failed(error)
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._end()
+        self._parent.completed = True
+        self._sink.on_completed()
+
+    def dispose(self) -> None:
+        self._end()
+        super().dispose()
+
+    def _end(self) -> None:
+        if self.began:
+            self.began = False
+            self._parent.active -= 1

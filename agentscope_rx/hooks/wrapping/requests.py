@@ -1,0 +1,83 @@
+"""The requests that operators around a call, a stage, a model call or a tool call get beside the flow; read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.events.base import NOWHERE, EventSource
+from agentscope_rx.messages import Approve, Msg, Reject, ToolUseBlock
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
+
+StageName = Literal["reasoning", "acting", "summarizing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What every request has: the run that it belongs to."""
+
+    source: EventSource = NOWHERE
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.source.run_id
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return self.source.agent
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The ids of runs and calls from the outermost run to this one."""
+        return self.source.path
+
+    @property
+    def context(self) -> RuntimeContext:
+        """The context of the call."""
+        context = self.source.context
+        return RuntimeContext() if context is None else context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest(Request):
+    """A call: its input as the caller has given it, before hooks on PreCall."""
+
+    input: tuple[Msg, ...] = ()
+    answers: tuple[Approve | Reject, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRequest(Request):
+    """A stage; `calls` are the tool calls that an acting stage settles."""
+
+    stage: StageName
+    iteration: int = 0
+    calls: tuple[ToolUseBlock, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest(Request):
+    """A model call, as hooks on PreReasoning or PreSummary have left it.
+
+    `messages` is the whole prompt. `options` are the agent's; those of the model itself apply beneath them.
+    """
+
+    stage: StageName
+    iteration: int = 0
+    model_name: str = ""
+    messages: Sequence[Msg] = ()
+    tools: Sequence[ToolSchema] = ()
+    options: GenerateOptions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRequest(Request):
+    """A tool call, as hooks on PreActing have left it. `schema` is None if there is no tool of this name."""
+
+    iteration: int = 0
+    call: ToolUseBlock
+    schema: ToolSchema | None = None
