@@ -260,9 +260,9 @@ def test_a_tracer_wraps_the_call_and_by_default_none_does():
     traced: list[str] = []
 
     class Traces(Tracer):
-        def trace_call(self, flow, *, agent, run_id):
-            traced.append(agent)
-            return flow
+        def around_call(self, source, request):
+            traced.append(request.agent)
+            return source
 
     run_virtual(agent("Hi.", tracer=Traces()).call("Hello"))
     assert traced == ["Friday"]

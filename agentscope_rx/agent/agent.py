@@ -39,7 +39,7 @@ from agentscope_rx.agent.stream import last_message, numbered, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
-from agentscope_rx.agent.tracer import NO_TRACER, Tracer
+from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, RunEndedError
 from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
@@ -82,9 +82,8 @@ class Agent(ClassHooks, AgentCore):
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
-        self.hooks: Hooks = self._all_hooks(hooks)
+        self.hooks: Hooks = self._all_hooks(hooks if tracer is None else (tracer, *hooks))
         self.check_running = check_running
-        self.tracer: Tracer = tracer or NO_TRACER
         self.limits = limits
         self.state_persistence: StatePersistence = state_persistence or StatePersistence()
         self._conversations = Conversations(name)

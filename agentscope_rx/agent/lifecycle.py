@@ -3,7 +3,7 @@
 using(acquire the running flag, and on the loop's next turn:
       repair the memory of lost runs -> PreCall |> hooks -> admit -> remember the input -> recurse(route)
           -> PostCall |> hooks
-      |> deadline   |> on an error: close open calls, ErrorEvent
+      |> hooks around the call |> deadline   |> on an error: close open calls, ErrorEvent
       release the flag)
 """
 
@@ -26,6 +26,8 @@ from agentscope_rx.agent.sub_agent.pending import without_results
 from agentscope_rx.agent.system_prompt import system_message
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
 from agentscope_rx.events import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
+from agentscope_rx.hooks import CallRequest
+from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import (
@@ -98,7 +100,7 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         nonlocal begun
         begun = True
         events = _after_repair(agent, conversation, flag, lambda: _events(agent, run, given))
-        return count_abandoned(agent.tracer.trace_call(events, agent=agent.name, run_id=run.id), run.left_behind)
+        return count_abandoned(events, run.left_behind)
 
     def release(run: Run, ending: Outcome) -> Flow[object] | None:
         if not begun:
@@ -196,14 +198,28 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     def end(done: Done) -> Flow[Event]:
         return _end(agent, run, done.message)
 
-    stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=end))
-    events = concat(_pre_call(agent, run, given), stages)
+    def begin() -> Flow[Event]:
+        stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=end))
+        return concat(_pre_call(agent, run, given), stages)
+
+    around = run.hooks.around_call
+    events = begin() if around is None else _around_call(around, run, given, begin)
     if run.limits is not None and run.limits.deadline is not None:
         events = _with_deadline(run, run.limits, run.limits.deadline, events)
     # `using` holds an error back until the work that it has cut off has ended (tools' clean-up, writes to memory):
     # only then is it known which calls are open
     settled = using(lambda: just(run), lambda _: events, lambda run, ending: None)
     return settled.pipe(catch(lambda error: _fail(agent, run, error)))
+
+
+def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Callable[[], Flow[Event]]) -> Flow[Event]:
+    """The events with the operators of hooks around them. The deadline and the end of a failed run are outside.
+
+    A further attempt is refused once the run has taken its input, which PreCall reports.
+    """
+    request = CallRequest(source=run.source, input=given.messages, answers=given.answers)
+    over = around.over(cast("Flow[object]", defer(begin)), request, lambda: run.calls.admitted)
+    return cast("Flow[Event]", over)
 
 
 def _with_deadline(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]) -> Flow[Event]:

@@ -12,7 +12,6 @@ from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.system_prompt import SystemPrompt
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hooks
@@ -29,7 +28,6 @@ class AgentCore(ABC):
     sys_prompt: SystemPrompt | None
     hooks: Hooks
     check_running: bool
-    tracer: Tracer
     limits: UsageLimits | None
     shutdown: GracefulShutdown | None
 

@@ -98,6 +98,7 @@ class Run:
         "toolkit",
         "unemitted",
         "usage",
+        "writes",
     )
 
     def __init__(
@@ -156,6 +157,8 @@ class Run:
         """The reply, once PostCall is over."""
         self.repaired: bool = False
         """True once memory was repaired because the run has failed."""
+        self.writes: int = 0
+        """The number of writes to memory that the run has begun."""
         self.seq: int = 0
         self.clock: Callable[[], float] = clock_of(scope.loop)
         self.started: float = scope.loop.time()
@@ -252,6 +255,7 @@ class Run:
         """
         if not messages:
             return just(None)
+        self.writes += 1
         written = self.memory.add(messages)
         return shield(written.pipe(concat_map(lambda done: self.record(messages, event, foreign=foreign))))
 
@@ -261,6 +265,7 @@ class Run:
         Part of a subscription (see `onward`): the messages are written now.
         """
         if messages:
+            self.writes += 1
             written = reduced(self.memory.add(messages))
             if type(written) is not Immediate:
                 recorded = concat_map(lambda done: self.record(messages, event))(cast("Flow[None]", written))
@@ -291,6 +296,7 @@ class Run:
             self.unemitted.append(event)
             return just(event)
 
+        self.writes += 1
         return shield(concat(*writes).pipe(then(done)))
 
     # --- the end --------------------------------------------------------------------------------------------------

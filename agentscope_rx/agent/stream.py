@@ -42,9 +42,12 @@ class _Numbering:
             self._nested(run, cast("ToolNested", event).event)
             return
         unemitted = run.unemitted
-        # one at a time, in this order: the event of a write is emitted before the next write
-        if unemitted and type(unemitted[-1]) is type(event):
-            unemitted.pop()
+        if unemitted:
+            # nearly always: the event of a write is emitted before the next write
+            if unemitted[-1] is event:
+                unemitted.pop()
+            else:
+                _emitted(unemitted, event)
         if self._options is not None:
             shown = self._options.shown(event)
             if shown is None:
@@ -67,6 +70,14 @@ class _Numbering:
         run.seq += 1
         run.last_event = self._clock()
         self._sink.on_next(event)
+
+
+def _emitted(unemitted: list[Event], event: Event) -> None:
+    """Take the event out of those to be emitted: hooks around a stage may have held it back until others came."""
+    for index, each in enumerate(unemitted):
+        if each is event:
+            del unemitted[index]
+            return
 
 
 def reply_in(event: Event) -> Iterator[Msg]:
@@ -105,8 +116,12 @@ class _LastMessage(OperatorSink):
     def on_next(self, event: Event) -> None:
         run = self._run
         unemitted = run.unemitted
-        if unemitted and type(unemitted[-1]) is type(event):
-            unemitted.pop()
+        if unemitted:
+            # nearly always: the event of a write is emitted before the next write
+            if unemitted[-1] is event:
+                unemitted.pop()
+            else:
+                _emitted(unemitted, event)
         run.seq += 1
         run.last_event = self._clock()
         if type(event) is PostCallEvent:

@@ -141,9 +141,9 @@ def test_a_tracer_belongs_to_its_agent():
     seen: list[str] = []
 
     class Noting(Tracer):
-        def trace_model(self, flow, *, agent, run_id, model):
-            seen.append(agent)
-            return flow
+        def around_model(self, source, request):
+            seen.append(request.agent)
+            return source
 
     traced, other = agent("a", tracer=Noting()), agent("b")
     other.name = "Other"

@@ -356,11 +356,11 @@ def test_a_cancelled_run_is_seen_to_its_end_by_a_tracer():
         def _span(self, flow, name):
             return flow.pipe(ops.finally_action(lambda: closed.append(name)))
 
-        def trace_call(self, flow, *, agent, run_id):
-            return self._span(flow, "call")
+        def around_call(self, source):
+            return self._span(source, "call")
 
-        def trace_tool(self, flow, *, agent, run_id, call):
-            return self._span(flow, call.id)
+        def around_tool(self, source, request):
+            return self._span(source, request.call.id)
 
     async def main():
         friday = agent([use("a", "work", name="a"), use("b", "work", name="b")], tools=[work], tracer=Spans())

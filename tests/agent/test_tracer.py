@@ -1,4 +1,4 @@
-"""The tracer's operators stand around a call, its stages, its model calls and its tools; stages can be overridden."""
+"""A tracer stands outside of all hooks around a call, its stages, its models and its tools; stages are overridden."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Noting(Tracer):
         ended = just(None).pipe(then(lambda: note(f"/{name}", empty)))
         return note(name, lambda: concat(flow, ended).pipe(failed))
 
-    def trace_call(self, flow, *, agent, run_id):
-        self.runs.add(run_id)
-        return self._around(f"call of {agent}", flow)
+    def around_call(self, source, request):
+        self.runs.add(request.run_id)
+        return self._around(f"call of {request.agent}", source)
 
-    def trace_stage(self, flow, *, agent, run_id, stage, iteration):
-        self.runs.add(run_id)
-        return self._around(f"{stage} {iteration}", flow)
+    def around_stage(self, source, request):
+        self.runs.add(request.run_id)
+        return self._around(f"{request.stage} {request.iteration}", source)
 
-    def trace_model(self, flow, *, agent, run_id, model):
-        self.runs.add(run_id)
-        return self._around(f"model {model}", flow)
+    def around_model(self, source, request):
+        self.runs.add(request.run_id)
+        return self._around(f"model {request.model_name}", source)
 
-    def trace_tool(self, flow, *, agent, run_id, call):
-        self.runs.add(run_id)
-        return self._around(f"tool {call.name}", flow)
+    def around_tool(self, source, request):
+        self.runs.add(request.run_id)
+        return self._around(f"tool {request.call.name}", source)
 
 
 def test_a_tracer_stands_around_every_part():

@@ -25,6 +25,7 @@ from agentscope_rx.agent.react.approval import (
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
 from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.react.return_direct import direct_reply
+from agentscope_rx.agent.react.stage import around_stage
 from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
 from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts
@@ -61,6 +62,18 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     if decision is Decision.LIMIT and limit is not None:
         return just(tail(lambda: agent.end_limited(run, *limit)))
 
+    around = run.hooks.around_acting
+    if around is None:
+        return _act(agent, run, batch)
+    batches = [batch]
+    # an attempt leaves its marks on the batch
+    return around_stage(
+        around, run, "acting", lambda: _act(agent, run, batches.pop() if batches else sort_calls(run, calls)), calls
+    )
+
+
+def _act(agent: ReActCore, run: Run, batch: CallBatch) -> Stage:
+    """PreActing, the calls, their results, and the next stage."""
     parts: list[Flow[Event]] = [_fire_pre(run, batch), defer(lambda: _run_batch(agent, run, batch))]
     if batch.edited:
         parts.insert(0, run.hooks.watched(MemoryEvent, remember_edits(run, batch)))

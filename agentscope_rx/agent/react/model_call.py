@@ -1,6 +1,6 @@
 """One model call: chunk events as they come, then the whole answer.
 
-    model.stream |> take_until(interruption) |> deltas as chunk events |> chunk hooks       and then answer()
+    model.stream |> hooks around |> take_until(interruption) |> deltas as chunk events |> chunk hooks     then answer()
 
 The answer is accumulated before the hooks: a chunk hook changes the shown chunks, never the message.
 """
@@ -13,7 +13,8 @@ from typing import TypeVar, cast
 
 from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.run import Run
-from agentscope_rx.events import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent
+from agentscope_rx.events import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent, SummaryChunkEvent
+from agentscope_rx.hooks import ModelRequest
 from agentscope_rx.messages import (
     ChatUsage,
     ContentBlock,
@@ -70,15 +71,26 @@ def call_model(
 
     `also_show` adds events to the chunks.
 
-    Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`.
+    Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`, or the error of a hook around the model.
     Cancels: the model call. An interruption ends it normally, with the content that has come.
     """
     accumulator = ResponseAccumulator(lambda id: run.conversation.call_ids.claim(id, pre.history, run.id))
     chunks = _Chunks(run, kind, accumulator)
     prompt = Joined((pre.system_message,) if pre.system_message else (), pre.messages, pre.hints)
     responses = agent.model.stream(prompt, tools, pre.options)
-    traced = agent.tracer.trace_model(responses, agent=agent.name, run_id=run.id, model=agent.model.model_name)
-    events: Flow[Event] = traced.pipe(take_until(run.interruption.event), flat_map_iterable(chunks.of))
+    around = run.hooks.around_model
+    if around is not None:
+        request = ModelRequest(
+            source=run.source,
+            stage="summarizing" if kind is SummaryChunkEvent else "reasoning",
+            iteration=run.iteration,
+            model_name=agent.model.model_name,
+            messages=prompt,
+            tools=tools,
+            options=pre.options,
+        )
+        responses = around.over(responses, request)
+    events: Flow[Event] = responses.pipe(take_until(run.interruption.event), flat_map_iterable(chunks.of))
     operator = run.hooks.chunks(kind)
     if operator is not None:
         events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from agentscope_rx.agent.run import Run, Stage
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
@@ -21,7 +20,6 @@ class ReActCore(Protocol):
     generate_options: GenerateOptions
     tool_execution_config: ExecutionConfig | None
     repeat_tool_choice: bool
-    tracer: Tracer
 
     @property
     def interrupt_grace(self) -> float: ...

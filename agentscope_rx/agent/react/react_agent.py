@@ -12,7 +12,7 @@ A subclass may override `reasoning`, `acting`, `summarizing` and `handle_interru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal, cast
 
@@ -35,7 +35,7 @@ from agentscope_rx.agent.structured_output.request import OutputRequest, request
 from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.system_prompt import SystemPrompt
-from agentscope_rx.agent.tracer import NO_TRACER, Tracer
+from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
 from agentscope_rx.errors import (
     AgentShuttingDownError,
@@ -170,16 +170,17 @@ class ReActAgent(Agent):
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
         """One model round, after the input that is due (`enqueue`); see `react.reasoning`."""
-        begin = partial(self._traced, run, "reasoning", partial(reasoning, self, run, sent_back=sent_back))
-        return take_input(self, run, sent_back, begin) if run.inbox.items else begin()
+        if run.inbox.items:
+            return take_input(self, run, sent_back, partial(reasoning, self, run, sent_back=sent_back))
+        return reasoning(self, run, sent_back=sent_back)
 
     def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         """One batch of tool calls; see `react.acting`."""
-        return self._traced(run, "acting", partial(acting, self, run, calls))
+        return acting(self, run, calls)
 
     def summarizing(self, run: Run, which: str | None = None) -> Stage:
         """The summary at `max_iters`, or at the limit that `which` names; see `react.summarizing`."""
-        return self._traced(run, "summarizing", partial(summarizing, self, run, which))
+        return summarizing(self, run, which)
 
     def handle_interrupt(self, run: Run) -> LastWords:
         """The reply of an interrupted run: the message given to `interrupt`, else a fixed sentence.
@@ -363,13 +364,6 @@ class ReActAgent(Agent):
         if added:
             self.toolkit.replace_tools({}, register)
             self._hook_tools.update({key: tools for key, tools in added_tools.items() if tools})
-
-    def _traced(self, run: Run, stage: str, begin: Callable[[], Stage]) -> Stage:
-        if self.tracer is NO_TRACER:
-            return begin()
-        return self.tracer.trace_stage(
-            defer(begin), agent=self.name, run_id=run.id, stage=stage, iteration=run.iteration
-        )
 
 
 def _model(model: ChatModel | str) -> ChatModel:

@@ -15,6 +15,7 @@ from functools import partial
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
 from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import around_stage
 from agentscope_rx.agent.react.steering import go_on
 from agentscope_rx.agent.react.structured_output import (
     answer_in_text,
@@ -74,7 +75,12 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
     if granted:
         # the round takes the place of the summary that the deadline would ask for
         run.drop_timers()
-    return defer(lambda: onward(run.history(), partial(_fire_pre, agent, run, output)))
+
+    def begin() -> Stage:
+        return onward(run.history(), partial(_fire_pre, agent, run, output))
+
+    around = run.hooks.around_reasoning
+    return defer(begin) if around is None else around_stage(around, run, "reasoning", begin)
 
 
 def _fire_pre(agent: ReActCore, run: Run, output: StructuredOutputState | None, history: Sequence[Msg]) -> Stage:

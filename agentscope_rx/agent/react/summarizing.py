@@ -13,6 +13,7 @@ from functools import partial
 
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
 from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import around_stage
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
@@ -47,11 +48,14 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
     run.drop_timers()
     run.inbox.close()
     limit = _limit(agent, which)
-    closing = run.close_open(
-        ToolResultKind.REJECTED, f"{limit[0].upper()}{limit[1:]} was reached before this call ran."
-    )
-    fired = run.history().pipe(concat_map(partial(_fire_pre, agent, run, which, again)))
-    return concat(closing, fired)
+
+    def begin() -> Stage:
+        text = f"{limit[0].upper()}{limit[1:]} was reached before this call ran."
+        fired = run.history().pipe(concat_map(partial(_fire_pre, agent, run, which, again)))
+        return concat(run.close_open(ToolResultKind.REJECTED, text), fired)
+
+    around = run.hooks.around_summarizing
+    return begin() if around is None else around_stage(around, run, "summarizing", begin)
 
 
 def _limit(agent: ReActCore, which: str | None) -> str:

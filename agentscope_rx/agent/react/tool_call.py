@@ -1,6 +1,6 @@
 """`ToolRun`: one tool call of a batch, as events and then its result.
 
-    toolkit.call |> take_until(interruption) |> chunks |> chunk hooks        and then end(result)
+    toolkit.call |> hooks around |> take_until(interruption) |> chunks |> chunk hooks        and then end(result)
 
 An interruption ends the call with a result of kind `interrupted`; async tools have `interrupt_grace` seconds for their
 clean-up. A shutdown suspends calls that have not begun.
@@ -18,6 +18,7 @@ from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import ActingChunkEvent, Event, RetryEvent
+from agentscope_rx.hooks import ToolRequest
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, transform_type
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
@@ -92,7 +93,11 @@ class ToolRun:
         # these end a wait in any case; a call that has begun may be one that is not interruptible
         stop = (interruption,) if failed is None else (interruption, failed)
         items = run.toolkit.call(prepared, context=context, within=peers, stop=stop)
-        items = agent.tracer.trace_tool(items, agent=agent.name, run_id=run.id, call=call)
+        around = run.hooks.around_tool
+        if around is not None:
+            schema = run.toolkit.schema(call.name)
+            request = ToolRequest(source=run.source, iteration=run.iteration, call=call, schema=schema)
+            items = around.over(items, request)
         if tool is not None and not tool.interruptible:
             return items
         if failed is not None:

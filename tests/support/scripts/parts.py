@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from agentscope_rx import InMemoryMemory, Msg
-from agentscope_rx.agent import Tracer, UsageLimits
-from agentscope_rx.agent.run import Done
+from agentscope_rx import InMemoryMemory, Msg, ReActAgent, ToolUseBlock
+from agentscope_rx.agent import UsageLimits
+from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.reactive import Flow, concat_map, defer, then, throw, timer
 from agentscope_rx.session import Session
 from tests.support.scripts.steps import Fault, Limit
@@ -115,19 +116,27 @@ class Unsteady(Session):
         return self.session.keys()
 
 
-class Ends(Tracer):
-    """Sees to what end the stages of a run have come, whatever becomes of the run then."""
+class Ending(ReActAgent):
+    """Notes in `ends` to what end the stages of a run have come, whatever becomes of the run then."""
 
-    def __init__(self, ends: dict[str, Msg]) -> None:
-        self.ends = ends
+    ends: dict[str, Msg]
 
-    def trace_stage(self, flow: Flow[T], *, agent: str, run_id: str, stage: str, iteration: int) -> Flow[T]:
+    def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
+        return self._noting(run, super().reasoning(run, sent_back=sent_back))
+
+    def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
+        return self._noting(run, super().acting(run, calls))
+
+    def summarizing(self, run: Run, which: str | None = None) -> Stage:
+        return self._noting(run, super().summarizing(run, which))
+
+    def _noting(self, run: Run, stage: Stage) -> Stage:
         def note(value: T) -> T:
             if isinstance(value, Done):
-                self.ends[run_id] = value.message
+                self.ends[run.id] = value.message
             return value
 
-        return flow.pipe(concat_map(note))
+        return stage.pipe(concat_map(note))
 
 
 def limits_of(limit: Limit) -> UsageLimits:

@@ -36,7 +36,7 @@ from tests.support.scripts import checks
 from tests.support.scripts.hooks import hooks_of
 from tests.support.scripts.ledger import GROUP, META, Interrupt, Ledger, toolkit
 from tests.support.scripts.models import MODES, Choosy, ModelDown, around, choice_of
-from tests.support.scripts.parts import Brittle, Ends, Faulty, Remote, StoreDown, Unsteady, limits_of
+from tests.support.scripts.parts import Brittle, Ending, Faulty, Remote, StoreDown, Unsteady, limits_of
 from tests.support.scripts.playing import OWN, Outcome, play_call
 from tests.support.scripts.steps import (
     Answers,
@@ -165,18 +165,19 @@ class World:
     def agent(self, memory: InMemoryMemory | None = None, **options: Any) -> ReActAgent:
         """An agent named Friday, as every process of this script builds it."""
         setup = self.setup
-        return ReActAgent(
+        friday = Ending(
             "Friday",
             ScriptedModel(),
             "You are Friday.",
             toolkit=toolkit(parallel=setup.parallel, kit=setup.kit),
             memory=memory,
             max_iters=setup.max_iters,
-            tracer=Ends(self.ends),
             finish=setup.finish,  # pyright: ignore[reportArgumentType]
             generate_options=GenerateOptions(tool_choice=choice_of(setup.choice)),
             **options,
         )
+        friday.ends = self.ends
+        return friday
 
     def state(self, memory: InMemoryMemory, agent: ReActAgent | None = None) -> checks.State:
         """The conversation in this memory, as values."""
