@@ -40,6 +40,7 @@ from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
 from agentscope_rx.agent.tracer import Tracer
+from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy, check_queue_limit, check_when_busy
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, RunEndedError
 from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
@@ -67,6 +68,8 @@ class Agent(ClassHooks, AgentCore):
         sys_prompt: SystemPrompt | None = None,
         hooks: Iterable[Hook] = (),
         check_running: bool = True,
+        when_busy: WhenBusy = "error",
+        queue_limit: int = QUEUE_LIMIT,
         tracer: Tracer | None = None,
         limits: UsageLimits | None = None,
         state_persistence: StatePersistence | None = None,
@@ -84,6 +87,8 @@ class Agent(ClassHooks, AgentCore):
         self.sys_prompt = sys_prompt
         self.hooks: Hooks = self._all_hooks(hooks if tracer is None else (tracer, *hooks))
         self.check_running = check_running
+        self.when_busy: WhenBusy = check_when_busy(when_busy, check_running)
+        self.queue_limit: int = check_queue_limit(queue_limit)
         self.limits = limits
         self.state_persistence: StatePersistence = state_persistence or StatePersistence()
         self._conversations = Conversations(name)
@@ -104,22 +109,29 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
         output: object = None,
+        when_busy: WhenBusy | None = None,
     ) -> Flow[Msg]:
         """Answer the messages. Without messages, continue the conversation and run its pending calls.
 
         `context` holds objects for the hooks and tools of this call. `memory` replaces the agent's own memory, so that
         one agent can serve many conversations at once. `limits` replace the agent's limits. `output` is the type of the
-        reply's value: a type, a JSON schema or a `StructuredOutput`.
+        reply's value: a type, a JSON schema or a `StructuredOutput`. `when_busy` replaces the agent's choice of what
+        the call does while another one is running in this conversation: "error", "queue" or "replace".
 
-        Signals: the reply, at which the next call may begin; `AgentBusyError` if another call in this conversation is
-        running; the error of the run.
-        Cancels: the run. Its memory is repaired before another call begins.
+        Signals: the reply, at which the next call may begin; `AgentBusyError` if it is refused because of another call,
+        `QueuedCallInterruptedError` if it was interrupted before its turn; the error of the run.
+        Cancels: the wait for its turn, or the run. Its memory is repaired before another call begins.
         """
         if type(self).stream is not Agent.stream:
             # a subclass changes the events: the reply is the one in its last event
-            events = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
+            if when_busy is None:
+                events = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
+            else:
+                events = self.stream(
+                    msgs, context=context, memory=memory, limits=limits, output=output, when_busy=when_busy
+                )
             return events.pipe(flat_map_iterable(reply_in))
-        called: Flow[Msg] = Flow(self._connect(last_message, msgs, context, memory, limits, output))
+        called: Flow[Msg] = Flow(self._connect(last_message, msgs, context, memory, limits, output, when_busy))
         return called.warning(Unbegun("A call of agent", self.name, sys._getframe(1)))
 
     def stream(
@@ -131,6 +143,7 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
         output: object = None,
+        when_busy: WhenBusy | None = None,
     ) -> EventStream:
         """Like `call`, but emits the events of the run. The last event is a `PostCallEvent`, or an `ErrorEvent`.
 
@@ -141,7 +154,9 @@ class Agent(ClassHooks, AgentCore):
         `ErrorEvent`.
         Cancels: as `call`.
         """
-        events = self._stream(msgs, options, context=context, memory=memory, limits=limits, output=output)
+        events = self._stream(
+            msgs, options, context=context, memory=memory, limits=limits, output=output, when_busy=when_busy
+        )
         return events.warning(Unbegun("A stream of agent", self.name, sys._getframe(1)))
 
     def start(
@@ -153,6 +168,7 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
         output: object = None,
+        when_busy: WhenBusy | None = None,
         linger: float | None = None,
         capacity: int = KEPT_EVENTS,
         max_bytes: int = MAX_LOG_BYTES,
@@ -163,7 +179,9 @@ class Agent(ClassHooks, AgentCore):
         seconds: it stops so long after its last one has left. Its last `capacity` events are kept, of about
         `max_bytes` together. Errors of the run, `AgentBusyError` included, are those of the handle's flows.
         """
-        events = self.stream(msgs, options, context=context, memory=memory, limits=limits, output=output)
+        events = self.stream(
+            msgs, options, context=context, memory=memory, limits=limits, output=output, when_busy=when_busy
+        )
         return RunHandle(
             events, agent=self, id=uuid4().hex, linger=linger, capacity=capacity, max_bytes=max_bytes
         ).begin()
@@ -177,6 +195,7 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None = None,
         limits: UsageLimits | None = None,
         output: object = None,
+        when_busy: WhenBusy | None = None,
     ) -> EventStream:
         """`stream`, without the warning if it is never subscribed to."""
 
@@ -184,7 +203,7 @@ class Agent(ClassHooks, AgentCore):
             return numbered(events, run, options)
 
         check_input("options", options, StreamOptions)
-        return EventStream(self._connect(out, msgs, context, memory, limits, output))
+        return EventStream(self._connect(out, msgs, context, memory, limits, output, when_busy))
 
     def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]:
         """The `stream` of a sub-agent's run, for the run that calls it."""
@@ -200,6 +219,7 @@ class Agent(ClassHooks, AgentCore):
         memory: Memory | None,
         limits: UsageLimits | None,
         output: object,
+        when_busy: WhenBusy | None,
     ) -> Callable[[Sink[T], Scope], None]:
         """Check the arguments now. Each subscription begins a run, and gets `out` of its events."""
         given = parse_call(msgs, self.name)
@@ -207,9 +227,11 @@ class Agent(ClassHooks, AgentCore):
         check_input("memory", memory, Memory)
         check_input("limits", limits, UsageLimits)
         request = self.requested(output)
+        busy = self.when_busy if when_busy is None else check_when_busy(when_busy, self.check_running)
 
         def begin(scope: Scope) -> Run:
             run = self.new_run(memory if memory is not None else self.memory, scope, context, limits)
+            run.when_busy = busy
             if request is not None:
                 run.request = request
                 self.ask(run, request)
@@ -318,8 +340,9 @@ class Agent(ClassHooks, AgentCore):
         """Ask the runs in progress to end normally. Thread-safe; False if there is no run.
 
         A run ends at its next check point, or at once while it waits for its model. `msg` becomes the reply and is
-        remembered; the default is a fixed text. During PostCall an interruption has no effect. A call that waits for
-        the clean-up of the previous run ends as soon as it begins. `memory` selects one conversation, `run_id` one run.
+        remembered; the default is a fixed text. During PostCall an interruption has no effect. A queued call
+        fails at once with `QueuedCallInterruptedError`; one with `when_busy="error"` that waits for the clean-up of the
+        previous run ends as soon as it begins. `memory` selects one conversation, `run_id` one run or queued call.
         """
         message = check_interrupt(msg, source)
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]
@@ -378,7 +401,7 @@ class Agent(ClassHooks, AgentCore):
 
     @property
     def entered(self) -> tuple[Run, ...]:
-        """The runs that can be interrupted: those in progress, and those that wait for a clean-up to end."""
+        """The runs that can be interrupted: those in progress, and those that wait for their turn."""
         return tuple(cast("Run", run) for conversation in self._conversations.all for run in conversation.entered)
 
     @property

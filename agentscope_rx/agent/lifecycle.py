@@ -79,7 +79,8 @@ def connect_run(
 def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     """The events of the run, which holds the running flag of its conversation until just before its terminal signal.
 
-    Signals: the events; `AgentBusyError`, or the error of the run after its ErrorEvent.
+    Signals: the events; `AgentBusyError` or `QueuedCallInterruptedError` instead of them, or the error of the run after
+    its ErrorEvent.
     Cancels: the run. The flag is free once memory is repaired and the conversation saved.
     """
     conversation = run.conversation
@@ -90,7 +91,7 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
             return next_turn(throw(AgentShuttingDownError(agent.name)))
         conversation.flags.add(flag)
-        entered = cast("Flow[Run]", flag.acquire(run))
+        entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))
         deadline = None if run.limits is None else run.limits.deadline
         return entered if deadline is None else entered.pipe(_until(run, deadline, deadline))
 

@@ -28,6 +28,7 @@ class AgentCore(ABC):
     sys_prompt: SystemPrompt | None
     hooks: Hooks
     check_running: bool
+    queue_limit: int
     limits: UsageLimits | None
     shutdown: GracefulShutdown | None
 

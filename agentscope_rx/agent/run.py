@@ -29,6 +29,7 @@ from agentscope_rx.agent.open_calls import OpenCalls
 from agentscope_rx.agent.run_state import RunState, RunStats
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.child_tool import close_child
+from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import ContextStore, RuntimeContext
 from agentscope_rx.events import Event, EventSource, MemoryEvent, PostActingEvent
 from agentscope_rx.hooks import CompiledHooks
@@ -98,6 +99,7 @@ class Run:
         "toolkit",
         "unemitted",
         "usage",
+        "when_busy",
         "writes",
     )
 
@@ -132,6 +134,7 @@ class Run:
         self.parent: RunState | None = None
         """The run that called this one, if it is a sub-agent's run."""
         self.input: RunInput = RunInput()
+        self.when_busy: WhenBusy = "error"
         self.inbox: Inbox = Inbox(name, self.id, scope.loop)
         self.calls: OpenCalls = OpenCalls()
         self.usage: Usage = Usage(name, limits)
@@ -209,6 +212,7 @@ class Run:
         """A snapshot of the run; from any thread."""
         now = self.scope.loop.time()
         used = self.usage
+        awaited = self.conversation.flag.awaited_by(self)
         return RunStats(
             run_id=self.id,
             agent=self.name,
@@ -227,6 +231,7 @@ class Run:
             model_waiting=self.model_waiting,
             model_retries=used.model_retries,
             abandoned=self.left_behind.count,
+            waiting_for=None if awaited is None else awaited.id,
         )
 
     # --- memory ---------------------------------------------------------------------------------------------------

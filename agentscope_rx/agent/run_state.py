@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import Interruption
 from agentscope_rx.agent.limits import Usage
 from agentscope_rx.agent.open_calls import OpenCalls
@@ -26,6 +27,7 @@ class RunStats:
     rate limit. `model_waiting` is true while the model call waits for one; `model_retries` counts its failed attempts.
     `abandoned` counts the blocking calls of the run, and of runs within it, that continue although it no longer waits
     for them. `queued` is the number of events that wait for a slow consumer; `event_age` the time since the last event.
+    `waiting_for` is the id of the run in progress for which this one waits (see `when_busy`), None once it has begun.
     """
 
     run_id: str
@@ -45,6 +47,7 @@ class RunStats:
     model_waiting: bool = False
     model_retries: int = 0
     abandoned: int = 0
+    waiting_for: str | None = None
 
 
 class RunState(Protocol):
@@ -57,6 +60,7 @@ class RunState(Protocol):
     calls: OpenCalls
     usage: Usage
     interruption: Interruption
+    inbox: Inbox
     request: OutputRequest | None
     toolkit: Toolkit
     groups: tuple[str, ...]

@@ -3,9 +3,14 @@
     free --acquire--> running --release--> free
                       running --leave----> closing --release--> free
 
-A second run is refused while one is running, and waits (bounded) while one is closing: the memory of a disposed run is
-being repaired. A run whose loop was closed under it is *lost*: it can neither end nor repair anything. The next
-run takes the flag from it, and repairs memory in its place. In a forked child the runs of the parent are lost.
+A second run is refused, waits in a queue, or replaces the first one (see `when_busy`). While a run is *closing* every
+run waits, because the memory of a disposed run is being repaired; with `when_busy="error"` at most `WAIT_SECONDS`.
+
+A queued call that is interrupted fails at once, and has remembered nothing: the memory belongs to another run. A call
+with `when_busy="error"` waits only for a clean-up: interrupted there, it ends as soon as it begins, with a reply.
+
+A run whose loop was closed under it is *lost*: it can neither end nor repair anything. The next run takes the flag from
+it, and repairs memory in its place. In a forked child the runs of the parent are lost.
 """
 
 from __future__ import annotations
@@ -14,14 +19,19 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
+from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.run_state import RunState
-from agentscope_rx.errors import AgentBusyError
+from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
+from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError, QueuedCallInterruptedError
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
 
 WAIT_SECONDS = 60.0
 """The seconds that a call waits for the clean-up of the run before it."""
+
+LOST_SECONDS = 1.0
+"""The seconds after which a queued call looks again for runs of other loops that were lost."""
 
 
 class RunningFlag:
@@ -58,9 +68,17 @@ class RunningFlag:
     def interruptible(self) -> tuple[RunState, ...]:
         """The runs that can be interrupted: the one that is running, and those that wait to enter."""
         with self._lock:
-            run = None if self._closing else self.run
-            waiting = [waiter.run for waiter in self._waiting if not waiter.done]
-        return tuple(waiting) if run is None else (run, *waiting)
+            return tuple(self._interruptible())
+
+    def _interruptible(self) -> list[RunState]:
+        run = None if self._closing else self.run
+        waiting = [waiter.run for waiter in self._waiting if not waiter.done]
+        return waiting if run is None else [run, *waiting]
+
+    def awaited_by(self, run: RunState) -> RunState | None:
+        """The run that holds the flag while this one waits for it; None if it does not wait."""
+        with self._lock:
+            return self._run if any(waiter.run is run and not waiter.done for waiter in self._waiting) else None
 
     def take_lost(self) -> tuple[RunState, ...]:
         """The lost runs whose memory is not repaired yet; each is given once."""
@@ -75,38 +93,81 @@ class RunningFlag:
             self._run = None
             self._closing = False
 
-    def acquire(self, run: RunState) -> Flow[RunState]:
-        """The run, once it holds the flag.
+    def acquire(self, run: RunState, when_busy: WhenBusy = "error", limit: int = QUEUE_LIMIT) -> Flow[RunState]:
+        """The run, once it holds the flag. At most `limit` runs wait for it.
 
-        Signals: the run; `AgentBusyError` at once if another is running, or if the clean-up of one takes too long.
+        Signals: the run; `AgentBusyError` at once if it is refused, or if the clean-up of a run takes too long;
+        `QueuedCallInterruptedError` (at a shutdown `AgentShuttingDownError`) if it is interrupted in the queue.
         Cancels: the waiting.
         """
 
         def connect(sink: Sink[RunState], scope: Scope) -> None:
-            waiter = _Waiter(self, run, sink, scope)
+            waiter = _Waiter(self, run, sink, scope, queued=when_busy != "error")
             sink.on_subscribe(waiter)
             if waiter.done:
                 return
+            refusal: Exception | None = None
+            replaced: list[RunState] = []
             with self._lock:
                 self._drop_lost()
-                free = self._run is None
-                waits = not free and self._closing
-                if free:
+                # those that wait for a run that was lost meanwhile come first
+                next = self._promote() if self._waiting else None
+                holder = self._run
+                if holder is None:
                     self._run = run
                     self._closing = False
                     waiter.done = True
-                elif waits:
+                elif (refusal := self._refusal(holder, when_busy, limit)) is None:
+                    if when_busy == "replace":
+                        replaced = self._interruptible()
+                    ahead = (holder, *(other.run for other in self._waiting))
+                    waiter.looks = any(other.scope.loop is not scope.loop for other in ahead)
                     self._waiting.append(waiter)
-                holder = self._run
-            if free:
+            if next is not None:
+                self._hand_over(next)
+            if refusal is not None:
+                waiter.refuse(refusal)
+            elif holder is None:
                 waiter.enter()
-            elif waits:
-                waiter.wait()
             else:
-                assert holder is not None
-                waiter.refuse(AgentBusyError(self._name, holder.id))
+                waiter.wait()
+            for other in replaced:
+                other.interruption.request(None, InterruptSource.SYSTEM)
 
         return Flow(connect)
+
+    def _refusal(self, holder: RunState, when_busy: WhenBusy, limit: int) -> Exception | None:
+        if when_busy == "error" and not self._closing:
+            return AgentBusyError(self._name, holder.id)
+        if when_busy == "queue" and len(self._waiting) >= limit:
+            full = f"{len(self._waiting)} calls wait for it already, which is the limit (queue_limit)"
+            return AgentBusyError(self._name, holder.id, full)
+        return None
+
+    def _promote(self) -> _Waiter | None:
+        """Give the flag, if it is free, to the first run that waits. Called with the lock."""
+        while self._run is None and self._waiting:
+            waiter = self._waiting.popleft()
+            if not (waiter.done or waiter.is_leaving or _is_lost(waiter.run)):
+                waiter.done = True
+                self._run = waiter.run
+                self._closing = False
+                return waiter
+        return None
+
+    def _hand_over(self, waiter: _Waiter | None) -> None:
+        """Let the run enter that was given the flag; if its loop was closed meanwhile, the one after it."""
+        while waiter is not None and not waiter.scope.call_from_thread(waiter.enter):
+            with self._lock:
+                self._drop_lost()
+                waiter = self._promote()
+
+    def look(self) -> None:
+        """If the run that holds the flag is lost, the first run that waits enters."""
+        with self._lock:
+            self._drop_lost()
+            waiter = self._promote()
+        self._hand_over(waiter)
 
     def leave(self, run: RunState) -> None:
         """The run was disposed: its clean-up begins."""
@@ -116,23 +177,17 @@ class RunningFlag:
 
     def release(self, run: RunState) -> None:
         """The run is over: the next one in the queue enters."""
-        waiter: _Waiter | None = None
         idle: list[Callable[[], None]] = []
         with self._lock:
             if self._run is not run:
                 return
             self._run = None
             self._closing = False
-            while self._waiting and waiter is None:
-                candidate = self._waiting.popleft()
-                if not (candidate.done or _is_lost(candidate.run)):
-                    candidate.done = True
-                    waiter = candidate
-                    self._run = candidate.run
+            waiter = self._promote() if self._waiting else None
             if waiter is None:
                 idle, self._idle = self._idle, []
         if waiter is not None:
-            waiter.scope.call_from_thread(waiter.enter)
+            self._hand_over(waiter)
         for call in idle:
             call()
 
@@ -163,11 +218,15 @@ class RunningFlag:
             if call in self._idle:
                 self._idle.remove(call)
 
-    def forget(self, waiter: _Waiter) -> None:
-        """Take the waiter out of the queue."""
+    def forget(self, waiter: _Waiter) -> bool:
+        """Take the waiter out of the queue; False if it has entered or left already."""
         with self._lock:
+            if waiter.done:
+                return False
+            waiter.done = True
             if waiter in self._waiting:
                 self._waiting.remove(waiter)
+            return True
 
 
 def _is_lost(run: RunState) -> bool:
@@ -201,25 +260,56 @@ class _Idle:
 
 
 class _Waiter:
-    """A run that waits to enter. `done` once it has entered, given up or left."""
+    """A run that waits to enter. `done` once it has entered, given up or left; `queued` unless it may be refused.
 
-    __slots__ = ("_flag", "_left", "_sink", "_timer", "done", "run", "scope")
+    `looks` is true if runs of other loops are ahead of it, which may be lost without a sign.
+    """
 
-    def __init__(self, flag: RunningFlag, run: RunState, sink: Sink[RunState], scope: Scope) -> None:
+    __slots__ = (
+        "_entered",
+        "_flag",
+        "_left",
+        "_sink",
+        "_timer",
+        "_unlisten",
+        "done",
+        "looks",
+        "queued",
+        "run",
+        "scope",
+    )
+
+    def __init__(self, flag: RunningFlag, run: RunState, sink: Sink[RunState], scope: Scope, *, queued: bool) -> None:
         self._flag = flag
         self._sink = sink
         self._timer: asyncio.Handle | None = None
+        self._unlisten: Callable[[], None] | None = None
         self._left = False
+        self._entered = False
         self.run: RunState = run
         self.scope: Scope = scope
+        self.queued = queued
+        self.looks = False
         self.done = False
 
+    @property
+    def is_leaving(self) -> bool:
+        """True if it was interrupted in the queue, and is about to fail."""
+        return self.queued and self.run.interruption.requested
+
     def wait(self) -> None:
-        self._timer = self.scope.call_later(WAIT_SECONDS, self._give_up)
+        if not self.queued:
+            self._timer = self.scope.call_later(WAIT_SECONDS, self._give_up)
+            return
+        self._unlisten = self.run.interruption.event.listen(self._interrupted)
+        if self.looks and not self.done:
+            self._timer = self.scope.call_later(LOST_SECONDS, self._look)
 
     def refuse(self, error: Exception) -> None:
-        """Another run holds the flag: emit the error once the subscriber has its subscription (see `next_turn`)."""
+        """It does not enter: emit the error once the subscriber has its subscription (see `next_turn`)."""
         self.done = True
+        self._stop()
+        self.run.inbox.close()
         if self.scope.work.outermost().subscribing:
             self._timer = self.scope.call_soon(lambda: self._sink.on_error(error))
         else:
@@ -227,27 +317,45 @@ class _Waiter:
 
     def enter(self) -> None:
         """The run holds the flag now."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._timer is not None or self._unlisten is not None:
+            self._stop()
         if self._left:
             self._flag.release(self.run)
             return
+        self._entered = True
         self._sink.on_next(self.run)
         if not self._left:
             self._sink.on_completed()
 
     def dispose(self) -> None:
         self._left = True
+        self._stop()
+        self._flag.forget(self)
+        if not self._entered:
+            self.run.inbox.close()
+
+    def _stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._flag.forget(self)
+            self._timer = None
+        if self._unlisten is not None:
+            self._unlisten()
+            self._unlisten = None
+
+    def _look(self) -> None:
+        self._timer = self.scope.call_later(LOST_SECONDS, self._look)
+        self._flag.look()
+
+    def _interrupted(self) -> None:
+        # a run that has entered meanwhile ends by itself
+        if self._flag.forget(self):
+            interruption = self.run.interruption
+            if interruption.is_shutdown:
+                self.refuse(AgentShuttingDownError(self.run.name))
+            else:
+                self.refuse(QueuedCallInterruptedError(self.run.name, self.run.id, interruption.source))
 
     def _give_up(self) -> None:
-        if not self.done:
-            self.done: bool = True
-            self._flag.forget(self)
-            self._sink.on_error(
-                AgentBusyError(
-                    self.run.name, self.run.id, f"the clean-up of the run before took more than {WAIT_SECONDS:g} s"
-                )
-            )
+        if self._flag.forget(self):
+            waited = f"the clean-up of the run before took more than {WAIT_SECONDS:g} s"
+            self.refuse(AgentBusyError(self.run.name, self.run.id, waited))

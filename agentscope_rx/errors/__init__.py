@@ -13,6 +13,7 @@
     +-- EventLogError                       a log of events that could not be opened, written or read; `file` names it
     |   +-- EventLineError                  a line of it that is no event; `line` is its number
     +-- AgentBusyError                      a second call while the agent is running
+    +-- QueuedCallInterruptedError          a call that was interrupted while it waited for its turn
     +-- RunEndedError                       input for a run that has ended, or is about to
     +-- InboxFullError                      too many inputs wait for one run
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
@@ -145,6 +146,7 @@ from agentscope_rx.errors.run import (
     InboxFullError,
     NoStructuredOutputError,
     PendingCallsError,
+    QueuedCallInterruptedError,
     RunDeadlineError,
     RunEndedError,
     RunStoppedError,
@@ -226,6 +228,7 @@ __all__ = [
     "PromptFilterError",
     "PromptTooLongError",
     "ProtocolError",
+    "QueuedCallInterruptedError",
     "RateLimitError",
     "RedirectError",
     "RemoteClientError",

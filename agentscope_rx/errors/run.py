@@ -27,10 +27,27 @@ class AgentBusyError(AgentScopeError):
         super().__init__(
             f"{text}: {detail}"
             if detail
-            else f"{text}, or give each conversation a memory of its own: call(..., memory=...)."
+            else f"{text}, or give each conversation a memory of its own: call(..., memory=...). A call with "
+            "when_busy='queue' waits for its turn."
         )
         self.agent = agent
         self.run_id = run_id
+
+
+class QueuedCallInterruptedError(AgentScopeError):
+    """A call that waited for its turn (`when_busy`) was interrupted; it has not begun, and has remembered nothing.
+
+    `source` says who interrupted it: "user", "tool", or "system" if another call has replaced it.
+    """
+
+    def __init__(self, agent: str, run_id: str, source: str) -> None:
+        super().__init__(
+            f"The call of agent {agent!r} (run {run_id}) was interrupted while it waited for its turn, by source "
+            f"{str(source)!r}. It has not begun: call again to send its input."
+        )
+        self.agent = agent
+        self.run_id = run_id
+        self.source = source
 
 
 class RunEndedError(AgentScopeError):

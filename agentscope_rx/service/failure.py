@@ -6,6 +6,7 @@
 | `InvalidInputError`                       | 422    | the body is JSON, but no valid input           |
 | `UnknownRunError`                         | 404    | no such run, or it is no longer kept           |
 | `AgentBusyError`                          | 409    | the agent is running; that run goes on         |
+| `QueuedCallInterruptedError`              | 409    | interrupted while it waited for its turn       |
 | `RunEndedError`                           | 409    | input for a run that has ended                 |
 | `InboxFullError`                          | 429    | too many inputs wait for the run               |
 | `EventsGoneError`                         | 410    | the log has dropped events the client missed   |
@@ -31,6 +32,7 @@ from agentscope_rx.errors import (
     EventsGoneError,
     InboxFullError,
     InvalidInputError,
+    QueuedCallInterruptedError,
     RequestError,
     RunEndedError,
     RunStoppedError,
@@ -79,6 +81,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (InvalidInputError, 422),
     (UnknownRunError, 404),
     (AgentBusyError, 409),
+    (QueuedCallInterruptedError, 409),
     (RunEndedError, 409),
     (InboxFullError, 429),
     (EventsGoneError, 410),

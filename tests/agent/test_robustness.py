@@ -550,6 +550,7 @@ def test_media_and_metadata_survive_json_and_cannot_be_edited():
 def test_one_method_with_keywords():
     """`call` and `stream` take the same, by keyword; `call` is the last value of `stream`."""
     call, stream = (set(inspect.signature(method).parameters) for method in (Agent.call, Agent.stream))
-    assert stream - call == {"options"} and call == {"self", "msgs", "context", "memory", "limits", "output"}
+    assert stream - call == {"options"}
+    assert call == {"self", "msgs", "context", "memory", "limits", "output", "when_busy"}
     assert {name for name in vars(Agent) if name.startswith(("call", "stream"))} == {"call", "stream"}
     assert StatePersistence.memory_only() == StatePersistence(pending=False)

@@ -36,6 +36,7 @@ from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.system_prompt import SystemPrompt
 from agentscope_rx.agent.tracer import Tracer
+from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
 from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
 from agentscope_rx.errors import (
     AgentShuttingDownError,
@@ -75,7 +76,9 @@ class ReActAgent(Agent):
     as plain text is accepted, too.
     `pending` decides about pending calls that new input does not answer: "recover" gives them error results, "error"
     fails the new call with `PendingCallsError`. `check_running=False` lets calls on one memory overlap; their messages
-    are then stored in order of arrival. Interrupted async tools have `interrupt_grace` seconds for their clean-up.
+    are then stored in order of arrival. `when_busy` decides about a call that finds its conversation in use: "error"
+    refuses it, "queue" lets it wait for its turn (at most `queue_limit` calls), "replace" interrupts what is in
+    progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up.
     """
 
     def __init__(
@@ -99,6 +102,8 @@ class ReActAgent(Agent):
         state_persistence: StatePersistence | None = None,
         shutdown: GracefulShutdown | None = None,
         check_running: bool = True,
+        when_busy: WhenBusy = "error",
+        queue_limit: int = QUEUE_LIMIT,
         interrupt_grace: float = 5.0,
         repeat_tool_choice: bool = False,
         tracer: Tracer | None = None,
@@ -110,6 +115,8 @@ class ReActAgent(Agent):
             sys_prompt=sys_prompt,
             hooks=hooks,
             check_running=check_running,
+            when_busy=when_busy,
+            queue_limit=queue_limit,
             tracer=tracer,
             limits=limits,
             state_persistence=state_persistence,

@@ -24,6 +24,7 @@ from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.user.answer import Question, UnfitError, UserInput, reply_of
 from agentscope_rx.agent.user.terminal import TerminalInput
+from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, StructuredOutputError, UserInputError
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
@@ -71,6 +72,8 @@ class UserAgent(Agent):
         hooks: Iterable[Hook] = (),
         attempts: int = 3,
         check_running: bool = True,
+        when_busy: WhenBusy = "error",
+        queue_limit: int = QUEUE_LIMIT,
         tracer: Tracer | None = None,
         state_persistence: StatePersistence | None = None,
         shutdown: GracefulShutdown | None = None,
@@ -80,6 +83,8 @@ class UserAgent(Agent):
             memory if memory is not None else InMemoryMemory(),
             hooks=hooks,
             check_running=check_running,
+            when_busy=when_busy,
+            queue_limit=queue_limit,
             tracer=tracer,
             state_persistence=state_persistence,
             shutdown=shutdown,
