@@ -124,12 +124,7 @@ class Agent(ClassHooks, AgentCore):
         """
         if type(self).stream is not Agent.stream:
             # a subclass changes the events: the reply is the one in its last event
-            if when_busy is None:
-                events = self.stream(msgs, context=context, memory=memory, limits=limits, output=output)
-            else:
-                events = self.stream(
-                    msgs, context=context, memory=memory, limits=limits, output=output, when_busy=when_busy
-                )
+            events = self._overridden(msgs, None, context, memory, limits, output, when_busy)
             return events.pipe(flat_map_iterable(reply_in))
         called: Flow[Msg] = Flow(self._connect(last_message, msgs, context, memory, limits, output, when_busy))
         return called.warning(Unbegun("A call of agent", self.name, sys._getframe(1)))
@@ -179,9 +174,7 @@ class Agent(ClassHooks, AgentCore):
         seconds: it stops so long after its last one has left. Its last `capacity` events are kept, of about
         `max_bytes` together. Errors of the run, `AgentBusyError` included, are those of the handle's flows.
         """
-        events = self.stream(
-            msgs, options, context=context, memory=memory, limits=limits, output=output, when_busy=when_busy
-        )
+        events = self._overridden(msgs, options, context, memory, limits, output, when_busy)
         return RunHandle(
             events, agent=self, id=uuid4().hex, linger=linger, capacity=capacity, max_bytes=max_bytes
         ).begin()
@@ -204,6 +197,24 @@ class Agent(ClassHooks, AgentCore):
 
         check_input("options", options, StreamOptions)
         return EventStream(self._connect(out, msgs, context, memory, limits, output, when_busy))
+
+    def _overridden(
+        self,
+        msgs: CallInput,
+        options: StreamOptions | None,
+        context: RuntimeContext | None,
+        memory: Memory | None,
+        limits: UsageLimits | None,
+        output: object,
+        when_busy: WhenBusy | None,
+    ) -> EventStream:
+        """The public `stream`, which a subclass may override, perhaps without the arguments that few callers give."""
+        stream = self.stream
+        if options is not None:
+            stream = partial(stream, options=options)
+        if when_busy is not None:
+            stream = partial(stream, when_busy=when_busy)
+        return stream(msgs, context=context, memory=memory, limits=limits, output=output)
 
     def nested(self, msgs: CallInput, context: RuntimeContext | None, memory: Memory | None) -> Flow[Event]:
         """The `stream` of a sub-agent's run, for the run that calls it."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agentscope_rx.service.runs.event_log import LoggedEvent
 from hypothesis import given, settings
 from reactivex import operators as ops
 
@@ -30,7 +31,6 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, from_iterable, just, throw
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual, verify
 from tests.agent.parts import agent, remembered
 from tests.events.runs import Scenario, friday_of, run_of, scenarios, stream_of

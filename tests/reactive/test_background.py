@@ -95,8 +95,7 @@ class TestAtHome:
 
         async def main() -> None:
             task = on_library_loop(from_callable(stubborn)).as_task()
-            while not begun.is_set():
-                await asyncio.sleep(0)
+            await asyncio.to_thread(begun.wait, 10)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
-from agentscope_rx import Approve, InMemoryMemory, Msg, ReActAgent, Reject
-from agentscope_rx.errors import AgentScopeError
+from agentscope_rx import Approve, InMemoryMemory, Msg, ReActAgent, Reject, RunHandle
+from agentscope_rx.errors import AgentScopeError, EventsGoneError, RunEndedError
 from agentscope_rx.events import Event, PostCallEvent, coalesce_chunks, fold
 from agentscope_rx.messages import ApprovalAnswer
 from agentscope_rx.reactive import Overflow
