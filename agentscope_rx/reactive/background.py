@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 WINDOW = 64
 """How many values may be under way between two loops."""
+LOST_SECONDS = 1.0
+"""How often a source that waits for another loop looks if that was closed."""
 
 
 def on_library_loop(source: Observable[T]) -> Flow[T]:
@@ -148,7 +150,7 @@ class _Near(OperatorSink, Generic[T]):
 class _Far(OperatorSink, Generic[T]):
     """The end on the other loop."""
 
-    __slots__ = ("_near", "_received", "_scope", "_sent", "_window", "home")
+    __slots__ = ("_near", "_received", "_scope", "_sent", "_timer", "_window", "home")
 
     def __init__(self, near: _Near[T], scope: Scope, home: Scope, window: int | None) -> None:
         self._upstream: Upstream | None = None
@@ -157,8 +159,9 @@ class _Far(OperatorSink, Generic[T]):
         self._scope = scope
         self._window = window
         self._sent = self._received = 0
+        self._timer: asyncio.TimerHandle | None = None
         if window is not None:
-            home.demand = Demand(home.loop)
+            home.demand = Demand(home.loop, self._under_way)
         self.home = home
 
     def start(self, source: Observable[T]) -> None:
@@ -176,14 +179,31 @@ class _Far(OperatorSink, Generic[T]):
             self.dispose()
         elif self._window is not None and self.home.demand is not None:
             self._sent += 1
-            if self._sent - self._received >= self._window:
+            if self._under_way() >= self._window and self._timer is None:
                 self.home.demand.withhold()
+                self._timer = self.home.call_later(LOST_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """A loop that was closed without a shutdown hands over nothing and tells of nothing."""
+        if self._scope.loop.is_closed():
+            self.dispose()
+        else:
+            self._timer = self.home.call_later(LOST_SECONDS, self._look)
+
+    def _drop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _under_way(self) -> int:
+        return self._sent - self._received
 
     def acknowledged(self, received: int) -> None:
         """So many values have been handed over."""
         if self._window is not None and self.home.demand is not None and not self.disposed:
             self._received = received
-            if self._sent - received < self._window:
+            if self._under_way() < self._window:
+                self._drop_timer()
                 self.home.demand.resume()
 
     def on_error(self, error: Exception) -> None:
@@ -208,5 +228,10 @@ class _Far(OperatorSink, Generic[T]):
                 self._end()
 
     def _end(self) -> None:
+        self._drop_timer()
+        # it refers to this end; and what outlives the source (a shielded write) must not wait for it
+        demand, self.home.demand = self.home.demand, None
+        if demand is not None:
+            demand.resume()
         self.home.work.on_abort = None
         self.home.work.when_idle(lambda: self._scope.call_from_thread(self._near.far_ended))

@@ -63,18 +63,18 @@ class Log(Protocol[T_co]):
 class LogReader(AsyncIterator[T], Generic[T]):
     """One reader's position in a log. For one consumer at a time; cancelling it loses no value.
 
-    `quiet`: the log's values tell of the error at its end, so the reader raises it only if there were none.
+    It does not raise the error at the end of the log if `told()`: the values told of it already.
     """
 
-    __slots__ = ("_closed", "_log", "_quiet", "_waiter", "position")
+    __slots__ = ("_closed", "_log", "_told", "_waiter", "position")
 
     stalled = False
     queued = 0
 
-    def __init__(self, log: Log[T], position: int, *, quiet: bool = False) -> None:
+    def __init__(self, log: Log[T], position: int, told: Callable[[], bool] | None = None) -> None:
         self._log = log
         self._closed = False
-        self._quiet = quiet
+        self._told = told
         self._waiter: asyncio.Future[None] | None = None
         self.position: int = position
 
@@ -92,7 +92,7 @@ class LogReader(AsyncIterator[T], Generic[T]):
                 return True
             if self._log.ended.fired:
                 error = self._log.failure()
-                if error is not None and not (self._quiet and self._log.end):
+                if error is not None and not (self._told is not None and self._told()):
                     raise error
                 return False
             self._waiter = self._log.scope.loop.create_future()

@@ -132,9 +132,12 @@ class ReplayLog(Generic[T]):
         """True between `pause` and `resume`."""
         return self._paused
 
-    def read(self, start: int = 0, *, quiet: bool = False) -> LogReader[T]:
-        """A reader from the value of this number on; `LookupError` if it was dropped or is beyond the next value."""
-        reader = LogReader(self, start, quiet=quiet)
+    def read(self, start: int = 0, told: Callable[[], bool] | None = None) -> LogReader[T]:
+        """A reader from the value of this number on; `LookupError` if it was dropped or is beyond the next value.
+
+        It does not raise the error at the end if `told()`.
+        """
+        reader = LogReader(self, start, told)
         self.join(reader)
         return reader
 

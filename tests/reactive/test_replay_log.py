@@ -209,7 +209,7 @@ def test_an_error_is_kept_for_a_reader_to_come() -> None:
         with pytest.raises(ValueError, match="late"):
             await rest(log.read(1))
         # its values tell of the error
-        assert await rest(log.read(quiet=True)) == [1]
+        assert await rest(log.read(0, lambda: True)) == [1]
 
     run_virtual(main())
     gc.collect()

@@ -157,5 +157,6 @@ class EventRecorder:
         """The `error` event for a run that this error ends; none if the run has emitted nothing."""
         if self.last is None:
             return ()
+        self.error_emitted = True
         # the last event may be a sub-agent's; the error is the outermost run's
         return (LoggedEvent.of_error(error, self._source or self.last.event.source, self.last.seq + 1),)

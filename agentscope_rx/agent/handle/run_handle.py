@@ -204,9 +204,9 @@ class RunHandle:
         `async for` and `buffered` slow the run as their policy says; a plain `subscribe` never does. From another loop
         than the run's up to 64 more events are under way, and a loop that is blocked slows the run, too.
 
-        Signals: the events; completion; the error of the run, after an `ErrorEvent` if there were events. The first
-        signal comes after `subscribe` has returned. `EventsGoneError` if the log has dropped one of the events,
-        `InvalidInputError` for a number beyond the next one.
+        Signals: the events; completion; the error of the run, after an `ErrorEvent` unless it is the first signal or
+        that of a loop's shutdown. Signals come after `subscribe` has returned. `EventsGoneError` if the log has dropped
+        one of the events, `InvalidInputError` for a number beyond the next one.
         Cancels: this subscription; and the run, if it is the last one and `linger` is 0.
         """
         if type(from_seq) is not int or from_seq < 0:
@@ -250,12 +250,12 @@ class RunHandle:
     def read(self, from_seq: int = 0) -> LogReader[LoggedEvent]:
         """A reader of the logged events from this number on, for a protocol that sends them; on the run's loop.
 
-        It slows the run once it is `capacity` events or `max_bytes` behind. Errors as `events`, raised here; the error
-        of a run that has emitted events is told by its `error` event only. Close it in the end.
+        It slows the run once it is `capacity` events or `max_bytes` behind. Errors as `events`, raised here; an
+        error of the run that an `error` event tells of is not raised. Close it in the end.
         """
         if not self._log.scope.is_here():
             raise ConfigurationError("A run is read on its own loop; subscribe to events() from elsewhere.")
-        return self._log.read(self._index(from_seq), quiet=True)
+        return self._log.read(self._index(from_seq), lambda: self._recorder.error_emitted)
 
     # --- control --------------------------------------------------------------------------------------------------
 
