@@ -30,10 +30,12 @@ from typing import TypeVar
 from reactivex import Observable
 
 from agentscope_rx.agent.handle.event_log import EventRecorder, LoggedEvent
+from agentscope_rx.agent.inbox import Inbox, When
+from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunStats
-from agentscope_rx.errors import ConfigurationError, EventsGoneError, InvalidInputError, RunStoppedError
+from agentscope_rx.errors import ConfigurationError, EventsGoneError, InvalidInputError, RunEndedError, RunStoppedError
 from agentscope_rx.events import Event, EventStream
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import (
@@ -91,19 +93,26 @@ class HandleStats:
 class Start:
     """The start of a run by a handle: the run gets its id from it, and the handle its run."""
 
-    __slots__ = ("_id", "agent", "run")
+    __slots__ = ("_id", "agent", "inbox", "run")
 
-    def __init__(self, agent: object, id: str | None) -> None:
+    def __init__(self, agent: object, id: str | None, loop: asyncio.AbstractEventLoop) -> None:
         self.agent: object = agent
         self._id = id
         self.run: Run | None = None
+        self.inbox: Inbox | None = None
+        """The run's, which takes input before the run exists; None until then for a handle without an id."""
+        if id is not None:
+            self.inbox = Inbox(getattr(agent, "name", ""), id, loop)
 
     def take(self, agent: object, run: Run) -> None:
         """A run of `agent` begins in this context. A run of the same agent within it is not the handle's."""
         if agent is self.agent and (self.run is None or self.run.calls.ended):
             if self.run is None and self._id is not None:
                 run.take_id(self._id)
+            if self.run is None and self.inbox is not None:
+                run.inbox = self.inbox
             self.run = run
+            self.inbox = run.inbox
 
 
 STARTED: ContextVar[Start | None] = ContextVar("agentscope_rx_started", default=None)
@@ -148,10 +157,10 @@ class RunHandle:
         self._source: Flow[Event] | None = source
         self._id = id
         self._linger = linger
-        self._start = Start(agent, id)
         self._recorder = EventRecorder(record)
         self._timer: asyncio.TimerHandle | None = None
         self._log: ReplayLog[LoggedEvent] = ReplayLog(capacity, weigh=attrgetter("size"), max_weight=max_bytes)
+        self._start = Start(agent, id, self._log.scope.loop)
         self._log.scope.context.run(STARTED.set, self._start)
         self.gone: OneShotEvent = OneShotEvent()
         """Fires, on the run's loop, when the run has ended and is cleaned up."""
@@ -276,6 +285,21 @@ class RunHandle:
 
         # behind the start, if that is under way on the run's loop
         return self._on_loop(request)
+
+    def enqueue(self, msgs: CallInput, when: When = "next_round") -> None:
+        """Give messages to the run, from its start to its end, also while it is paused; see `Agent.enqueue`.
+
+        `RunEndedError` if it takes no more input, or is not an agent's.
+        """
+        inbox = self._start.inbox
+        if inbox is None or self._log.ended.fired:
+            raise RunEndedError(getattr(self._start.agent, "name", ""), self.id or None)
+        inbox.put(msgs, when)
+
+    @property
+    def unread(self) -> tuple[Msg, ...]:
+        """The enqueued messages that the run has not remembered, in order; after its end those that it did not take."""
+        return () if self._start.inbox is None else self._start.inbox.unread
 
     def dispose(self, reason: str | None = None) -> None:
         """Stop the run, as the disposal of a stream does. Subscribers get an `ErrorEvent`, then `RunStoppedError`.

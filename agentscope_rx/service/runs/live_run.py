@@ -171,9 +171,9 @@ class LiveRun:
 
     def enqueue(self, msgs: CallInput, when: When = "next_round") -> None:
         """Give messages to the run (see `Agent.enqueue`); `RunEndedError` if it has ended, or without `agent`."""
-        if self.agent is None or self.id is None or self.ended.fired:
-            raise RunEndedError("" if self.agent is None else self.agent.name, self.id)
-        self.agent.enqueue(msgs, when, run_id=self.id)
+        if self._handle is None:
+            raise RunEndedError("" if self.agent is None else self.agent.name, None)
+        self._handle.enqueue(msgs, when)
 
     def ended_at(self, after: int | None) -> bool:
         """True if the run has ended and `after` is the number of its last event: nothing follows it."""

@@ -1,0 +1,108 @@
+"""Input to a shared run: from its start to its end, from any thread, and never lost."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from agentscope_rx import RunHandle
+from agentscope_rx.errors import AgentScopeError, RunEndedError
+from agentscope_rx.events import Event, InputEvent, fold
+from agentscope_rx.reactive import just
+from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
+from tests.agent.parts import agent, remembered
+
+
+def test_input_right_after_the_start():
+    async def main() -> None:
+        friday = agent(ScriptedModel("Yes."))
+        handle = friday.start("One")
+        handle.enqueue("Two")
+        await handle.result()
+        assert [message.text for message in remembered(friday)] == ["One", "Two", "Yes."]
+        events = [event async for event in handle.events()]
+        assert fold(events).history == tuple(remembered(friday))
+        assert handle.unread == ()
+
+    run_virtual(main())
+
+
+def test_input_before_the_run_exists():
+    # without a loop here, the run begins on the library's loop, later
+    friday = agent(ScriptedModel("Yes.", "Indeed.", "Indeed."))
+    handle = friday.start("One")
+    handle.enqueue("Two", when="idle")
+    reply = handle.result().run()
+    texts = [message.text for message in remembered(friday)]
+    assert texts[0] == "One"
+    assert "Two" in texts
+    assert reply.text == texts[-1]
+
+
+def test_input_from_a_thread():
+    async def main() -> None:
+        friday = agent(ScriptedModel([Delay(1), call("weather", city="Rome")], "Sunny."))
+        handle = friday.start("One")
+        worker = threading.Thread(target=lambda: handle.enqueue("Two"))
+        worker.start()
+        worker.join()
+        await handle.result()
+        assert [message.text for message in remembered(friday) if message.text == "Two"]
+
+    run_virtual(main())
+
+
+def test_input_while_paused():
+    async def main() -> None:
+        friday = agent(ScriptedModel([Delay(1), "Yes."], "Both."))
+        handle = friday.start("One")
+        handle.pause()
+        handle.enqueue("Two", when="idle")
+        handle.resume()
+        assert (await handle.result()).text == "Both."
+        seen = [event async for event in handle.events().of_type(InputEvent)]
+        assert [event.when for event in seen] == ["idle"]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("way", ["dispose", "interrupt"])
+def test_what_a_stopped_run_did_not_take_is_unread(way: str):
+    async def main() -> None:
+        friday = agent(ScriptedModel([Delay(10), "Yes."]))
+        handle = friday.start("One")
+        async for _ in handle.events():
+            break
+        handle.enqueue("Two")
+        getattr(handle, way)()
+        try:
+            await handle.result()
+        except AgentScopeError:
+            assert way == "dispose"
+        await handle.idle()
+        assert [message.text for message in handle.unread] == ["Two"]
+        assert "Two" not in [message.text for message in remembered(friday)]
+
+    run_virtual(main())
+
+
+def test_input_after_the_end():
+    async def main() -> None:
+        friday = agent(ScriptedModel("Yes."))
+        handle = friday.start("One")
+        await handle.result()
+        with pytest.raises(RunEndedError, match="takes no more input"):
+            handle.enqueue("Two")
+
+    run_virtual(main())
+
+
+def test_a_handle_of_plain_events_takes_none():
+    async def main() -> None:
+        handle = RunHandle(just(Event())).begin()
+        with pytest.raises(RunEndedError):
+            handle.enqueue("Two")
+        await handle.idle()
+
+    run_virtual(main())
