@@ -30,7 +30,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
 
-from agentscope_rx.errors import ChannelFullError, ConfigurationError
+from agentscope_rx.errors import ChannelFullError, ConfigurationError, RunStoppedError
 from agentscope_rx.reactive.byte_counts import ByteCounts
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
@@ -217,8 +217,8 @@ class Channel(Generic[T]):
         self._ended = True
         if self._error is not None:
             error, self._error = self._error, None
-            # a stream without a reader has no use for the news that its loop shut down
-            if not isinstance(error, SourceCancelledError):
+            # a reader that leaves has no use for the news that the run was stopped, or its loop shut down
+            if not isinstance(error, (SourceCancelledError, RunStoppedError)):
                 report_dropped(error, "a stream left before its error was read")
         if self.scope.is_here():
             self._release()

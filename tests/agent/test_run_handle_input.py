@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
@@ -10,7 +11,7 @@ from agentscope_rx import RunHandle
 from agentscope_rx.errors import AgentScopeError, RunEndedError
 from agentscope_rx.events import Event, InputEvent, fold
 from agentscope_rx.reactive import just
-from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
+from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, remembered
 
 
@@ -30,14 +31,18 @@ def test_input_right_after_the_start():
 
 def test_input_before_the_run_exists():
     # without a loop here, the run begins on the library's loop, later
-    friday = agent(ScriptedModel("Yes.", "Indeed.", "Indeed."))
+    enqueued = threading.Event()
+
+    async def first(_: object) -> str:
+        await asyncio.to_thread(enqueued.wait, 10)
+        return "Yes."
+
+    friday = agent(ScriptedModel(first, "Indeed."))
     handle = friday.start("One")
     handle.enqueue("Two", when="idle")
-    reply = handle.result().run()
-    texts = [message.text for message in remembered(friday)]
-    assert texts[0] == "One"
-    assert "Two" in texts
-    assert reply.text == texts[-1]
+    enqueued.set()
+    assert handle.result().run().text == "Indeed."
+    assert [message.text for message in remembered(friday)] == ["One", "Yes.", "Two", "Indeed."]
 
 
 def test_input_from_a_thread():
@@ -106,3 +111,19 @@ def test_a_handle_of_plain_events_takes_none():
         await handle.idle()
 
     run_virtual(main())
+
+
+def test_a_reader_that_leaves_a_stopped_run_drops_nothing():
+    async def main() -> None:
+        friday = agent(ScriptedModel(["one ", Delay(10), "Yes."]))
+        handle = friday.start("One")
+        async with handle.events().buffered(64) as events:
+            async for _ in events:
+                handle.dispose()
+                # its error is in the buffer by now
+                await handle.idle()
+                break
+
+    with collect_dropped() as dropped:
+        run_virtual(main())
+    assert not dropped

@@ -15,10 +15,10 @@ from agentscope_rx.agent import Run
 from agentscope_rx.errors import ModelConnectionError
 from agentscope_rx.reactive import WORKERS
 from agentscope_rx.testing import DroppedErrors, collect_dropped
-from tests.soak.actors import CALLS, Action, Place, live
+from tests.soak.actors import CALLS, SHARED, Action, Place, live
 from tests.soak.world import World
 
-ACTIONS: tuple[Action, ...] = CALLS
+ACTIONS: tuple[Action, ...] = (*CALLS, *SHARED)
 LEFT = ("a disposed run", "a stream left before its error was read", "an await that was cancelled")
 """Where an error may be dropped."""
 
