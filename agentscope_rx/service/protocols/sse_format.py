@@ -68,11 +68,13 @@ async def body(
         try:
             if not await wait_for_event(reader, beat):
                 return
+            # an event of `agent.start()` is written as JSON only now, and may have no JSON form
+            chunk = frame(reader.take()) if reader.waiting else None
         except Exception as error:
             yield encode_frame(ErrorEvent.type, ErrorEvent.of(error).to_json())
             return
-        if reader.waiting:
-            yield frame(reader.take())
+        if chunk is not None:
+            yield chunk
 
 
 async def wait_for_event(reader: LogReader[LoggedEvent], until: float | None) -> bool:
