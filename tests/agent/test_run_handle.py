@@ -239,6 +239,50 @@ def test_a_loop_that_shuts_down_ends_a_kept_run() -> None:
     assert_whole(friday)
 
 
+def test_a_kept_run_that_is_cut_off_unheard_is_reported() -> None:
+    async def main() -> None:
+        agent(Pushing()).start("hi")
+        await asyncio.sleep(0.01)
+
+    with collect_dropped() as dropped:
+        asyncio.run(main())
+        gc.collect()
+    assert ["shut down before the run had ended" in str(error) for error in dropped] == [True]
+
+
+class Pushing(ScriptedModel):
+    """Waits for no task, which a loop that shuts down would cancel."""
+
+    def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:
+        return never()
+
+
+def test_a_later_call_in_its_context_is_not_its_own() -> None:
+    async def main() -> None:
+        later: list[asyncio.Task[Any]] = []
+
+        async def leave() -> str:
+            """Leaves a task behind."""
+
+            async def go_on() -> None:
+                await asyncio.sleep(1)
+                await friday.call("again")
+
+            later.append(asyncio.ensure_future(go_on()))
+            return "left"
+
+        friday = ReActAgent("Friday", ScriptedModel(call("leave"), "one", ["two", HANG]), tools=[leave])
+        handle = friday.start("hi")
+        await handle.idle()
+        await asyncio.sleep(2)
+        stats = handle.stats().run
+        assert friday.running and stats is not None and stats.run_id == handle.id
+        assert friday.interrupt()
+        await asyncio.gather(*later)
+
+    run_virtual(main())
+
+
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 

@@ -49,7 +49,7 @@ def text_of(events: list[Event]) -> str:
 # --- policies ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_reader_that_waits_slows_the_run_and_the_others_do_not() -> None:
+def test_a_reader_that_waits_slows_the_run_others_do_not() -> None:
     async def main() -> None:
         model = Talker(300)
         handle = agent(model).start("hi")
@@ -274,6 +274,23 @@ def test_a_paused_run_can_be_ended(how: str, at: float) -> None:
         assert_whole(friday)
         friday.model = ScriptedModel("fine")
         assert (await friday.call("and now?")).text == "fine"
+
+    run_virtual(main())
+
+
+def test_a_reader_that_stalls_is_no_obstacle_to_the_end() -> None:
+    async def main() -> None:
+        friday = agent(Talker(500))
+        handle = friday.start("hi")
+        stalled = handle.events().buffered(4)
+        await anext(stalled)
+        await asyncio.sleep(1)
+        assert handle.stats().log.withheld and handle.interrupt("enough")
+        await handle.idle()
+        assert not friday.running
+        rest = [event async for event in stalled]
+        assert rest[-1].type == "post_call" and [event.seq for event in rest] == list(range(1, len(rest) + 1))
+        assert_whole(friday)
 
     run_virtual(main())
 

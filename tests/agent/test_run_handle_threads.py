@@ -178,7 +178,7 @@ def test_an_ended_run_is_read_when_its_loop_is_closed() -> None:
     assert types(asyncio.run(read()))[-1] == "post_call"
 
 
-def test_a_loop_that_was_closed_under_a_run_fails_its_subscribers() -> None:
+def test_a_loop_closed_under_a_run_fails_its_subscribers() -> None:
     loop = asyncio.new_event_loop()
 
     async def main() -> RunHandle:

@@ -16,6 +16,7 @@ from agentscope_rx.reactive import (
     from_iterable,
     just,
     on_library_loop,
+    on_loop,
     spawn_background,
     throw,
 )
@@ -145,3 +146,37 @@ class TestKeep:
             spawn_background(throw(ValueError("no")), "a test")
             on_library_loop(from_callable(where)).run()
         assert [str(error) for error in dropped] == ["no"] and dropped.where == ["a test"]
+
+
+class TestOnLoop:
+    def test_values_under_way_are_bounded(self) -> None:
+        read: list[int] = []
+
+        async def items() -> AsyncIterator[int]:
+            for number in range(1000):
+                await asyncio.sleep(0)
+                read.append(number)
+                yield number
+
+        async def main() -> None:
+            async with on_loop(from_async_iterable(items), library_loop(), window=8) as values:
+                assert await anext(values) == 0
+                async for number in values:
+                    # the window, the buffer of 64, and one that was read as demand was withheld
+                    assert len(read) <= number + 1 + 8 + 64 + 1
+            assert len(read) == 1000
+
+        asyncio.run(main())
+
+    def test_a_window_of_one_hands_over_one_by_one(self) -> None:
+        async def main() -> None:
+            source = on_loop(from_iterable(range(100)), library_loop(), window=1)
+            assert await source.pipe(ops.to_list()) == list(range(100))
+
+        asyncio.run(main())
+
+    def test_on_its_own_loop_nothing_is_between(self) -> None:
+        async def main() -> None:
+            assert await on_loop(just(1), asyncio.get_running_loop()) == 1
+
+        asyncio.run(main())

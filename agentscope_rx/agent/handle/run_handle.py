@@ -93,7 +93,7 @@ class HandleStats:
 class Start:
     """The start of a run by a handle: the run gets its id from it, and the handle its run."""
 
-    __slots__ = ("_id", "agent", "inbox", "run")
+    __slots__ = ("_id", "agent", "inbox", "over", "run")
 
     def __init__(self, agent: object, id: str | None, loop: asyncio.AbstractEventLoop) -> None:
         self.agent: object = agent
@@ -103,10 +103,12 @@ class Start:
         """The run's, which takes input before the run exists; None until then for a handle without an id."""
         if id is not None:
             self.inbox = Inbox(getattr(agent, "name", ""), id, loop)
+        self.over: bool = False
+        """True once the events have ended: a call that begins in this context now is another one."""
 
     def take(self, agent: object, run: Run) -> None:
         """A run of `agent` begins in this context. A run of the same agent within it is not the handle's."""
-        if agent is self.agent and (self.run is None or self.run.calls.ended):
+        if agent is self.agent and not self.over and (self.run is None or self.run.calls.ended):
             if self.run is None and self._id is not None:
                 run.take_id(self._id)
             if self.run is None and self.inbox is not None:
@@ -347,6 +349,7 @@ class RunHandle:
         self._log.open(self._recorder.recorded(source))
 
     def _ended(self) -> None:
+        self._start.over = True
         self._log.on_readers = None
         self._drop_timer()
         self._log.scope.work.when_idle(self.gone.fire)
