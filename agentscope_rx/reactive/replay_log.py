@@ -225,7 +225,8 @@ class ReplayLog(Generic[T]):
         # values that were read have been dropped by now, if there is too much weight
         heavy = heaviest is not None and self._weight > heaviest
         if self.ended.fired or not (stalled or heavy or behind > self._capacity // 2):
-            self.demand.resume()
+            if not self.demand.ready:
+                self.demand.resume()
         elif stalled or heavy or behind >= self._capacity:
             self.demand.withhold()
 
@@ -256,7 +257,8 @@ class ReplayLog(Generic[T]):
         if self._weigh is not None:
             self._weight += self._weigh(value)
         # before it settles: a subscription has read the value then
-        self._wake()
+        for reader in tuple(self._readers):
+            reader.wake()
         self.settle()
 
     def _fail(self, error: Exception) -> None:

@@ -14,7 +14,7 @@ log that outlives its run by minutes keeps no object of the caller alive.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import cast
@@ -80,7 +80,9 @@ def _surroundings(kind: type[Event]) -> dict[str, object]:
 def estimated_size(event: Event) -> int:
     """About how many bytes the event holds: the text of its deltas, messages and calls, not the history around it."""
     if isinstance(event, ChunkEvent):
-        return EVENT_SIZE + _size(event.delta or event.snapshot)
+        delta = event.delta
+        # mostly text: without a further call
+        return EVENT_SIZE + (len(delta.text) if type(delta) is TextBlock else _size(delta or event.snapshot))
     return EVENT_SIZE + sum(_size(getattr(event, name)) for name in _contents(type(event)))
 
 
@@ -93,6 +95,8 @@ def _contents(kind: type[Event]) -> tuple[str, ...]:
 def _size(value: object) -> int:
     if isinstance(value, str):
         return len(value)
+    if value is None or isinstance(value, (int, float)):
+        return 16
     if isinstance(value, TextBlock):
         return len(value.text)
     if isinstance(value, ThinkingBlock):
@@ -102,8 +106,8 @@ def _size(value: object) -> int:
     if isinstance(value, (Msg, ToolResultBlock)):
         content = value.content if isinstance(value, Msg) else value.output
         return EVENT_SIZE + _size(content) + _size(value.metadata)
-    if isinstance(value, tuple):
-        return sum(map(_size, cast("tuple[object, ...]", value)))
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return sum(map(_size, cast("Sequence[object]", value)))
     if isinstance(value, Mapping):
         entries = cast("Mapping[object, object]", value)
         return sum(_size(key) + _size(each) for key, each in entries.items())

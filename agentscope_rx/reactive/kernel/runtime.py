@@ -69,7 +69,7 @@ class Runtime:
 
     def after_fork(self) -> None:
         """Drop the runs and the resources, which are the parent's, without ending or closing them."""
-        keep_inherited(*self._resources.values(), *self._closers)
+        keep_inherited(*self._resources.values(), *self._closers, *self._kept.values())
         self._resources.clear()
         self._closers.clear()
         self._live.clear()
