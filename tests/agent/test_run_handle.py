@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from typing import Any
+from weakref import ref
 
 import pytest
 from reactivex import operators as ops
@@ -218,6 +219,34 @@ def test_a_kept_run_outlives_its_handle() -> None:
         assert_whole(friday)
 
     run_virtual(main())
+
+
+@pytest.mark.parametrize("how", ["reply", "dispose", "interrupt"])
+def test_an_ended_run_and_its_handle_are_freed_at_once(how: str) -> None:
+    async def main() -> None:
+        friday = weatherman()
+        handle = friday.start("hi")
+        handle.events().subscribe(on_error=lambda error: None)
+        await asyncio.sleep(0.5)
+        run, freed = ref(friday.runs[0]), ref(handle)
+        if how == "dispose":
+            handle.dispose()
+        elif how == "interrupt":
+            handle.interrupt()
+        await handle.idle()
+        if how == "dispose":
+            # a stage that was cut off is a cycle
+            gc.collect()
+        stats = handle.stats().run
+        assert run() is None and stats is not None and stats.run_id == handle.id
+        del handle
+        assert freed() is None
+
+    gc.disable()
+    try:
+        run_virtual(main())
+    finally:
+        gc.enable()
 
 
 def test_a_loop_that_shuts_down_ends_a_kept_run() -> None:

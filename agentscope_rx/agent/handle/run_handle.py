@@ -53,7 +53,7 @@ from agentscope_rx.reactive import (
     throw,
 )
 from agentscope_rx.reactive.kernel.observer import Sink, attach
-from agentscope_rx.reactive.kernel.runtime import runtime
+from agentscope_rx.reactive.kernel.runtime import Runtime, runtime
 from agentscope_rx.reactive.log_readers import LogFollower, LogReader
 from agentscope_rx.reactive.replay_log import LogStatistics, ReplayLog
 
@@ -81,7 +81,8 @@ class HandleState(StrEnum):
 class HandleStats:
     """A run and its log at one moment. `run` is None until the run exists, and for events that are no agent's.
 
-    `behind` is, for each subscriber, the number of events that it has yet to take.
+    When the run is cleaned up, `run` is as it was then. `behind` is, for each subscriber, the number of events that it
+    has yet to take.
     """
 
     state: HandleState
@@ -137,7 +138,7 @@ class RunHandle:
     the handle exists; then the oldest is dropped. `linger` is described above.
     """
 
-    __slots__ = ("__weakref__", "_id", "_linger", "_log", "_recorder", "_source", "_start", "_timer", "gone")
+    __slots__ = ("__weakref__", "_final", "_id", "_linger", "_log", "_recorder", "_source", "_start", "_timer", "gone")
 
     def __init__(
         self,
@@ -160,6 +161,7 @@ class RunHandle:
         self._id = id
         self._linger = linger
         self._recorder = EventRecorder(record)
+        self._final: RunStats | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._log: ReplayLog[LoggedEvent] = ReplayLog(capacity, weigh=attrgetter("size"), max_weight=max_bytes)
         self._start = Start(agent, id, self._log.scope.loop)
@@ -232,9 +234,7 @@ class RunHandle:
         """
 
         def reply() -> Flow[Msg]:
-            run = self._start.run
-            # the events have the last word: a subclass may change them; options may leave them out
-            message = self._recorder.reply or (None if run is None else run.reply)
+            message = self._recorder.reply
             return empty() if message is None else just(message)
 
         ended: Flow[Event] = Flow(lambda sink, scope: self._connect(lambda: self._log.end, sink, scope))
@@ -324,7 +324,8 @@ class RunHandle:
     def stats(self) -> HandleStats:
         """A snapshot of the run, its log and its subscribers."""
         run = self._start.run
-        return HandleStats(self.state, None if run is None else run.stats(), self._log.statistics(), self._log.behind())
+        now = self._final if run is None else run.stats()
+        return HandleStats(self.state, now, self._log.statistics(), self._log.behind())
 
     def begin(self) -> RunHandle:
         """Subscribe to the events, once: the run begins on the loop's next turn, subscriber or not."""
@@ -345,14 +346,25 @@ class RunHandle:
         keeper.keep(self)
         self._log.on_readers = None if self._linger is None else self._readers_changed
         self._log.ended.listen(self._ended)
-        self.gone.listen(lambda: keeper.release(self))
+        self.gone.listen(lambda: self._gone(keeper))
         self._log.open(self._recorder.recorded(source))
 
     def _ended(self) -> None:
         self._start.over = True
+        run = self._start.run
+        if run is not None and self._recorder.reply is None:
+            # the options leave its event out. Otherwise the events have the last word: a subclass may change them
+            self._recorder.reply = run.reply
         self._log.on_readers = None
         self._drop_timer()
         self._log.scope.work.when_idle(self.gone.fire)
+
+    def _gone(self, keeper: Runtime) -> None:
+        keeper.release(self)
+        run, self._start.run = self._start.run, None
+        if run is not None:
+            # the handle may be kept for long: without the run's memory and context
+            self._final = run.stats()
 
     def _stop(self, reason: str) -> None:
         error = RunStoppedError(f"The run was stopped. {reason}")
