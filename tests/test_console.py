@@ -19,6 +19,7 @@ from agentscope_rx.events import (
     ActingChunkEvent,
     Event,
     EventSource,
+    InputEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -145,6 +146,13 @@ def test_retries_and_the_last_word() -> None:
         "!! attempt 1 failed, the next in 0.0 s: gone\n-> add(a=1, b=1)\n<- 2\n"
         "!! no answer in 1 round: asking for a summary\nTwo.\n-- max iterations, 2 turns, 1 tool call, 0.0 s\n"
     )
+
+
+def test_input_to_the_run_is_shown_on_a_line_of_its_own() -> None:
+    event = InputEvent(input=(Msg.user("Only direct\nflights, \x1b[2Jplease."), Msg.user("Now.")))
+    text = events_shown([event])
+    assert text.splitlines()[0].startswith("++ Only direct") and "\x1b" not in text
+    assert text.splitlines()[1] == "++ Now."
 
 
 def test_a_void_attempt_is_said_to_be_void() -> None:

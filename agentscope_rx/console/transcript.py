@@ -9,6 +9,7 @@
 | its result              | `<- # agentscope-rx` and a few more lines                      |
 | a sub-agent's run       | the same, with its name before each line: `Researcher: -> ...` |
 | several calls at once   | the same with `[1]`, `[2]`, ... behind the sign                |
+| input to the run        | `++ Only direct flights, please.`                              |
 | another attempt         | `!! attempt 1 failed, the next in 2.0 s: HTTP 429: slow down`  |
 | the end                 | `-- 2 turns, 1 tool call, 812 tokens in, 40 out, 3.2 s`        |
 
@@ -28,6 +29,7 @@ from agentscope_rx.events import (
     ChunkEvent,
     ErrorEvent,
     Event,
+    InputEvent,
     OutputChunkEvent,
     PostActingEvent,
     PostCallEvent,
@@ -140,6 +142,9 @@ class Transcript:
                     yield from self._lines(TextStyle.PROGRESS, head, result_text(event.chunk, self._result_lines), head)
             case PostActingEvent():
                 yield from self._result(event, run)
+            case InputEvent():
+                for message in event.input:
+                    yield from self._lines(TextStyle.NOTE, self._label(run), f"++ {one_line(message.text)}")
             case RetryEvent():
                 yield from self._retry(event, run)
             case PreSummaryEvent():
