@@ -79,8 +79,9 @@ def create_app(
 ) -> Starlette:
     """An ASGI application for one agent, or for a factory of agents. Its runs are in `app.state.runs`.
 
-    One agent answers one client at a time; another one gets 409. `options` select the events of a run; for the other
-    arguments see `Runs.add` and `sse_response`. At shutdown all runs are stopped and cleaned up.
+    One agent answers one client at a time; another one gets 409, or waits if the agent has `when_busy="queue"`.
+    `options` select the events of a run; for the other arguments see `Runs.add` and `sse_response`. At shutdown all
+    runs are stopped and cleaned up.
 
     With a `token` requests need `Authorization: Bearer <token>`; without one only clients on this machine are answered.
     `guard` has the host names of the application and the limits of requests. `max_live_runs` bounds the live runs,

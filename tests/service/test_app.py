@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 
 import pytest
 from starlette.applications import Starlette
@@ -150,6 +151,36 @@ def test_a_busy_agent_is_409_before_a_stream_begins():
         assert first.run_id in refused(other.post("/run", json={"text": "me too"}), 409, "AgentBusyError")
         model.go_on.say()
         assert [event.event for event in events][-1] == "post_call"
+
+
+def test_a_second_client_may_wait_for_its_turn():
+    model = Speaker(["One "], hang=True)
+    friday = agent(model, when_busy="queue")
+    replies: list[str] = []
+
+    def wait() -> None:
+        with server.client() as other:
+            replies.append(ask(other, "me too")[-1].message.text)
+
+    waiting = threading.Thread(target=wait)
+    with (
+        served(create_app(friday)) as server,
+        server.client() as client,
+        sse(client, "POST", "/run", json={"text": "hi"}) as source,
+    ):
+        events = source.iter_sse()
+        first = checked(next(events)).run_id
+        waiting.start()
+        for _ in range(1000):
+            if len(friday.entered) == 2:
+                break
+            client.get("/runs/none/events")
+        assert [run.stats().waiting_for for run in friday.entered] == [None, first]
+        model.go_on.say()
+        assert [event.event for event in events][-1] == "post_call"
+        waiting.join(PATIENCE)
+    assert replies == ["One at last"]
+    assert [m.text for m in remembered(friday)] == ["hi", "One at last", "me too", "One at last"]
 
 
 def test_only_what_was_chosen_is_shown():
