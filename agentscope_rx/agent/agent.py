@@ -369,13 +369,15 @@ class Agent(ClassHooks, AgentCore):
 
         "next_round": the run remembers them before its next model call. "idle": it remembers them where it would end
         normally, and goes on with another round. The run is the one in the agent's conversation, in that of `memory`,
-        or the run `run_id`. Messages that it does not come to take stay in `run.inbox.unread`.
+        or the run `run_id`, which may be that of a sub-agent. Messages that it does not come to take stay in
+        `run.inbox.unread`.
 
         `RunEndedError` if there is no such run, or if it takes no more input; `InvalidInputError` for anything but
         messages, or if several runs are in progress.
         """
         if run_id is not None:
-            runs = [run for each in self._chosen(memory) for run in each.entered if run.id == run_id]
+            entered = (run for each in self._chosen(memory) for run in each.entered_within())
+            runs = [run for run in entered if run.id == run_id]
         else:
             # of each flag the run that holds it, or the first that waits for it
             flags = tuple(self.conversation(memory).flags)

@@ -21,7 +21,7 @@ no other call uses it meanwhile. If there are too many, the least recently used 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 from uuid import uuid4
@@ -120,6 +120,13 @@ class Conversation:
     def entered(self) -> tuple[RunState, ...]:
         """The runs that can be interrupted: in progress, or waiting for the clean-up of another."""
         return tuple(run for flag in tuple(self.flags) for run in flag.interruptible)
+
+    def entered_within(self) -> Iterator[RunState]:
+        """The same, and those of the sub-agents."""
+        yield from self.entered
+        for child in () if self.children is None else self.children.all:
+            if child.conversation is not None:
+                yield from child.conversation.entered_within()
 
     @property
     def rules(self) -> tuple[ApprovalRule, ...]:

@@ -111,6 +111,8 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         return _released(agent, run, ending, free)
 
     def free() -> None:
+        if not run.inbox.closed:
+            run.inbox.close()
         run.drop_timers()
         conversation.end(run)
         flag.release(run)

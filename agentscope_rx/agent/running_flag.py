@@ -72,7 +72,7 @@ class RunningFlag:
 
     def _interruptible(self) -> list[RunState]:
         run = None if self._closing else self.run
-        waiting = [waiter.run for waiter in self._waiting if not waiter.done]
+        waiting = [waiter.run for waiter in self._waiting if not (waiter.done or _is_lost(waiter.run))]
         return waiting if run is None else [run, *waiting]
 
     def awaited_by(self, run: RunState) -> RunState | None:
@@ -139,6 +139,8 @@ class RunningFlag:
     def _refusal(self, holder: RunState, when_busy: WhenBusy, limit: int) -> Exception | None:
         if when_busy == "error" and not self._closing:
             return AgentBusyError(self._name, holder.id)
+        if when_busy == "queue" and len(self._waiting) >= limit:
+            self._waiting = deque(waiter for waiter in self._waiting if not (waiter.done or _is_lost(waiter.run)))
         if when_busy == "queue" and len(self._waiting) >= limit:
             full = f"{len(self._waiting)} calls wait for it already, which is the limit (queue_limit)"
             return AgentBusyError(self._name, holder.id, full)

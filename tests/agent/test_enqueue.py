@@ -25,6 +25,7 @@ from agentscope_rx import (
     hook,
     tool,
 )
+from agentscope_rx.agent import StructuredOutput
 from agentscope_rx.agent import inbox as inboxes
 from agentscope_rx.errors import (
     AgentScopeError,
@@ -393,6 +394,33 @@ def test_a_sub_agents_run_has_an_inbox_of_its_own():
         assert result.tool_results[0].text.endswith("b")
 
     run_virtual(main())
+
+
+def test_the_outer_agent_finds_the_run_of_a_sub_agent():
+    async def main() -> None:
+        inner = agent(ScriptedModel([Delay(2), "a"], "b"), tools=None)
+        outer = ReActAgent("Boss", ScriptedModel(call("call_friday", message="do"), "done"), tools=[inner.as_tool()])
+        task = asyncio.ensure_future(played(outer, (0, "x")))
+        await asyncio.sleep(1)
+        outer.enqueue("for Friday", run_id=inner.runs[0].id)
+        events, _ = await task
+        assert [(event.agent, event.depth) for event in events if event.type == "input"] == [("Friday", 1), ("Boss", 0)]
+
+    run_virtual(main())
+
+
+def test_a_structured_output_takes_input_between_its_rounds():
+    async def main(mode: str) -> None:
+        answer: Any = call("generate_response", response=7) if mode == "tool" else [Delay(1), '{"response": 7}']
+        friday = agent(ScriptedModel(call("slow", seconds=2), answer))
+        options = {"output": StructuredOutput(int, mode=mode)}
+        events, unread = await played(friday, (1, "in"), (1, "later", "idle"), **options)
+        assert events[-1].message.structured(int) == 7 and unread == ["later"]
+        assert "in" in said(friday) and inputs_in(events) == [["in"]]
+        assert fold(events).history == tuple(remembered(friday))
+
+    for mode in ("tool", "prompted"):
+        run_virtual(main(mode))
 
 
 def test_hooks_may_change_an_input_or_make_it_empty():
