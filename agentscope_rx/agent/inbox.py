@@ -21,7 +21,7 @@ from agentscope_rx.reactive.kernel.forking import new_lock
 When = Literal["next_round", "idle"]
 """The moment at which a run takes an input: before its next model call, or instead of its normal end."""
 
-MAX_INPUTS = 1000
+MAX_INPUTS = 100
 """The number of inputs that may wait in one inbox."""
 
 # one for all inboxes: each holds it for a few instructions
@@ -40,11 +40,11 @@ class QueuedInput:
 class Inbox:
     """The input of one run that waits. `put`, `unread` and `closed` may be used from any thread."""
 
-    __slots__ = ("_agent", "_loop", "_run_id", "closed", "items")
+    __slots__ = ("_agent", "_loop", "closed", "items", "run_id")
 
     def __init__(self, agent: str, run_id: str, loop: AbstractEventLoop) -> None:
         self._agent = agent
-        self._run_id = run_id
+        self.run_id: str = run_id
         self._loop = loop
         self.items: list[QueuedInput] = []
         """The inputs that wait, in order."""
@@ -62,9 +62,9 @@ class Inbox:
         queued = QueuedInput(enqueued_messages(messages), when, when == "next_round")
         with _LOCK:
             if self.closed or self._loop.is_closed():
-                raise RunEndedError(self._agent, self._run_id)
+                raise RunEndedError(self._agent, self.run_id)
             if len(self.items) >= MAX_INPUTS:
-                raise InboxFullError(self._agent, self._run_id, MAX_INPUTS)
+                raise InboxFullError(self._agent, self.run_id, MAX_INPUTS)
             self.items.append(queued)
 
     @property

@@ -21,6 +21,7 @@ from agentscope_rx import (
     ReActAgent,
     Toolkit,
     UsageLimits,
+    UserAgent,
     fold,
     hook,
     tool,
@@ -38,7 +39,8 @@ from agentscope_rx.errors import (
 from agentscope_rx.events import Event, InputEvent, PostCallEvent, PostReasoningEvent, PreReasoningEvent
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
-from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
+from agentscope_rx.reactive import concat_map, just, then, timer
+from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered, slow, types
 from tests.support.scripts.parts import Remote
 
@@ -309,6 +311,34 @@ def test_an_input_whose_write_is_under_way_is_not_unread():
         run_virtual(main(step * 0.1))
 
 
+def test_an_interruption_wins_over_input_that_is_due():
+    async def main() -> None:
+        friday = agent(ScriptedModel([Delay(1), "x"]), hooks=[Slow("input")])
+        playing = asyncio.ensure_future(played(friday, (0.5, "one"), (0.6, "two")))
+        await asyncio.sleep(2)
+        friday.interrupt("Stop.")
+        _, unread = await playing
+        assert said(friday) == ["go", "x", "one", "Stop."] and unread == ["two"]
+
+    run_virtual(main())
+
+
+def test_an_agent_without_rounds_leaves_it_unread():
+    async def main() -> None:
+        async def ask(question: object) -> str:
+            await asyncio.sleep(1)
+            return "me"
+
+        ann = UserAgent("Ann", ask)
+        task = ann.call("who?").as_task()
+        await asyncio.sleep(0.5)
+        (run,) = ann.runs
+        ann.enqueue("in")
+        assert (await task).text == "me" and [message.text for message in run.inbox.unread] == ["in"]
+
+    run_virtual(main())
+
+
 # --- who may, what, and where ---------------------------------------------------------------------------------------
 
 
@@ -497,6 +527,8 @@ def test_from_many_threads_nothing_is_lost():
                 try:
                     run.inbox.put(f"{n}:{i}", "next_round" if i % 2 else "idle")
                     taken.append(f"{n}:{i}")
+                except InboxFullError:
+                    continue
                 except RunEndedError:
                     return
 
@@ -515,6 +547,62 @@ def test_from_many_threads_nothing_is_lost():
                 assert own == sorted(own)
 
     asyncio.run(main())
+
+
+# --- however it ends ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("memory", [InMemoryMemory, Remote])
+@pytest.mark.parametrize("way", ["dispose", "raise", "interrupt", "slow"])
+def test_ended_from_inside_every_event_with_input_waiting(way: str, memory: type[Memory]):
+    """What memory has is not unread, and the other way round; the next call works."""
+
+    def steered() -> ReActAgent:
+        turns = [[call("slow", seconds=1), call("slow", seconds=2)], "mid", "end", "more"]
+        return agent(ScriptedModel(*turns), memory=memory(), hooks=[Slow("input")])
+
+    async def main(index: int) -> int:
+        friday = steered()
+        seen: list[Event] = []
+        held: list[Any] = []
+        over = asyncio.Event()
+
+        def act(event: Event) -> None:
+            seen.append(event)
+            if event.type == "pre_call":
+                for given_, when in (("a", "next_round"), ("b", "idle"), ("c", "next_round")):
+                    friday.enqueue(given_, when)  # type: ignore[arg-type]
+            if len(seen) != index + 1:
+                return
+            if way == "dispose":
+                held[0].dispose()
+            elif way == "interrupt":
+                friday.interrupt()
+            over.set()
+            if way == "raise":
+                raise RuntimeError("a subscriber's own")
+
+        events = friday.stream("go")
+        if way == "slow":
+            events = events.pipe(concat_map(lambda event: timer(1.0).pipe(then(lambda: just(event)))))
+        held.append(events.subscribe(act, lambda error: over.set(), over.set))
+        (run,) = friday.runs
+        with collect_dropped() as dropped:
+            await over.wait()
+            await friday.idle()
+            assert len(dropped) == (way == "raise" and index >= 0)
+        texts = [message.text for message in await friday.memory.get()]
+        unread = [message.text for message in run.inbox.unread]
+        assert sorted([text for text in texts if text in "abc" and text] + unread) == (["a", "b", "c"] if seen else [])
+        assert run.inbox.closed
+        friday.model = ScriptedModel("on")
+        assert (await friday.call("next")).text == "on"
+        return len(seen)
+
+    total = run_virtual(main(-1))
+    assert total > 15
+    for index in range(total) if way != "slow" else ():
+        run_virtual(main(index))
 
 
 # --- laws -----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event, InputEvent, MemoryEvent
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, just, shield, tail, then
+from agentscope_rx.reactive import Flow, Tail, concat, concat_map, defer, empty, just, shield, tail, then
 
 
 def take_input(agent: ReActCore, run: Run, sent_back: bool, following: Callable[[], Stage]) -> Stage:
@@ -73,7 +73,9 @@ def _may_ask(agent: ReActCore, run: Run, iteration: int, sent_back: bool = False
 
 
 def _take(run: Run, queued: QueuedInput) -> Flow[Event]:
-    """Input |> hooks |> remember."""
+    """Input |> hooks |> remember; nothing once the run is interrupted."""
+    if run.interrupted:
+        return empty()
     event = InputEvent(source=run.source, iteration=run.iteration, input=queued.messages, when=queued.when)
 
     def remember(event: InputEvent) -> Flow[Event]:
