@@ -15,6 +15,7 @@ from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, Shutd
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
 from agentscope_rx.agent.tracer import Tracer
+from agentscope_rx.agent.when_busy import WhenBusy
 
 __all__ = [
     "Agent",
@@ -38,4 +39,5 @@ __all__ = [
     "StructuredOutput",
     "Tracer",
     "UsageLimits",
+    "WhenBusy",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from agentscope_rx.errors import (
     RunDeadlineError,
     RunEndedError,
 )
-from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
+from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole, remembered
 
 
@@ -510,6 +512,50 @@ def test_eight_threads_queue_fifty_calls_each():
     for n in range(8):
         assert [text for text in asked if text.startswith(f"{n}:")] == [f"{n}:{i}" for i in range(50)]
     assert {message.text for message in remembered(it)[1::2]} == {"ok"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_replacements_on_several_threads_leave_all_whole(seed: int):
+    it = ReActAgent("Friday", ScriptedModel([Delay(0.001), "ok"], repeat=True), queue_limit=5)
+    ended: Counter[str] = Counter()
+    lock = threading.Lock()
+
+    def work(n: int) -> None:
+        random = Random(seed * 10 + n)
+
+        async def one() -> None:
+            task = it.call("q", when_busy=random.choice(["queue", "queue", "replace"])).as_task()
+            if random.random() < 0.2:
+                await asyncio.sleep(random.random() * 0.003)
+                task.cancel()
+            elif random.random() < 0.2:
+                await asyncio.sleep(random.random() * 0.003)
+                it.interrupt()
+            await asyncio.wait([task])
+            error = None if task.cancelled() else task.exception()
+            assert error is None or isinstance(error, (AgentBusyError, QueuedCallInterruptedError)), repr(error)
+            with lock:
+                ended["cancelled" if task.cancelled() else type(error).__name__] += 1
+
+        async def several() -> None:
+            for _ in range(5):
+                await asyncio.gather(*(one() for _ in range(4)))
+
+        asyncio.run(several())
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    # errors of calls that are cancelled in the turn in which they fail
+    with collect_dropped():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert sum(ended.values()) == 80 and ended["NoneType"] > 0
+    it.idle().run()
+    assert not it.running and it.entered == () and not it.conversation().flag._waiting
+    assert_whole(it)
+    roles = [message.role for message in remembered(it)]
+    assert len([role for role in roles if role == "assistant"]) >= ended["NoneType"]
 
 
 @tool
