@@ -301,7 +301,11 @@ def _admit(
         settled = agent.admit(run, event, history)
         conversation.admit(run, before)
         conversation.cut_off = None
-    return concat(just(_shown(run, event, lost)), run.close_lost(lost), settled, _remember_input(run))
+    shown = _shown(run, event, lost)
+    if run.hooks.around_call is not None:
+        # an operator may hold it back until the run has failed
+        run.unemitted.append(shown)
+    return concat(just(shown), run.close_lost(lost), settled, _remember_input(run))
 
 
 def _request_pending_output(agent: AgentCore, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> None:
