@@ -10,6 +10,7 @@ must not be able to try for ever what is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import copy_context
 from typing import Any, Generic, TypeVar, cast
 
 from reactivex import abc
@@ -81,6 +82,9 @@ class Checked(OperatorSink, Generic[T, R]):
         """An attempt has failed."""
         self.error = error
 
+    def announced(self, item: T) -> None:
+        """A notice comes out; what came out before it may be void."""
+
     def ends(self) -> HookError | None:
         """Called when the operator's flow has completed: why that is refused."""
 
@@ -94,7 +98,8 @@ class Checked(OperatorSink, Generic[T, R]):
         self._source = source
         flow: object
         try:
-            flow = self.step.apply(Flow(self._attempt), self.request)
+            # a context variable that it sets stays within it
+            flow = copy_context().run(self.step.apply, Flow(self._attempt), self.request)
         except Exception as error:
             self.on_error(error)
             return
@@ -107,6 +112,13 @@ class Checked(OperatorSink, Generic[T, R]):
         """The operator subscribes to its source."""
         attempt = _Attempt(self, sink)
         sink.on_subscribe(attempt)
+        if self.active:
+            # a stock operator that tries again disposes of the attempt before only when it has subscribed
+            scope.call_soon(lambda: self._begin(attempt, scope))
+        else:
+            self._begin(attempt, scope)
+
+    def _begin(self, attempt: _Attempt[T], scope: Scope) -> None:
         if attempt.disposed or self.disposed:
             return
         self.attempts += 1
@@ -153,7 +165,7 @@ class Checked(OperatorSink, Generic[T, R]):
     # --- announcements --------------------------------------------------------------------------------------------
 
     def announce(self, item: T, sink: Sink[T]) -> None:
-        """Put an item through the operator that must come out at once, and only once.
+        """Put an item through the operator that must come out at once.
 
         If the operator drops it or holds it back, it is emitted beside the operator.
         """
@@ -162,6 +174,7 @@ class Checked(OperatorSink, Generic[T, R]):
         if self._due is item and not self.disposed:
             self._due = None
             self._early.append(item)
+            self.announced(item)
             self._sink.on_next(item)
 
     def is_repeated(self, item: T) -> bool:

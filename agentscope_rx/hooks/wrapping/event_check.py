@@ -104,6 +104,9 @@ class EventCheck(Checked[Event, CallRequest | StageRequest]):
             return
         sink.on_next(item)
 
+    def announced(self, item: Event) -> None:
+        self._shown.pop(cast("RetryEvent", item).tool_use_id, None)
+
     def on_next(self, item: Event) -> None:
         if self.disposed:
             return
@@ -117,10 +120,12 @@ class EventCheck(Checked[Event, CallRequest | StageRequest]):
             self.fail(self.problem(f"must emit events, not {type(item).__name__}: {item!r:.60}"))
             return
         elif kind is RetryEvent:
-            if self.is_repeated(item):
+            call = cast("RetryEvent", item).tool_use_id
+            # (held back with chunks of its attempt, which have come out meanwhile: discard those, too)
+            if self.is_repeated(item) and call not in self._shown:
                 return
             if cast("RetryEvent", item).discarded:
-                self._shown.pop(cast("RetryEvent", item).tool_use_id, None)
+                self.announced(item)
         else:
             self._note_shown(item)
         self._sink.on_next(item)

@@ -54,6 +54,9 @@ class ModelCheck(Checked[ChatResponse, ModelRequest]):
             # without it the answer would hold the content of both attempts
             self.announce(item, sink)
 
+    def announced(self, item: ChatResponse) -> None:
+        self._shown, self._void = False, None
+
     def on_next(self, item: ChatResponse) -> None:
         if self.disposed:
             return
@@ -61,9 +64,10 @@ class ModelCheck(Checked[ChatResponse, ModelRequest]):
             self.fail(self.problem(f"must emit ChatResponses, not {type(item).__name__}: {item!r:.60}"))
             return
         if item.retry is not None:
-            if self.is_repeated(item):
+            if self.is_repeated(item) and not self._shown:
                 return
-            self._shown, self._void = False, None
+            # (held back with content of its attempt, which has come out meanwhile: discard that, too)
+            self.announced(item)
             self._noticed = not self.active
         elif item.content:
             if self._void is not None:

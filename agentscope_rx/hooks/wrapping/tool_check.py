@@ -38,6 +38,8 @@ class ToolCheck(Checked[ToolEvent, ToolRequest]):
         self._noticed = False
 
     def begins(self) -> HookError | Iterable[ToolEvent]:
+        if self._result is not None:
+            return self.problem(f"began call {self.request.call.id!r} again after its result")
         self._entered = False
         noticed, self._noticed = self._noticed, False
         if self.attempts == 1 or self.active or noticed:
@@ -58,6 +60,10 @@ class ToolCheck(Checked[ToolEvent, ToolRequest]):
             self._entered = self._entered or kind is ToolResultBlock
             sink.on_next(item)
 
+    def announced(self, item: ToolEvent) -> None:
+        if type(item) is ToolRetry:
+            self._shown = False
+
     def on_next(self, item: ToolEvent) -> None:
         if self.disposed:
             return
@@ -65,7 +71,9 @@ class ToolCheck(Checked[ToolEvent, ToolRequest]):
         if kind not in _KINDS:
             self.fail(self.problem(f"must emit ToolEvents, not {kind.__name__}: {item!r:.60}"))
             return
-        if (kind is ToolBegun or kind is ToolRetry) and self.is_repeated(item):
+        announced = kind is ToolBegun or kind is ToolRetry
+        # (a notice that was held back with chunks of its attempt discards these, too)
+        if announced and self.is_repeated(item) and not (kind is ToolRetry and self._shown):
             return
         if self._result is not None:
             what = "a second result" if kind is ToolResultBlock else f"a {kind.__name__} after the result"
@@ -77,7 +85,8 @@ class ToolCheck(Checked[ToolEvent, ToolRequest]):
                 self.fail(self._wrong_id(self._result.id))
                 return
         elif kind is ToolRetry:
-            self._shown, self._noticed = False, not self.active
+            self.announced(item)
+            self._noticed = not self.active
         elif kind is ToolChunk or kind is ToolNested:
             self._shown = True
         self._sink.on_next(item)
