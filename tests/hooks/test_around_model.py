@@ -9,6 +9,7 @@ import reactivex as rx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reactivex import operators as ops
+from tenacity import stop_after_attempt
 
 from agentscope_rx import Hook, TextBlock, UsageLimits
 from agentscope_rx.errors import DeadlineError, HookError, ModelConnectionError
@@ -359,3 +360,11 @@ def test_an_answer_that_a_check_refuses_is_asked_for_again(later):
     watched, model = run(lambda source: source.pipe(look, ops.retry(3)), ["a ", "bad ", "word"], ["a good ", "word"])
     assert watched.reply == "a good word" and shown(watched) == ["a ", "discarded", "a good ", "word"]
     assert len(model.requests) == 2
+
+
+def test_an_announcement_is_no_value_of_the_attempt():
+    """For a retry of ours an attempt that has emitted is final; a first deadline counts from its beginning."""
+    policy = RetryPolicy(stop=stop_after_attempt(4))
+    watched, _ = run(lambda source: retry(policy)(timeout(first=2)(source)), [DOWN], [DOWN], [Delay(9), "late"], "Hi.")
+    assert watched.reply == "Hi." and shown(watched) == ["retry", "retry", "retry", "Hi."]
+    assert watched.times[-1] == 2

@@ -19,7 +19,7 @@ from agentscope_rx.errors import HookError
 from agentscope_rx.hooks.error_notes import add_note
 from agentscope_rx.hooks.wrapping.around_hook import Step
 from agentscope_rx.hooks.wrapping.requests import Request
-from agentscope_rx.reactive import Flow, concat, from_iterable
+from agentscope_rx.reactive import Flow, concat, flat_map_iterable, from_iterable
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -67,11 +67,11 @@ class Checked(OperatorSink, Generic[T, R]):
     # --- for subclasses -------------------------------------------------------------------------------------------
 
     def begins(self) -> HookError | Iterable[T]:
-        """Called for each attempt: what it begins with, or why it is refused."""
+        """Called for each attempt: what is emitted first, beside the operator, or why the attempt is refused."""
         return ()
 
     def lead(self, first: Iterable[T]) -> Flow[T]:
-        """What a further attempt begins with, as a flow."""
+        """What is emitted before a further attempt begins, as a flow."""
         return from_iterable(first)
 
     def entered(self, item: T, sink: Sink[T]) -> None:
@@ -130,7 +130,17 @@ class Checked(OperatorSink, Generic[T, R]):
         attempt.began = True
         self.completed, self.error = False, None
         first = tuple(beginning)
-        attach(concat(self.lead(first), self._source) if first else self._source, attempt, self._inner(scope))
+        source = self._source
+        if first:
+            # not through the operator: for a retry or a deadline they would be values of the attempt
+            source = concat(self.lead(first).pipe(flat_map_iterable(self._beside)), source)
+        attach(source, attempt, self._inner(scope))
+
+    def _beside(self, item: T) -> Iterable[T]:
+        if not self.disposed:
+            self.announced(item)
+            self._sink.on_next(item)
+        return ()
 
     def _inner(self, scope: Scope) -> Scope:
         """The operator's own scope, if it is derived from that of the run, so that its demand is kept."""
@@ -174,8 +184,7 @@ class Checked(OperatorSink, Generic[T, R]):
         if self._due is item and not self.disposed:
             self._due = None
             self._early.append(item)
-            self.announced(item)
-            self._sink.on_next(item)
+            self._beside(item)
 
     def is_repeated(self, item: T) -> bool:
         """True if the item was emitted beside the operator, and comes out now."""
