@@ -65,6 +65,32 @@ EXPECTED = {
         "   2   Researcher pre_call",
         "Editor: ['It opened in May 1911.']",
     ],
+    "around_cache.py": [
+        "1: 720 000 people live in Oslo.",
+        "  (from the cache)",
+        "2: 720 000 people live in Oslo.",
+        "model calls: 2",
+    ],
+    "around_retry.py": [
+        " 6.0 s  tool again",
+        " 7.0 s  tool again",
+        " 7.5 s  'sun'",
+        " 7.5 s  model again, discarding what was shown",
+        " 8.0 s  reply: It is sunny in Oslo.",
+    ],
+    "around_redaction.py": [
+        "shown  'The key of ann is '",
+        "shown  '[secret], as ask'",
+        "sent   tool: 'app.ini: user=ann key=[secret]'",
+        "sent   assistant: 'The key of ann is [secret], as asked.'",
+    ],
+    "around_tracer.py": [
+        "0.0 to 1.0 s      scripted(1 messages, temperature 0.2): ok, 8 tokens",
+        "0.0 to 1.0 s    reasoning 0: ok",
+        "1.0 to 3.0 s      weather({'city': 'Oslo'}): ok, sunny in Oslo",
+        "0.0 to 3.5 s  call of Friday('How is Oslo?'): ok, 132 tokens",
+        "It is sunny.",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
@@ -102,8 +128,10 @@ def test_an_example_prints_what_it_promises(name: str):
     assert places == sorted(places)
 
 
-def test_no_secret_is_printed_by_the_example_that_redacts():
-    assert "4711" not in run("redact.py") and "sk-" not in run("redact.py")
+@pytest.mark.parametrize("name", ["redact.py", "around_redaction.py"])
+def test_no_secret_is_printed_by_an_example_that_redacts(name: str):
+    printed = run(name)
+    assert "4711" not in printed and "sk-" not in printed
 
 
 def test_the_audit_is_a_file_of_json_lines(tmp_path: Path):
