@@ -85,7 +85,9 @@ class Agent(ClassHooks, AgentCore):
         self.name = name
         self.memory = memory
         self.sys_prompt = sys_prompt
-        self.hooks: Hooks = self._all_hooks(hooks if tracer is None else (tracer, *hooks))
+        self.hooks: Hooks = self._all_hooks(hooks)
+        if tracer is not None:
+            self.hooks.add(tracer)
         self.check_running = check_running
         self.when_busy: WhenBusy = check_when_busy(when_busy, check_running)
         self.queue_limit: int = check_queue_limit(queue_limit)

@@ -100,8 +100,11 @@ class Hook:
         return type(self).__name__
 
     def __repr__(self) -> str:
-        kinds = " and ".join(kind.__name__ for kind in self.kinds) if self.kinds is not None else "every event"
-        return f"<{'observer' if self.observe_only else 'hook'} {self.name} on {kinds}, priority {self.priority}>"
+        kinds = "every event" if self.kinds is None else " and ".join(kind.__name__ for kind in self.kinds)
+        around = " and ".join(kind for kind in _STANDS_AROUND if callable(getattr(self, AROUND + kind, None)))
+        where = [*([f"on {kinds}"] if kinds else []), *([f"around {around}"] if around else [])]
+        what = "observer" if self.observe_only else "hook"
+        return f"<{what} {self.name} {' and '.join(where)}, priority {self.priority}>"
 
 
 _METHOD = "on_"

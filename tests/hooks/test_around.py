@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import pytest
+import reactivex as rx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reactivex import Observable
 from reactivex import operators as ops
+from reactivex.disposable import Disposable
+from reactivex.scheduler import NewThreadScheduler
 
-from agentscope_rx import Hook, ReActAgent, RuntimeContext
+from agentscope_rx import Hook, Msg, ReActAgent, RuntimeContext
+from agentscope_rx.agent import Tracer
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.events import Event, PreActingEvent
+from agentscope_rx.events import Event, MemoryEvent, PreActingEvent
 from agentscope_rx.hooks import (
     AroundHook,
     CallRequest,
@@ -24,8 +29,20 @@ from agentscope_rx.hooks import (
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.models.options import GenerateOptions
 from agentscope_rx.models.response import ChatResponse
-from agentscope_rx.reactive import RetryPolicy, catch, concat_map, empty, flow, retry, throw, timeout
-from agentscope_rx.testing import ScriptedModel, call
+from agentscope_rx.reactive import (
+    RetryPolicy,
+    catch,
+    concat,
+    concat_map,
+    empty,
+    flow,
+    just,
+    retry,
+    then,
+    throw,
+    timeout,
+)
+from agentscope_rx.testing import Delay, ScriptedModel, call
 from tests.agent.parts import agent, weather
 from tests.hooks.around_parts import watch
 
@@ -119,6 +136,9 @@ STOCK = {
     "finally_action": ops.finally_action(lambda: None),
     "map": ops.map(lambda item: item),
     "delay": ops.delay(1),
+    "share": ops.share(),
+    "materialize": lambda source: source.pipe(ops.materialize(), ops.dematerialize()),
+    "buffer": lambda source: source.pipe(ops.buffer_with_count(3), ops.flat_map(rx.from_iterable)),
     "our retry": retry(RetryPolicy()),
     "our timeout": timeout(total=60),
     "our catch": catch(lambda error: throw(error)),
@@ -443,3 +463,83 @@ def test_a_sub_agent_has_its_own():
     watched = watch(outer)
     assert watched.reply == "Done."
     assert seen == [("Inner", watched.events[0].run_id)]
+
+
+def test_the_repr_of_a_hook_names_what_it_stands_around():
+    class Both(Hook):
+        def on_pre_acting(self, event):
+            """Nothing."""
+
+        def around_model(self, source):
+            return source
+
+        def around_tool(self, source):
+            return source
+
+    class Only(Hook):
+        def around_call(self, source):
+            return source
+
+    assert repr(Both()) == "<hook Both on PreActingEvent and around model and tool, priority 100>"
+    assert repr(Only()) == "<hook Only around call, priority 100>"
+
+
+def test_a_tracer_is_a_hook_outside_of_all_others():
+    order: list[str] = []
+
+    class Spans(Tracer):
+        def around_model(self, source):
+            order.append("tracer")
+            return source
+
+    inner = around("model", lambda source: (order.append("first"), source)[1], priority=-100)
+    tracer = Spans()
+    friday = agent(ScriptedModel("Hi."), hooks=[inner], tracer=tracer)
+    watch(friday)
+    assert order == ["tracer", "first"] and tracer in friday.hooks and tracer.kinds == ()
+
+
+def test_an_operator_that_ends_does_not_leave_its_source_running():
+    """Completed by a custom operator, which never disposes of its source."""
+
+    def forgetful(source):
+        def subscribe(observer, scheduler=None):
+            def on_next(event):
+                observer.on_next(event)
+                if event.type == "reasoning_chunk":
+                    observer.on_completed()
+
+            source.subscribe(on_next, observer.on_error, observer.on_completed, scheduler=scheduler)
+            return Disposable()
+
+        return rx.create(subscribe)
+
+    model = ScriptedModel(["a", Delay(5), "late"])
+    friday = agent(model, hooks=[around("reasoning", forgetful)])
+    watched = watch(friday)
+    assert "not completed" in str(watched.error) and watched.times[-1] == 0
+    assert len(model.closed) == 1
+
+
+def test_a_stage_of_a_subclass_may_write_before_its_operators():
+    class Own(ReActAgent):
+        def reasoning(self, run, *, sent_back=False):
+            note = Msg.user("noted")
+            wrote = run.remember((note,), MemoryEvent(source=run.source, added=(note,)))
+            shown = wrote.pipe(then(lambda: just(run.unemitted[-1])))
+            return concat(shown, super().reasoning(run, sent_back=sent_back))
+
+    watched = watch(Own("Friday", ScriptedModel("Hi."), hooks=[around("reasoning", ops.retry(2))]))
+    assert watched.reply == "Hi."
+
+
+def test_operators_that_change_threads_come_back_to_the_loop():
+    def away(source):
+        return source.pipe(ops.observe_on(NewThreadScheduler()))
+
+    friday = agent(script(), hooks=[around(kind, away) for kind in KINDS])
+    assert asyncio.run(_reply(friday)) == "Sunny."
+
+
+async def _reply(friday: ReActAgent) -> str:
+    return (await friday.call("hi")).text

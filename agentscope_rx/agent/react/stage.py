@@ -25,6 +25,10 @@ def around_stage(
     Signals: those of the operators, then the stage's tail or the reply; a `HookError`.
     Cancels: the operators, and with them the stage.
     """
-    request = StageRequest(source=run.source, stage=stage, iteration=run.iteration, calls=tuple(calls))
-    writes = run.writes
-    return cast("Stage", around.over(cast("Flow[object]", defer(begin)), request, lambda: run.writes != writes))
+
+    def over() -> Flow[object]:
+        request = StageRequest(source=run.source, stage=stage, iteration=run.iteration, calls=tuple(calls))
+        writes = run.writes
+        return around.over(cast("Flow[object]", defer(begin)), request, lambda: run.writes != writes)
+
+    return cast("Stage", defer(over))

@@ -33,10 +33,10 @@ class Checked(OperatorSink, Generic[T, R]):
     __slots__ = (
         "_due",
         "_early",
+        "_live",
         "_scope",
         "_sink",
         "_source",
-        "active",
         "attempts",
         "completed",
         "error",
@@ -57,12 +57,16 @@ class Checked(OperatorSink, Generic[T, R]):
         self.request: R = request
         self.attempts = 0
         """How often the operator has subscribed."""
-        self.active = 0
-        """The attempts that have not ended."""
+        self._live: list[_Attempt[T]] = []
         self.completed = False
         """True if the latest attempt has completed."""
         self.error: Exception | None = None
         """The error of the latest attempt."""
+
+    @property
+    def active(self) -> int:
+        """The number of attempts that have not ended."""
+        return len(self._live)
 
     # --- for subclasses -------------------------------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ class Checked(OperatorSink, Generic[T, R]):
         """The operator subscribes to its source."""
         attempt = _Attempt(self, sink)
         sink.on_subscribe(attempt)
-        if self.active:
+        if self._live:
             # a stock operator that tries again disposes of the attempt before only when it has subscribed
             scope.call_soon(lambda: self._begin(attempt, scope))
         else:
@@ -126,8 +130,7 @@ class Checked(OperatorSink, Generic[T, R]):
         if isinstance(beginning, HookError):
             self.fail(beginning)
             return
-        self.active += 1
-        attempt.began = True
+        self._live.append(attempt)
         self.completed, self.error = False, None
         first = tuple(beginning)
         source = self._source
@@ -156,7 +159,7 @@ class Checked(OperatorSink, Generic[T, R]):
         self._upstream = None
         if self.disposed:
             return
-        self.disposed = True
+        self._stop()
         if error is not self.error and not isinstance(error, HookError):
             add_note(error, self.step.hook, self.step.where, self.request.agent)
         self._sink.on_error(self.fails(error))
@@ -165,12 +168,27 @@ class Checked(OperatorSink, Generic[T, R]):
         self._upstream = None
         if self.disposed:
             return
-        self.disposed = True
+        self._stop()
         problem = self.ends()
         if problem is None:
             self._sink.on_completed()
         else:
             self._sink.on_error(problem)
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._stop()
+
+    def _stop(self) -> None:
+        """The end: an operator that ends without disposing of its source must not leave it running."""
+        self.disposed = True
+        for attempt in tuple(self._live):
+            attempt.dispose()
+
+    def left(self, attempt: _Attempt[T]) -> None:
+        """The attempt has ended."""
+        if attempt in self._live:
+            self._live.remove(attempt)
 
     # --- announcements --------------------------------------------------------------------------------------------
 
@@ -215,35 +233,29 @@ class Checked(OperatorSink, Generic[T, R]):
 class _Attempt(OperatorSink, Generic[T]):
     """One subscription of the operator to its source."""
 
-    __slots__ = ("_parent", "_sink", "began")
+    __slots__ = ("_parent", "_sink")
 
     def __init__(self, parent: Checked[T, Any], sink: Sink[T]) -> None:
         self._upstream = None
         self.disposed = False
         self._parent = parent
         self._sink = sink
-        self.began = False
 
     def on_next(self, item: T) -> None:
         self._parent.entered(item, self._sink)
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
-        self._end()
+        self._parent.left(self)
         self._parent.failed(error)
         self._sink.on_error(error)
 
     def on_completed(self) -> None:
         self._upstream = None
-        self._end()
+        self._parent.left(self)
         self._parent.completed = True
         self._sink.on_completed()
 
     def dispose(self) -> None:
-        self._end()
+        self._parent.left(self)
         super().dispose()
-
-    def _end(self) -> None:
-        if self.began:
-            self.began = False
-            self._parent.active -= 1

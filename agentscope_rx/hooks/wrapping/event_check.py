@@ -71,7 +71,7 @@ class EventCheck(Checked[Event, CallRequest | StageRequest]):
             return self.problem(f"subscribed to the {what} a second time while it was running")
         if self.completed:
             return self.problem(f"subscribed to the {what} again after it had completed")
-        if self._recorded or self._wrote():
+        if self.attempts > 1 and (self._recorded or self._wrote()):
             return self.problem(
                 f"tried the {what} again after it had written to memory, which cannot be taken back. Try again around "
                 "the model or the tool instead"

@@ -37,10 +37,7 @@ class ModelCheck(Checked[ChatResponse, ModelRequest]):
         if self.attempts == 1 or self.active or noticed:
             # beside a running attempt the operator chooses what comes out
             return ()
-        return (self._notice(self.error or self.problem("has ended the attempt"), self._shown),)
-
-    def _notice(self, error: Exception, discarded: bool) -> ChatResponse:
-        return ChatResponse(retry=RetryNotice(max(1, self.attempts - 1), 0.0, error, discarded=discarded))
+        return (_notice(self.attempts - 1, self.error or self.problem("has ended the attempt"), self._shown),)
 
     def failed(self, error: Exception) -> None:
         super().failed(error)
@@ -71,9 +68,13 @@ class ModelCheck(Checked[ChatResponse, ModelRequest]):
             self._noticed = not self.active
         elif item.content:
             if self._void is not None:
-                notice, self._void = self._notice(self._void, True), None
+                notice, self._void = _notice(self.attempts, self._void, True), None
                 self._sink.on_next(notice)
                 if self.disposed:
                     return
             self._shown = True
         self._sink.on_next(item)
+
+
+def _notice(attempt: int, error: Exception, discarded: bool) -> ChatResponse:
+    return ChatResponse(retry=RetryNotice(attempt, 0.0, error, discarded=discarded))
