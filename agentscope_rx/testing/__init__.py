@@ -11,6 +11,7 @@ from agentscope_rx.testing.kits import (
     check_operator,
     check_publisher,
     check_session,
+    check_tool,
 )
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call
@@ -37,6 +38,7 @@ __all__ = [
     "check_operator",
     "check_publisher",
     "check_session",
+    "check_tool",
     "collect_dropped",
     "run_virtual",
     "verify",

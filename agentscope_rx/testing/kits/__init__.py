@@ -7,6 +7,7 @@
 | `check_chat_model(make)`        | a `ChatModel`                                                     |
 | `check_memory(make)`            | a `Memory`                                                        |
 | `check_session(make)`           | a `Session`                                                       |
+| `check_tool(tool)`              | a `Tool`, or a function that can be lifted to one                 |
 
 Each is a plain function for any test runner. It runs each rule on a loop of its own in virtual time, raises
 `RuleBrokenError` at the first rule that is broken, and returns a `KitReport` of the rules that were checked or skipped.
@@ -18,6 +19,7 @@ from agentscope_rx.testing.kits.operator import check_operator
 from agentscope_rx.testing.kits.publisher import check_publisher
 from agentscope_rx.testing.kits.rules import KitReport, RuleBrokenError
 from agentscope_rx.testing.kits.session import check_session
+from agentscope_rx.testing.kits.tool import check_tool
 
 __all__ = [
     "KitReport",
@@ -27,4 +29,5 @@ __all__ = [
     "check_operator",
     "check_publisher",
     "check_session",
+    "check_tool",
 ]
