@@ -1,22 +1,32 @@
 """Tools for tests of programs that use the library: a scripted model, a verifier of flows, virtual time, kits.
 
 For pytest: `pytest_plugins = ["agentscope_rx.testing.pytest_plugin"]`.
+
+The kits are loaded on first use.
 """
 
-from agentscope_rx.testing.kits import (
-    KitReport,
-    RuleBrokenError,
-    check_chat_model,
-    check_memory,
-    check_operator,
-    check_publisher,
-    check_session,
-    check_tool,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call
 from agentscope_rx.testing.verifier import Verification, Verifier, verify
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual, virtual_loop
+
+if TYPE_CHECKING:
+    from agentscope_rx.testing.kits import (
+        KitReport,
+        RuleBrokenError,
+        check_chat_model,
+        check_hook,
+        check_memory,
+        check_operator,
+        check_publisher,
+        check_session,
+        check_tool,
+    )
 
 __all__ = [
     "HANG",
@@ -34,6 +44,7 @@ __all__ = [
     "VirtualLoop",
     "call",
     "check_chat_model",
+    "check_hook",
     "check_memory",
     "check_operator",
     "check_publisher",
@@ -44,3 +55,25 @@ __all__ = [
     "verify",
     "virtual_loop",
 ]
+
+_KITS = frozenset(
+    {
+        "KitReport",
+        "RuleBrokenError",
+        "check_chat_model",
+        "check_hook",
+        "check_memory",
+        "check_operator",
+        "check_publisher",
+        "check_session",
+        "check_tool",
+    }
+)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _KITS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module("agentscope_rx.testing.kits"), name)
+    globals()[name] = value
+    return value

@@ -8,12 +8,14 @@
 | `check_memory(make)`            | a `Memory`                                                        |
 | `check_session(make)`           | a `Session`                                                       |
 | `check_tool(tool)`              | a `Tool`, or a function that can be lifted to one                 |
+| `check_hook(hook)`              | a `Hook`                                                          |
 
 Each is a plain function for any test runner. It runs each rule on a loop of its own in virtual time, raises
 `RuleBrokenError` at the first rule that is broken, and returns a `KitReport` of the rules that were checked or skipped.
 """
 
 from agentscope_rx.testing.kits.chat_model import check_chat_model
+from agentscope_rx.testing.kits.hook import check_hook
 from agentscope_rx.testing.kits.memory import check_memory
 from agentscope_rx.testing.kits.operator import check_operator
 from agentscope_rx.testing.kits.publisher import check_publisher
@@ -25,6 +27,7 @@ __all__ = [
     "KitReport",
     "RuleBrokenError",
     "check_chat_model",
+    "check_hook",
     "check_memory",
     "check_operator",
     "check_publisher",
