@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from agentscope_rx.reactive.kernel.observer import BooleanDisposable, OperatorSi
 from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.reactive.kernel.subscription import Subscription
 from agentscope_rx.testing import check_operator, check_publisher
+from agentscope_rx.testing.kits.publisher_rules import NOT_APPLICABLE
 from tests.testing.faults import broken
 
 FIVE = range(5)
@@ -359,6 +362,16 @@ def test_what_was_checked_and_skipped_is_reported():
     named = {f"{part}.{number:02}" for part, count in counts.items() for number in range(1, count + 1)}
     # these are checked together with another one, which names them
     assert named - numbers == {"2.04", "2.08", "2.12", "3.02", "3.07", "3.10", "3.11", "3.15", "3.16", "3.17"}
+
+
+def test_the_docs_table_says_which_rules_apply():
+    text = (Path(__file__).parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d., ]+) \| (yes|no|differs) \| .+ \|$", text, re.MULTILINE)
+    applies = {number: word for numbers, word in rows for number in numbers.split(", ")}
+    counts = {"1": 11, "2": 13, "3": 17}
+    assert set(applies) == {f"{part}.{number:02}" for part, count in counts.items() for number in range(1, count + 1)}
+    assert {number for number, word in applies.items() if word == "no"} <= set(NOT_APPLICABLE)
+    assert not {number for number, word in applies.items() if word == "yes"} & set(NOT_APPLICABLE)
 
 
 # --- operators, each with one fault -----------------------------------------------------------------------------------
