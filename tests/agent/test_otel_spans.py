@@ -20,6 +20,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from reactivex import operators as ops
 
+import agentscope_rx.hooks
 from agentscope_rx import InMemoryMemory, Msg, ReActAgent, tool
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -364,6 +365,35 @@ def test_a_session_sees_the_span():
 
     run_virtual(main())
     assert seen.spans == {"request"} and seen.places == {"session.save", "session.load"}
+
+
+if hasattr(agentscope_rx.hooks, "around"):
+
+    @pytest.mark.parametrize("kind", ["call", "reasoning", "acting", "model", "tool"])
+    def test_an_operator_around_a_part_sees_the_span(kind: str):
+        seen = Seen()
+
+        def noting(source: reactivex.Observable[Any]) -> reactivex.Observable[Any]:
+            seen.note("applied")
+
+            def begin() -> reactivex.Observable[Any]:
+                seen.note("begins")
+                return source.pipe(
+                    ops.do_action(lambda _: seen.note("item"), on_completed=lambda: seen.note("end")),
+                    ops.finally_action(lambda: seen.note("after")),
+                )
+
+            return defer(begin)
+
+        async def main() -> None:
+            around: Any = agentscope_rx.hooks.around  # type: ignore[attr-defined]
+            agent = agent_of(seen, hooks=[around(kind, noting)])
+            with TRACER.start_as_current_span("request"):
+                await by_iteration(agent)
+
+        run_virtual(main())
+        assert seen.spans == {"request"}, [each for each in seen if each[1] != "request"]
+        assert {"applied", "begins", "item", "end", "after"} <= seen.places
 
 
 # --- spans of hooks, tools and models ---------------------------------------------------------------------------------

@@ -81,6 +81,15 @@ def test_the_shipped_recovery_keeps_the_laws():
     assert report.subject == "PendingToolRecovery" and "pre_call 1.10" in report.checked
 
 
+def test_a_hook_without_events_is_checked_in_runs():
+    class Tools(Hook):
+        kinds = ()
+
+    report = check_hook(Tools())
+    assert report.checked == ("definition", "run", "disposal")
+    assert dict(report.skipped) == dict.fromkeys(("one event", "unchanged", "apart"), "it gets no events")
+
+
 def test_a_hook_that_gets_none_of_the_events_is_refused():
     with pytest.raises(ConfigurationError, match=r"gets none of these events: PreCallEvent\. Give the kit one"):
         check_hook(hints, event=PreCallEvent())

@@ -54,6 +54,7 @@ from agentscope_rx.reactive import (
     transform_type,
     using,
 )
+from agentscope_rx.reactive.kernel.runtime import library_loop
 from agentscope_rx.testing import Delay, ScriptedModel, call, check_operator, check_publisher
 
 
@@ -175,6 +176,8 @@ ELSEWHERE = {
     "jittered": "a wait for retry",
     "count_abandoned": "passes its source on, and needs the counter of an abandoned call",
 }
+if hasattr(agentscope_rx.reactive, "on_loop"):
+    ELSEWHERE["on_loop"] = "runs its source on another loop, as on_library_loop does: below"
 NO_FLOWS = {
     "Attempt", "Buffering", "ChannelStatistics", "Demand", "ENGINE_WORKERS", "Flow", "FlowIterator", "OneShotEvent",
     "Outcome", "Overflow", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail", "WORKERS",
@@ -200,12 +203,6 @@ def test_an_operator_keeps_the_rules(name: str):
     check_operator(operator, name=name, **given)
 
 
-ENDINGS: dict[str, Callable[[], Any]] = {
-    "call": lambda: agent().call("hi"),
-    "stream": lambda: agent().stream("hi"),
-}
-
-
 @tool
 async def look(city: str) -> AsyncIterator[str]:
     """Looks twice."""
@@ -220,23 +217,49 @@ def agent(*turns: Any) -> ReActAgent:
     return ReActAgent("Friday", ScriptedModel(*(turns or talk), repeat=True), tools=[look])
 
 
-def broken(method: str) -> Any:
-    return getattr(agent(["It is ", ModelConnectionError("lost")]), method)("hi")
+def broken() -> ReActAgent:
+    return agent(["It is ", ModelConnectionError("lost")])
 
 
-@pytest.mark.parametrize(("method", "ahead"), [("call", 0), ("stream", 1)])
-def test_a_run_of_an_agent_keeps_the_rules(method: str, ahead: int):
-    """One event is ahead: those that a stage has made together come together."""
-    report = check_publisher(
-        ENDINGS[method], failing=lambda: broken(method), ahead=ahead, concurrent=False, name=f"agent.{method}"
-    )
-    assert {"1.04", "1.08", "3.05", "3.12"} <= set(report.checked)
+RUNS: dict[str, tuple[Callable[[ReActAgent], Any], dict[str, Any]]] = {
+    "call": (lambda agent: agent.call("hi"), {"ahead": 0, "concurrent": False}),
+    # one event is ahead: those that a stage has made together come together
+    "stream": (lambda agent: agent.stream("hi"), {"ahead": 1, "concurrent": False}),
+}
+
+
+if hasattr(ReActAgent, "start"):
+
+    def started(agent: Any) -> Any:
+        return agent.start("hi", linger=0)
+
+    # a handle for each subscriber; then one for all, which reports an error that none of them has had
+    RUNS["start"] = (lambda agent: defer(lambda: started(agent).events()), {"ahead": 1, "concurrent": False})
+    RUNS["start, shared"] = (lambda agent: started(agent).events(), {"ahead": 1, "hot": True, "failing": None})
+    RUNS["start, result"] = (lambda agent: started(agent).result(), {"hot": True, "failing": None})
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_an_agent_keeps_the_rules(name: str):
+    begin, given = RUNS[name]
+    rules = {"failing": lambda: begin(broken()), **given}
+    report = check_publisher(lambda: begin(agent()), name=name, **rules)
+    assert {"1.08", "3.05", "3.12"} <= set(report.checked)
+    assert ("1.04" in report.checked) is (rules["failing"] is not None)
 
 
 def test_a_flow_on_the_library_loop_keeps_the_rules():
     check_publisher(
         lambda: on_library_loop(from_iterable(range(3))), ahead=None, name="on_library_loop", real_time=True
     )
+
+
+if hasattr(agentscope_rx.reactive, "on_loop"):
+
+    def test_a_flow_on_another_loop_keeps_the_rules():
+        on_loop: Any = agentscope_rx.reactive.on_loop  # type: ignore[attr-defined]
+        source = from_iterable(range(3))
+        check_publisher(lambda: on_loop(source, library_loop()), ahead=None, real_time=True)
 
 
 def test_a_shielded_flow_keeps_the_rules():

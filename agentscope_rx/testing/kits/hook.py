@@ -27,7 +27,7 @@ from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, flow, from_callable, just
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
-from agentscope_rx.testing.kits.rules import Kit, KitReport, equal, quiet, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, quiet, require
 from agentscope_rx.testing.record import DroppedErrors
 from agentscope_rx.testing.scripted_model import ScriptedModel, call
 from agentscope_rx.tools import tool
@@ -40,7 +40,8 @@ def check_hook(
 ) -> KitReport:
     """Check a hook, or the hooks that a function returns, which it is called for wherever a rule needs a new one.
 
-    The rules are checked for each `event`; without one, for those events of a sample run that the hook gets.
+    The rules are checked for each `event`; without one, for those events of a sample run that the hook gets. A hook
+    whose `kinds` are empty, as one that only stands around parts of a run, is checked in runs only.
     """
     make = (lambda: hook) if isinstance(hook, Hook) else hook
     one = make()
@@ -49,7 +50,7 @@ def check_hook(
     events = kit.run(_sample()) if event is None else [event] if isinstance(event, Event) else list(event)
     seen = CompiledHooks([one]).seen
     taken = [each for each in events if type(each) in seen]
-    if not taken:
+    if not taken and (event is not None or one.kinds != ()):
         kinds = ", ".join(sorted({type(each).__name__ for each in events}))
         raise ConfigurationError(f"{one!r} gets none of these events: {kinds}. Give the kit one: event=...")
     case = _Case(make, taken)
@@ -65,6 +66,11 @@ def check_hook(
 class _Case:
     make: Callable[[], Hook]
     events: list[Event]
+
+    def needs_events(self) -> None:
+        """Skip the rule for a hook that gets no events."""
+        if not self.events:
+            raise SkippedRule("it gets no events")
 
 
 def fired(hook: Hook, event: Event) -> Flow[Event]:
@@ -92,6 +98,7 @@ async def _definition(hook: Hook, dropped: DroppedErrors) -> None:
 
 
 async def _one_event(case: _Case, dropped: DroppedErrors) -> None:
+    case.needs_events()
     hook = case.make()
     for event in case.events:
         found = await _outcome(hook, event)
@@ -114,6 +121,7 @@ def _picture(event: Event) -> tuple[object, ...]:
 
 
 async def _unchanged(case: _Case, dropped: DroppedErrors) -> None:
+    case.needs_events()
     hook = case.make()
     for event in case.events:
         before = _picture(event)
@@ -143,6 +151,8 @@ def _plain(events: list[Event], run: str) -> object:
 
 
 async def _apart(case: _Case, dropped: DroppedErrors) -> None:
+    case.needs_events()
+
     async def run(hook: Hook) -> object:
         """All events of a run, in their order."""
         name = f"run-{next(_RUNS)}"

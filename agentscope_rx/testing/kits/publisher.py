@@ -11,7 +11,7 @@ from functools import partial
 
 from reactivex import Observable
 
-from agentscope_rx.testing.kits.publisher_rules import NOT_APPLICABLE, RULES, Publisher, counted
+from agentscope_rx.testing.kits.publisher_rules import HOT, NOT_APPLICABLE, RULES, Publisher, counted
 from agentscope_rx.testing.kits.rules import Kit, KitReport
 from agentscope_rx.testing.record import DroppedErrors
 
@@ -24,6 +24,7 @@ def check_publisher(
     repeatable: bool = True,
     concurrent: bool = True,
     endless: bool = False,
+    hot: bool = False,
     name: str | None = None,
     real_time: bool = False,
 ) -> KitReport:
@@ -32,10 +33,20 @@ def check_publisher(
     `failing` makes one that ends with an error. `ahead` is the number of values that may still come after demand is
     withheld; None if demand is not looked at, since the values are there already. An Observable for one subscription
     only is not `repeatable`; one that has a single run at a time, such as an agent's call, is not `concurrent`; one
-    that is `endless` has no terminal signal.
+    that is `endless` has no terminal signal; one that is `hot`, such as the events of a run that has begun, belongs to
+    the loop that it was made on.
     """
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
-    apply_rules(kit, make, failing=failing, ahead=ahead, repeatable=repeatable, concurrent=concurrent, endless=endless)
+    apply_rules(
+        kit,
+        make,
+        failing=failing,
+        ahead=ahead,
+        repeatable=repeatable,
+        concurrent=concurrent,
+        endless=endless,
+        hot=hot,
+    )
     return kit.report()
 
 
@@ -48,10 +59,11 @@ def apply_rules(
     repeatable: bool = True,
     concurrent: bool = True,
     endless: bool = False,
+    hot: bool = False,
     prefix: str = "",
 ) -> None:
     """Check the rules as part of another kit, whose report names them with this prefix."""
-    publisher = Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless)
+    publisher = Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless, hot)
 
     async def baseline(dropped: DroppedErrors) -> None:
         publisher.count = await counted(publisher)
@@ -68,6 +80,9 @@ def apply_rules(
 def _second_loop(kit: Kit, publisher: Publisher, prefix: str) -> None:
     """An Observable is bound to no loop: it runs on two, one after the other."""
     rule = f"{prefix}loops"
+    if publisher.hot:
+        kit.skip(rule, HOT)
+        return
     if not publisher.repeatable:
         kit.skip(rule, "the Observable is for one subscription only")
         return

@@ -29,6 +29,7 @@ class Publisher:
     repeatable: bool
     concurrent: bool
     endless: bool
+    hot: bool
     count: int = 0
 
     def needs_values(self, least: int = 1) -> None:
@@ -53,6 +54,8 @@ class Publisher:
         if not self.concurrent:
             raise SkippedRule("the Observable has one run at a time")
 
+
+HOT = "the publisher has begun before its subscribers come"
 
 Check = Callable[[Publisher, DroppedErrors], Coroutine[object, object, None]]
 
@@ -253,6 +256,8 @@ async def _attached(publisher: Publisher, dropped: DroppedErrors) -> None:
 
 
 async def _cold(publisher: Publisher, dropped: DroppedErrors) -> None:
+    if publisher.hot:
+        raise SkippedRule(HOT)
     tasks = asyncio.all_tasks()
     source = publisher.make()
     await quiet()
