@@ -100,6 +100,14 @@ class ScriptRunner:
             cause = signal.value if isinstance(signal.value, Exception) else None
             raise _Mismatch(f"{signal}", self._checked - 1) from cause
 
+    async def expect_at(
+        self, at: float, kind: Literal["next", "completed", "error"], matches: Callable[[RecordedSignal], object]
+    ) -> None:
+        """The next signal is of this kind, comes at this time after the subscription, and matches."""
+        signal = await self._take_signal(kind)
+        if abs(signal.at - at) > SAME_TIME or not matches(signal):
+            self.fail(f"{signal}", self._checked - 1)
+
     async def expect_silence(self, seconds: float) -> None:
         """No signal comes within so many seconds."""
         until = self._loop.time() + seconds

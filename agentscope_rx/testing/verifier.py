@@ -18,6 +18,7 @@
 | `expect_eventually(Kind or predicate)`  | some value matches; those before it are skipped                      |
 | `expect_no_event(for_=seconds)`         | there is no signal in the next seconds                               |
 | `then_wait`, `then`, `then_request`, `then_interrupt` | (an action; the signals that follow are for the next step)|
+| `expect_marbles("--a-(b,c)-|")`         | these signals come at these times, to the end                        |
 | `expect_completed()`, `expect_error(Kind, match=)`, `then_dispose()` | the end                                 |
 
 A signal that no step expects fails the next step. Nothing happens before `run()` (or `await`).
@@ -26,7 +27,7 @@ A signal that no step expects fails the next step. Nothing happens before `run()
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, NamedTuple, Self, TypeVar
 
@@ -35,6 +36,7 @@ from reactivex import Observable
 from agentscope_rx.agent import Agent
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import Msg
+from agentscope_rx.testing.marbles import Marble, check_elements, marbles_of
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, brief, collect_dropped, several
 from agentscope_rx.testing.script_runner import ScriptRunner, Step
 from agentscope_rx.testing.virtual_time import run_virtual
@@ -163,6 +165,41 @@ class Verifier(_Script[T]):
 
         expected = kind.__name__ if match is None else f"{kind.__name__}, match={match!r}"
         return self._end(f"expect_error({expected})", lambda runner: runner.expect_end("error", matches))
+
+    def expect_marbles(
+        self,
+        diagram: str,
+        *,
+        values: Mapping[str, object] | None = None,
+        frame: float = 0.1,
+        error: type[Exception] = Exception,
+    ) -> Verification[T]:
+        """Expect the signals of a marble diagram, at its times after the subscription, to the end.
+
+        `values` has the value of an element, or a class or a predicate for it; without one the element is a text. '#'
+        is an error of the class `error`.
+        """
+        known = values or {}
+        marbles = marbles_of(diagram, frame)
+        check_elements(diagram, marbles, set(known))
+        if not marbles or marbles[-1].kind == "next":
+            raise ConfigurationError(f"The marble diagram {diagram!r} needs an end to expect: '|' or '#'.")
+        script = self
+        for marble in marbles:
+            wanted = error if marble.kind == "error" else known.get(marble.element, marble.element)
+            script = script._marble(marble, wanted)
+        return Verification(script._plan)
+
+    def _marble(self, marble: Marble, wanted: object) -> Self:
+        def matches(signal: RecordedSignal) -> object:
+            if marble.kind == "completed":
+                return True
+            if isinstance(wanted, type):
+                return isinstance(signal.value, wanted)
+            return wanted(signal.value) if callable(wanted) else signal.value == wanted
+
+        text = f"expect_marbles, {marble.element or marble.kind} at {marble.at:g} s"
+        return self._with(text, lambda runner: runner.expect_at(marble.at, marble.kind, matches))
 
     def then_dispose(self) -> Verification[T]:
         """Dispose the run, which must still be in progress; unchecked values are ignored."""

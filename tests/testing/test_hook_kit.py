@@ -22,8 +22,10 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
 )
 from agentscope_rx.hooks import DROP, Hook, PendingToolRecovery, hook, hook_operator
-from agentscope_rx.messages import Msg, TextBlock, ToolUseBlock
+from agentscope_rx.hooks.shipped.tts import TTSHook
+from agentscope_rx.messages import AudioBlock, Msg, TextBlock, ToolUseBlock
 from agentscope_rx.testing import check_hook
+from tests.models.test_speech import Voice
 from tests.testing.faults import broken
 
 
@@ -79,6 +81,15 @@ def test_the_shipped_recovery_keeps_the_laws():
     event = PreCallEvent(input=(Msg.user("hi"),), pending=pending)
     report = check_hook(PendingToolRecovery, event=event)
     assert report.subject == "PendingToolRecovery" and "pre_call 1.10" in report.checked
+
+
+def test_a_hook_with_work_in_the_background_keeps_the_laws():
+    async def play(sound: AudioBlock) -> None:
+        await asyncio.sleep(1)
+
+    report = check_hook(lambda: TTSHook(Voice(), play), idle=lambda hook: hook.idle())  # type: ignore[attr-defined]
+    assert {"apart", "disposal", "reasoning_chunk 1.08"} <= set(report.checked)
+    broken(lambda: check_hook(lambda: TTSHook(Voice(), play)), "disposal")
 
 
 def test_a_hook_without_events_is_checked_in_runs():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reactivex import operators as ops
 
 from agentscope_rx import Msg, ReActAgent, tool
 from agentscope_rx.errors import ConfigurationError, ModelConnectionError, RateLimitError
@@ -83,6 +85,40 @@ def test_an_agent_runs_on_marbles():
     model = ScriptedModel.marbles("--c|", "(It is ,sunny)|", values={"c": call("look")}, model_name="m", repeat=True)
     assert run_virtual(ReActAgent("Friday", model, tools=[look]).call("hi")).text == "Itissunny"
     assert model.model_name == "m" and model.repeat
+
+
+def texts(*turns: str) -> Any:
+    return ScriptedModel.marbles(*turns).stream(HI).pipe(ops.map(lambda chunk: chunk.content[0].text))
+
+
+def test_a_diagram_is_what_a_flow_must_emit():
+    verify(texts("--a-(b,c)-|")).expect_marbles("--a-(b,c)-|").run()
+    verify(texts("-a-#")).expect_marbles("-a-#", error=ModelConnectionError).run()
+    verify(texts("-a-b|")).expect_next("a").expect_marbles("---b|").run()
+    values = {"a": str, "b": lambda text: text.isupper(), "c": "see"}
+    verify(texts("a-B-see|")).expect_marbles("a-b-c--|", values=values).run()
+
+
+@pytest.mark.parametrize(
+    ("expected", "given", "says"),
+    [
+        ("--a-b-|", {}, "expect_marbles, a at 0.2 s: received next 'a' at 0.1 s"),
+        ("-a-c-|", {}, "expect_marbles, c at 0.3 s: received next 'b' at 0.3 s"),
+        ("-a-b|", {}, "expect_marbles, completed at 0.4 s: received completed at 0.5 s"),
+        ("-a-|", {}, "expect_marbles, completed at 0.3 s: received next 'b'"),
+        ("-a-b-#", {}, "expect_marbles, error at 0.5 s: received completed"),
+        ("-a-b-|", {"values": {"a": int}}, "expect_marbles, a at 0.1 s: received next 'a'"),
+    ],
+)
+def test_what_differs_from_a_diagram_is_shown(expected: str, given: Any, says: str):
+    with pytest.raises(AssertionError, match=re.escape(says)):
+        verify(texts("-a-b-|")).expect_marbles(expected, **given).run()
+
+
+def test_a_diagram_to_expect_has_an_end():
+    for diagram in ("", "-a-"):
+        with pytest.raises(ConfigurationError, match="needs an end to expect"):
+            verify(texts("a|")).expect_marbles(diagram)
 
 
 @pytest.mark.parametrize(

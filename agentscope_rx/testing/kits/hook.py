@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -36,16 +36,33 @@ _OBSERVED = (ErrorEvent, RetryEvent, MemoryEvent, PostObserveEvent)
 
 
 def check_hook(
-    hook: Hook | Callable[[], Hook], *, event: Event | Sequence[Event] | None = None, name: str | None = None
+    hook: Hook | Callable[[], Hook],
+    *,
+    event: Event | Sequence[Event] | None = None,
+    idle: Callable[[Hook], Awaitable[object]] | None = None,
+    name: str | None = None,
 ) -> KitReport:
     """Check a hook, or the hooks that a function returns, which it is called for wherever a rule needs a new one.
 
     The rules are checked for each `event`; without one, for those events of a sample run that the hook gets. A hook
     whose `kinds` are empty, as one that only stands around parts of a run, is checked in runs only.
+    For a hook that works on in the background, `idle(hook)` waits for the end of that.
     """
-    make = (lambda: hook) if isinstance(hook, Hook) else hook
+    made: list[Hook] = []
+
+    def make() -> Hook:
+        new = hook if isinstance(hook, Hook) else hook()
+        made.append(new)
+        return new
+
+    async def clean_up() -> None:
+        done, made[:] = [*made], []
+        for each in done:
+            if idle is not None:
+                await idle(each)
+
     one = make()
-    kit = Kit(name or one.name)
+    kit = Kit(name or one.name, clean_up=clean_up)
     kit.check("definition", "it has a priority, kinds of events and a name", partial(_definition, one))
     events = kit.run(_sample()) if event is None else [event] if isinstance(event, Event) else list(event)
     seen = CompiledHooks([one]).seen

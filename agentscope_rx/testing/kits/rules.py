@@ -63,7 +63,14 @@ class KitReport:
 class Kit:
     """Checks rules of one object and notes which."""
 
-    def __init__(self, subject: str, *, real_time: bool = False, patience: float = 20.0) -> None:
+    def __init__(
+        self,
+        subject: str,
+        *,
+        real_time: bool = False,
+        patience: float = 20.0,
+        clean_up: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
         if running_loop() is not None:
             raise ConfigurationError(
                 "A kit runs its rules on loops of its own, and a loop is running here. "
@@ -72,6 +79,7 @@ class Kit:
         self._subject = subject
         self._real = real_time
         self._patience = patience
+        self._clean_up = clean_up
         self._checked: list[str] = []
         self._skipped: list[tuple[str, str]] = []
 
@@ -80,7 +88,7 @@ class Kit:
         threads = set(threading.enumerate())
         with collect_dropped() as dropped:
             try:
-                self.run(_bounded(body(dropped), REAL_WITHIN if self._real else WITHIN))
+                self.run(self._bounded(body(dropped)))
             except SkippedRule as skipped:
                 self.skip(rule, str(skipped))
                 return
@@ -104,6 +112,17 @@ class Kit:
             return run_virtual(main, patience=self._patience)
         with asyncio.Runner() as runner:
             return runner.run(_checked(main))
+
+    async def _bounded(self, body: Awaitable[object]) -> None:
+        """The rule and the clean-up after it, in bounded time."""
+        seconds = REAL_WITHIN if self._real else WITHIN
+        try:
+            async with asyncio.timeout(seconds):
+                await body
+                if self._clean_up is not None:
+                    await self._clean_up()
+        except TimeoutError as late:
+            raise AssertionError(f"it had not ended {seconds:g} s later") from late
 
     def skip(self, rule: str, reason: str) -> None:
         """Note that a rule was not checked."""
@@ -146,14 +165,6 @@ async def raises(awaitable: Awaitable[object], kind: type[Exception], what: str)
     except Exception as error:
         raise AssertionError(f"{what} raised {error!r:.300}, not {kind.__name__}") from error
     raise AssertionError(f"{what} raised nothing and gave {found!r:.200}, not {kind.__name__}")
-
-
-async def _bounded(body: Awaitable[object], seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await body
-    except TimeoutError as late:
-        raise AssertionError(f"it had not ended {seconds:g} s later") from late
 
 
 async def _checked(main: Coroutine[object, object, T]) -> T:
