@@ -13,6 +13,7 @@ Models are in `agentscope_rx.models`, events in `agentscope_rx.events`, `Flow` a
 
 from agentscope_rx.agent import (
     Agent,
+    ConversationPool,
     GracefulShutdown,
     Price,
     ReActAgent,
@@ -70,6 +71,7 @@ __all__ = [
     "AudioBlock",
     "Base64Source",
     "ConfigurationError",
+    "ConversationPool",
     "ExecutionConfig",
     "FileBlock",
     "FileSource",

@@ -3,9 +3,11 @@
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.approvals import ApprovalRule
 from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.conversation_pool import ConversationPool, LeasedConversation, conversation_key
 from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunHandle
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import InterruptSource, LastWords
+from agentscope_rx.agent.kept_conversations import ConversationPoolStatistics
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.react.react_agent import ReActAgent
@@ -22,12 +24,15 @@ __all__ = [
     "AgentTool",
     "ApprovalRule",
     "Conversation",
+    "ConversationPool",
+    "ConversationPoolStatistics",
     "GracefulShutdown",
     "HandleState",
     "HandleStats",
     "Inbox",
     "InterruptSource",
     "LastWords",
+    "LeasedConversation",
     "Price",
     "ReActAgent",
     "Run",
@@ -40,4 +45,5 @@ __all__ = [
     "Tracer",
     "UsageLimits",
     "WhenBusy",
+    "conversation_key",
 ]

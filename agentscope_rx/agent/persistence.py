@@ -88,6 +88,25 @@ def save(
     return shield(copy.turn.around(saving))
 
 
+def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Binding) -> Flow[bool]:
+    """Compare the whole conversation with what it has last read from the session, or written there; reads no session.
+
+    Signals: True if nothing would be lost with the memory; the error of the memory or of the encoding.
+    Cancels: the reading of the memory.
+    """
+    copy = _copy_of(conversation, binding)
+
+    def compare(found: tuple[SavedState, Items]) -> bool:
+        state, items = found
+        value = dump_state(state)
+        if copy.empty:
+            # nothing was ever said
+            return not any(items.values()) and value == dump_state(_state_of(Conversation(name), name))
+        return copy.holds({STATE: value}, {entry_name(place): each for place, each in items.items()})
+
+    return defer(lambda: _collect(conversation, name, memory, deep=True).pipe(concat_map(compare)))
+
+
 def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
     return conversation.copy_at(binding.session, binding.key, _COMPARED)
 

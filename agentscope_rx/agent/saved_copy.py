@@ -72,6 +72,21 @@ class SavedCopy:
         self._known = _only(saved, taken)
         self._unsure.clear()
 
+    def holds(self, values: Mapping[str, object], lists: Mapping[str, Sequence[object]]) -> bool:
+        """True if the session held just these entries when this conversation last read or wrote it."""
+        known = self._known
+        # in most cases by identity: the items of a list are kept from save to save
+        if values == known.values and lists == known.lists:
+            return True
+        names = (*values, *lists)
+        given = Saved(dict(values), {name: list(items) for name, items in lists.items()})
+        return self._same(given, known, names)
+
+    @property
+    def empty(self) -> bool:
+        """True if nothing was read or written yet, and nothing was left in the session."""
+        return not (self._known.values or self._known.lists or self._left or self._unsure)
+
     def write(
         self, values: Mapping[str, object], lists: Mapping[str, Sequence[object]], *, overwrite: bool
     ) -> Flow[None]:

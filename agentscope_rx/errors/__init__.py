@@ -19,6 +19,7 @@
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
     +-- RunStoppedError                     a shared run was stopped
     +-- EventsGoneError                     a shared run no longer keeps the events that were asked for
+    +-- PoolClosedError                     a call through a ConversationPool that was closed
     +-- UsageLimitError                     a run would have gone past one of its limits
     +-- RunInsideLoopError                  run() on the thread of a running event loop
     +-- DeadlineError (TimeoutError)        a first, idle or total deadline passed
@@ -146,6 +147,7 @@ from agentscope_rx.errors.run import (
     InboxFullError,
     NoStructuredOutputError,
     PendingCallsError,
+    PoolClosedError,
     QueuedCallInterruptedError,
     RunDeadlineError,
     RunEndedError,
@@ -225,6 +227,7 @@ __all__ = [
     "OverloadedError",
     "PendingCallsError",
     "PermissionDeniedError",
+    "PoolClosedError",
     "PromptFilterError",
     "PromptTooLongError",
     "ProtocolError",

@@ -92,6 +92,18 @@ class AgentShuttingDownError(AgentScopeError):
         self.saved = saved
 
 
+class PoolClosedError(AgentScopeError):
+    """A `ConversationPool` takes no calls once `aclose()` was called; `user` and `session_id` name the conversation."""
+
+    def __init__(self, user: str, session_id: str) -> None:
+        super().__init__(
+            f"The conversation pool is closed, and takes no call of user {user!r}, session {session_id!r}. Make a new "
+            "pool with the same session: it loads what this one has saved."
+        )
+        self.user = user
+        self.session_id = session_id
+
+
 class UsageLimitError(AgentScopeError):
     """The run would have gone past a limit: `which` names it, `limit` is its value, `agent` the agent."""
 

@@ -1,0 +1,467 @@
+"""`ConversationPool`: the conversations of many users, loaded at their first call and evicted when they are idle.
+
+    pool = ConversationPool(agent, JsonSession("conversations"), max_kept=1000, max_idle=600)
+    reply = await pool.call("ann", "s1", "Hello")       # loaded if it is not kept, saved at the end of the run
+
+    (user, session_id) --key--> the session's entries --bind--> a memory of its own --> agent.call(..., memory=...)
+
+- A pair has at most one memory in a pool. Calls that come while it is loaded wait for that load, and share its failure.
+- A conversation is in use during a call (also while it waits, or its clean-up runs) and a lease. Such a one is never
+  evicted; the pool may exceed `max_kept` by these.
+- A conversation is evicted only if the session holds all of it. If its last save has failed, it stays, and its next run
+  or `flush()` saves it.
+- A user reaches the conversations of that user only: memory, pending calls and approvals belong to the pair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from os import PathLike
+from types import TracebackType
+from typing import Self, TypedDict, TypeVar
+from urllib.parse import quote
+
+from reactivex import Observable, abc
+from typing_extensions import Unpack
+
+from agentscope_rx.agent.agent import Agent
+from agentscope_rx.agent.input import CallInput, check_kind
+from agentscope_rx.agent.interruption import InterruptSource
+from agentscope_rx.agent.kept_conversations import (
+    ConversationPoolStatistics,
+    KeptConversation,
+    KeptConversations,
+    Pair,
+)
+from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.persistence import is_saved
+from agentscope_rx.agent.saved_copy import Binding
+from agentscope_rx.context import RuntimeContext
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError, PoolClosedError
+from agentscope_rx.events import EventStream, StreamOptions
+from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.messages import Msg, ToolUseBlock
+from agentscope_rx.messages.frozen import check_encodable
+from agentscope_rx.messages.local_file import checked_root
+from agentscope_rx.reactive import (
+    Flow,
+    Outcome,
+    Scope,
+    catch,
+    concat,
+    concat_map,
+    defer,
+    empty,
+    flow,
+    from_awaitable,
+    from_callable,
+    just,
+    never,
+    next_turn,
+    then,
+    throw,
+    using,
+)
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.observer import Sink, attach
+from agentscope_rx.reactive.unbegun import Unbegun
+from agentscope_rx.session import Session
+from agentscope_rx.session.entry import check_key
+
+T = TypeVar("T")
+
+AgentFactory = Callable[[str, str], Agent | Awaitable[Agent] | Observable[Agent]]
+"""Makes the agent of a conversation from its user and session id, when it is loaded."""
+MemoryFactory = Callable[[str, str], Memory]
+"""Makes the memory of a conversation, which `bind` fills."""
+KeyFunction = Callable[[str, str], str]
+"""The session's key of a conversation: another one for each pair."""
+
+MAX_KEPT = 1000
+MAX_IDLE_SECONDS = 600.0
+
+
+def conversation_key(user: str, session_id: str) -> str:
+    """`user/session_id`, with all but letters, digits and `_.-~` percent-encoded: no two pairs have the same key."""
+    return f"{quote(user, safe='')}/{quote(session_id, safe='')}"
+
+
+class PoolCallOptions(TypedDict, total=False):
+    """The options of a call, as for `Agent.call`."""
+
+    context: RuntimeContext | None
+    limits: UsageLimits | None
+    output: object
+
+
+@dataclass(frozen=True, slots=True)
+class LeasedConversation:
+    """A conversation that stays in its pool for the time of an `async with` block. Do not use it after the block."""
+
+    user: str
+    session_id: str
+    key: str
+    agent: Agent
+    memory: Memory
+    session: Session
+    file_root: str | None = None
+
+    def call(self, msgs: CallInput = None, **options: Unpack[PoolCallOptions]) -> Flow[Msg]:
+        """As `ConversationPool.call`."""
+        return self.agent.call(msgs, memory=self.memory, **_checked(self.user, self.session_id, options))
+
+    def save(self, *, overwrite: bool = False) -> Flow[None]:
+        """Save it now. `overwrite=True` replaces what another process has stored: see `Agent.save`."""
+        return self.agent.save(self.session, self.key, memory=self.memory, overwrite=overwrite)
+
+    def load(self) -> Flow[bool]:
+        """Replace it by the stored one, for example after a `SessionConflictError`: see `Agent.load`."""
+        return self.agent.load(self.session, self.key, memory=self.memory, file_root=self.file_root)
+
+
+class ConversationPool:
+    """Finds, loads, saves and evicts the conversations of many users. Thread-safe, and bound to no loop.
+
+    `agent` serves all conversations, or is a function of user and session id that makes one for each, for example with
+    the user's own tools. Idle conversations are evicted if more than `max_kept` are kept, and after `max_idle` seconds
+    (None: no limit). `memory` makes the memory of a conversation, `key` its key in the session; `file_root` is for
+    `Agent.bind`.
+
+    `async with` closes the pool at the end.
+    """
+
+    def __init__(
+        self,
+        agent: Agent | AgentFactory,
+        session: Session,
+        *,
+        max_kept: int = MAX_KEPT,
+        max_idle: float | None = MAX_IDLE_SECONDS,
+        memory: MemoryFactory | None = None,
+        key: KeyFunction = conversation_key,
+        file_root: str | PathLike[str] | None = None,
+    ) -> None:
+        check_kind("session", session, Session, needed=True)
+        _check_bounds(max_kept, max_idle)
+        if isinstance(agent, Agent):
+            _check_agent(agent)
+        elif isinstance(agent, type) or not callable(agent):
+            raise ConfigurationError(
+                f"A ConversationPool takes an agent, or a function of user and session id that makes one, not "
+                f"{agent!r:.60}."
+            )
+        self._agent = agent
+        self._session = session
+        self._memory: MemoryFactory = memory or _in_memory
+        self._key = key
+        self._file_root = checked_root(file_root)
+        self._kept = KeptConversations(max_kept, max_idle)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<ConversationPool of {self.statistics().kept} conversations>"
+
+    # --- calls ----------------------------------------------------------------------------------------------------
+
+    def call(self, user: str, session_id: str, msgs: CallInput = None, **options: Unpack[PoolCallOptions]) -> Flow[Msg]:
+        """Call the agent in this conversation, which is loaded first if it is not kept. Options as for `Agent.call`.
+
+        Without a `context` the call gets one with `user_id` and `session_id`.
+
+        Signals: as `Agent.call`; the error of a factory, and a `SessionError` if the conversation cannot be loaded;
+        `PoolClosedError`.
+        Cancels: the load, if no other call waits for it; the run.
+        """
+        given = _checked(user, session_id, options)
+        called = self._using(user, session_id, lambda agent, memory: agent.call(msgs, memory=memory, **given))
+        return called.warning(Unbegun("A call of conversation", session_id, sys._getframe(1)))
+
+    def stream(
+        self,
+        user: str,
+        session_id: str,
+        msgs: CallInput = None,
+        stream_options: StreamOptions | None = None,
+        **options: Unpack[PoolCallOptions],
+    ) -> EventStream:
+        """Like `call`, but emits the events of the run: see `Agent.stream`."""
+        given = _checked(user, session_id, options)
+        connect = self._connect(
+            (user, session_id), lambda agent, memory: agent.stream(msgs, stream_options, memory=memory, **given)
+        )
+        return EventStream(connect).warning(Unbegun("A stream of conversation", session_id, sys._getframe(1)))
+
+    def interrupt(
+        self,
+        user: str,
+        session_id: str,
+        msg: Msg | str | None = None,
+        source: InterruptSource = InterruptSource.USER,
+        *,
+        run_id: str | None = None,
+    ) -> bool:
+        """Ask the runs of this conversation to end normally: see `Agent.interrupt`.
+
+        False if there is no run, also while the conversation is being loaded.
+        """
+        kept = self._kept.find(_checked_pair(user, session_id))
+        if kept is None or kept.agent is None or kept.memory is None:
+            return False
+        return kept.agent.interrupt(msg, source, memory=kept.memory, run_id=run_id)
+
+    def pending_calls(self, user: str, session_id: str) -> Flow[tuple[ToolUseBlock, ...]]:
+        """The calls of this conversation that wait for an answer: see `Agent.pending_calls`. Loads it if needed."""
+        return self._using(user, session_id, lambda agent, memory: agent.pending_calls(memory=memory))
+
+    @asynccontextmanager
+    async def conversation(self, user: str, session_id: str) -> AsyncGenerator[LeasedConversation]:
+        """Hold the conversation for the time of the block, for its memory, for several calls or to solve a conflict."""
+        pair = _checked_pair(user, session_id)
+
+        def lease(agent: Agent, memory: Memory) -> Flow[LeasedConversation]:
+            leased = LeasedConversation(*pair, self._key(*pair), agent, memory, self._session, self._file_root)
+            return concat(just(leased), never())
+
+        async with self._using(user, session_id, lease).buffered(1) as leases:
+            yield await anext(leases)
+
+    # --- eviction and the end -------------------------------------------------------------------------------------
+
+    def evict(self, user: str, session_id: str, *, discard: bool = False) -> Flow[bool]:
+        """Drop this conversation from memory, after saving it if that is needed. The next call loads it again.
+
+        `discard=True` drops it without saving: after a `SessionConflictError` the next call continues from what is
+        stored.
+
+        Signals: True if it was dropped, False if it is in use or not kept; a `SessionError` if it cannot be saved, in
+        which case it stays.
+        Cancels: the waiting; a save that has begun runs to its end.
+        """
+        pair = _checked_pair(user, session_id)
+
+        def evict() -> Flow[bool]:
+            kept = self._kept.find(pair)
+            if kept is None or kept.in_use:
+                return just(False)
+            if discard or self._kept.is_saved(kept):
+                return drop(kept)
+            return self._save(kept).pipe(then(lambda: drop(kept)))
+
+        def drop(kept: KeptConversation) -> Flow[bool]:
+            # it may have been evicted by count as soon as it was saved
+            return just(self._kept.evict(kept) or self._kept.find(pair) is not kept)
+
+        return defer(evict)
+
+    def flush(self) -> Flow[None]:
+        """Save the idle conversations whose last save has failed.
+
+        Signals: one None when all are saved; the first error, when all were tried. These stay in the pool.
+        Cancels: the saves that have not begun.
+        """
+        return from_callable(self._flush)
+
+    async def _flush(self) -> None:
+        failures: list[Exception] = []
+        for kept in self._kept.unsaved():
+            try:
+                await self._save(kept)
+            except AgentScopeError as error:
+                failures.append(error)
+        for error in failures[1:]:
+            report_dropped(error, "saving the conversations of a pool")
+        if failures:
+            raise failures[0]
+
+    async def aclose(self) -> None:
+        """Refuse further calls, wait for those in progress, save what is not saved yet and drop the conversations.
+
+        In a tool or hook of one of its runs this deadlocks. If a save fails, its error is raised, and the conversation
+        stays in the pool: `flush()` tries again.
+        """
+        self._closed = True
+        while (unused := self._kept.when_unused()) is not None:
+            await asyncio.wrap_future(unused)
+        try:
+            await self.flush()
+        finally:
+            self._kept.clear()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def statistics(self) -> ConversationPoolStatistics:
+        """The numbers of conversations that are kept and in use, of loads and evictions."""
+        return self._kept.statistics()
+
+    # --- one use --------------------------------------------------------------------------------------------------
+
+    def _using(self, user: str, session_id: str, use: Callable[[Agent, Memory], abc.ObservableBase[T]]) -> Flow[T]:
+        return Flow(self._connect(_checked_pair(user, session_id), use))
+
+    def _save(self, kept: KeptConversation) -> Flow[None]:
+        def save(agent: Agent, memory: Memory) -> Flow[None]:
+            return agent.save(self._session, kept.key, memory=memory)
+
+        return Flow(self._connect(kept.pair, save, closed=True))
+
+    def _connect(
+        self, pair: Pair, use: Callable[[Agent, Memory], abc.ObservableBase[T]], *, closed: bool = False
+    ) -> Callable[[Sink[T], Scope], None]:
+        """What a subscription does: take the conversation, load it if needed, use it, see if it is saved, leave it."""
+
+        def connect(sink: Sink[T], scope: Scope) -> None:
+            def take() -> Flow[KeptConversation]:
+                try:
+                    return just(self._take(pair, scope.loop, closed=closed))
+                except Exception as error:
+                    return next_turn(throw(error))
+
+            def begin(kept: KeptConversation) -> abc.ObservableBase[T]:
+                if kept.agent is not None and kept.memory is not None:
+                    return use(kept.agent, kept.memory)
+                # `then`: the load has let go of the running flag when it has completed
+                return self._load(kept).pipe(then(lambda: begin(kept)))
+
+            def release(kept: KeptConversation, ending: Outcome) -> Flow[object] | None:
+                return self._leave(kept, scope.loop)
+
+            attach(using(lambda: defer(take), begin, release), sink, scope)
+
+        return connect
+
+    def _take(self, pair: Pair, loop: asyncio.AbstractEventLoop, *, closed: bool) -> KeptConversation:
+        if self._closed and not closed:
+            raise PoolClosedError(*pair)
+        try:
+            return self._kept.take(pair, lambda: check_key(self._key(*pair)), loop)
+        except LookupError as error:
+            raise ConfigurationError(
+                f"key(user, session_id) has returned {error.args[0]!r} for two conversations. It must give each pair "
+                "a key of its own: leave it out, or build it with conversation_key."
+            ) from None
+
+    def _leave(self, kept: KeptConversation, loop: asyncio.AbstractEventLoop) -> Flow[object] | None:
+        agent, memory = kept.agent, kept.memory
+        if agent is None or memory is None:
+            self._kept.leave(kept, loop, saved=False)
+            return None
+        if not self._kept.is_last(kept, loop):
+            return None
+
+        def leave(saved: bool) -> None:
+            self._kept.leave(kept, loop, saved=saved)
+
+        def unknown(error: Exception) -> Flow[bool]:
+            report_dropped(error, f"comparing conversation {kept.key} with its saved state")
+            return just(False)
+
+        saved = is_saved(agent.conversation(memory), agent.name, memory, Binding(self._session, kept.key))
+        return saved.pipe(catch(unknown), concat_map(leave))
+
+    # --- loading --------------------------------------------------------------------------------------------------
+
+    def _load(self, kept: KeptConversation) -> Flow[object]:
+        """Load the conversation, one call at a time: the others find it loaded, or get the same error.
+
+        Signals: completion when it is loaded; the error of the load.
+        Cancels: the load; a call that waits begins it again.
+        """
+
+        def load() -> Flow[object]:
+            if kept.failure is not None:
+                return throw(kept.failure)
+            if kept.agent is not None:
+                return empty()
+            loading = defer(lambda: self._agent_of(kept.pair).pipe(concat_map(lambda agent: self._bind(kept, agent))))
+            return loading.pipe(catch(failed))
+
+        def failed(error: Exception) -> Flow[object]:
+            self._kept.failed(kept, error)
+            return throw(error)
+
+        return kept.turn.around(defer(load))
+
+    def _bind(self, kept: KeptConversation, agent: Agent) -> Flow[object]:
+        memory = self._memory(*kept.pair)
+        check_kind("memory", memory, Memory, needed=True)
+        elsewhere = agent.conversation(memory).saved_as
+        if elsewhere is not None and elsewhere != kept.key:
+            raise ConfigurationError(
+                f"memory(user, session_id) has returned the memory of conversation {elsewhere!r} for {kept.key!r}. "
+                "It must give each conversation a memory of its own."
+            )
+
+        def loaded() -> Flow[object]:
+            self._kept.loaded(kept, agent, memory)
+            return empty()
+
+        return agent.bind(self._session, kept.key, memory=memory, file_root=self._file_root).pipe(then(loaded))
+
+    def _agent_of(self, pair: Pair) -> Flow[Agent]:
+        if isinstance(self._agent, Agent):
+            return just(self._agent)
+        made = self._agent(*pair)
+        if isinstance(made, abc.ObservableBase):
+            return flow(made).pipe(concat_map(_check_agent))
+        if inspect.isawaitable(made):
+            return from_awaitable(made).pipe(concat_map(_check_agent))
+        return just(_check_agent(made))
+
+
+def _in_memory(user: str, session_id: str) -> Memory:
+    return InMemoryMemory()
+
+
+def _check_bounds(max_kept: object, max_idle: object) -> None:
+    if not isinstance(max_kept, int) or isinstance(max_kept, bool) or max_kept < 0:
+        raise ConfigurationError(f"max_kept must be a whole number of at least 0, not {max_kept!r:.60}.")
+    if max_idle is None:
+        return
+    if not isinstance(max_idle, (int, float)) or isinstance(max_idle, bool) or not max_idle > 0:
+        raise ConfigurationError(f"max_idle must be a number of seconds above 0, or None, not {max_idle!r:.60}.")
+
+
+def _check_agent(agent: Agent) -> Agent:
+    if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(f"The function of a ConversationPool must return an Agent, not {agent!r:.60}.")
+    parts = agent.state_persistence
+    if not (parts.memory and parts.pending):
+        raise ConfigurationError(
+            f"Agent {agent.name!r} saves only a part of a conversation: a ConversationPool would lose the rest at "
+            "an eviction. Make it without state_persistence."
+        )
+    return agent
+
+
+def _checked_pair(user: str, session_id: str) -> Pair:
+    for name, value in (("user", user), ("session_id", session_id)):
+        if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"{name} must be a text that is not blank, not {value!r:.60}.")
+        check_encodable(value, name)
+    return user, session_id
+
+
+def _checked(user: str, session_id: str, options: PoolCallOptions) -> PoolCallOptions:
+    """The options, with a context that names the user and the session."""
+    _checked_pair(user, session_id)
+    context = options.get("context")
+    if context is None:
+        return {**options, "context": RuntimeContext(user_id=user, session_id=session_id)}
+    if not isinstance(context, RuntimeContext):  # pyright: ignore[reportUnnecessaryIsInstance]
+        # the call refuses it
+        return options
+    for name, given, own in (("user_id", context.user_id, user), ("session_id", context.session_id, session_id)):
+        if given is not None and given != own:
+            raise InvalidInputError(f"The context has {name} {given!r}, but the call is for {own!r}.")
+    return options
