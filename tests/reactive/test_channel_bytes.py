@@ -26,7 +26,7 @@ from agentscope_rx.reactive import (
     from_async_iterable,
     just,
 )
-from agentscope_rx.testing import Delay, ScriptedModel, run_virtual
+from agentscope_rx.testing import Delay, ScriptedModel, collect_dropped, run_virtual
 from tests.agent.parts import agent
 from tests.reactive.recorder import turns
 
@@ -108,7 +108,10 @@ def test_every_byte_is_accounted_for(
             assert policy is Overflow.FAIL
             assert (failure.capacity, failure.max_bytes) == (capacity, max_bytes)
 
-    run_virtual(main())
+    with collect_dropped() as dropped:
+        run_virtual(main())
+    # a reader that leaves does not see that the buffer was full
+    assert all(isinstance(error, ChannelFullError) for error in dropped)
 
 
 def waiting(stream: FlowIterator[str]) -> tuple[int, int, bool]:
