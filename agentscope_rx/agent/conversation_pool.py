@@ -354,17 +354,23 @@ class ConversationPool:
     def _leave(self, kept: KeptConversation, loop: asyncio.AbstractEventLoop) -> Flow[object] | None:
         agent, memory = kept.agent, kept.memory
         if agent is None or memory is None:
-            self._kept.leave(kept, loop, saved=False)
+            self._kept.leave(kept, loop)
             return None
-        if not self._kept.is_last(kept, loop):
-            return None
+        return self._check(kept, agent, memory, loop) if self._kept.is_last(kept, loop) else None
 
-        def leave(saved: bool) -> None:
-            self._kept.leave(kept, loop, saved=saved)
+    def _check(
+        self, kept: KeptConversation, agent: Agent, memory: Memory, loop: asyncio.AbstractEventLoop
+    ) -> Flow[object]:
+        """End the last use, once it is known if the conversation is saved."""
+        uses = kept.uses
 
         def unknown(error: Exception) -> Flow[bool]:
             report_dropped(error, f"comparing conversation {kept.key} with its saved state")
             return just(False)
+
+        def leave(saved: bool) -> Flow[object]:
+            left = self._kept.leave(kept, loop, saved=saved, uses=uses)
+            return empty() if left else self._check(kept, agent, memory, loop)
 
         saved = is_saved(agent.conversation(memory), agent.name, memory, Binding(self._session, kept.key))
         return saved.pipe(catch(unknown), concat_map(leave))

@@ -47,7 +47,7 @@ class ConversationPoolStatistics(NamedTuple):
 class KeptConversation:
     """The agent and the memory of one conversation; both are set once it is loaded."""
 
-    __slots__ = ("_clock", "agent", "failure", "key", "loops", "memory", "pair", "turn", "used_at")
+    __slots__ = ("_clock", "agent", "failure", "key", "loops", "memory", "pair", "turn", "used_at", "uses")
 
     def __init__(self, pair: Pair, key: str) -> None:
         self.pair: Pair = pair
@@ -60,6 +60,8 @@ class KeptConversation:
         """Held while it is loaded: calls that come meanwhile wait."""
         self.loops: list[asyncio.AbstractEventLoop] = []
         """The loops of its uses."""
+        self.uses: int = 0
+        """The number of its uses so far."""
         self.used_at: float = 0.0
         self._clock: object = None
 
@@ -147,6 +149,7 @@ class KeptConversations:
                 kept = self._all[pair] = KeptConversation(pair, name)
             self._idle.pop(pair, None)
             kept.loops = [*(each for each in kept.loops if not each.is_closed()), loop]
+            kept.uses += 1
             self._evict(loop)
             self._most = max(self._most, len(self._all))
             return kept
@@ -164,9 +167,18 @@ class KeptConversations:
                 return False
             return True
 
-    def leave(self, kept: KeptConversation, loop: asyncio.AbstractEventLoop, *, saved: bool) -> None:
-        """A use is over. If it was the last one, and all of the conversation is `saved`, it may be evicted now."""
+    def leave(
+        self, kept: KeptConversation, loop: asyncio.AbstractEventLoop, *, saved: bool = False, uses: int | None = None
+    ) -> bool:
+        """A use is over. If it was the last one, and all of the conversation is `saved`, it may be evicted now.
+
+        With `uses`, False if it goes on: it is the last one, and others have begun since there were so many, so that it
+        is not known if all is saved.
+        """
         with self._lock:
+            last = sum(not each.is_closed() for each in kept.loops) == 1
+            if last and uses is not None and kept.uses != uses:
+                return False
             kept.loops.remove(loop)
             current = self._all.get(kept.pair) is kept
             if current and kept.agent is None and not kept.in_use:
@@ -179,6 +191,7 @@ class KeptConversations:
             self._evict(loop)
             waiting = self._unused()
         _wake(waiting)
+        return True
 
     def loaded(self, kept: KeptConversation, agent: Agent, memory: Memory) -> None:
         """Keep what was loaded."""

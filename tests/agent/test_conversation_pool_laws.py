@@ -24,7 +24,7 @@ from agentscope_rx import (
 from agentscope_rx.agent import conversation_key
 from agentscope_rx.errors import ConfigurationError, SessionConflictError, SessionStorageError
 from agentscope_rx.events import Event
-from agentscope_rx.reactive import Flow
+from agentscope_rx.reactive import Flow, from_callable, throw
 from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, assert_whole
 from tests.agent.pools import Counting, SlowSession, said, stored
@@ -247,6 +247,53 @@ def test_a_memory_changed_in_a_lease_is_saved_before_it_goes():
         async with ConversationPool(counting(), InMemorySession()) as pool, pool.conversation("ann", "1") as leased:
             await leased.agent.observe("kept at the end", memory=leased.memory)
         assert pool.statistics().kept == 0
+
+    run_virtual(main())
+
+
+def test_a_change_while_another_use_ends_is_not_overlooked():
+    class Slow(InMemoryMemory):
+        """What it gives is a second old."""
+
+        def get(self) -> Flow[Any]:
+            return from_callable(self.view)
+
+        async def view(self) -> Any:
+            found = self.messages
+            await asyncio.sleep(1)
+            return found
+
+    async def main() -> None:
+        pool = ConversationPool(counting(), InMemorySession(), memory=lambda user, session_id: Slow(), max_kept=0)
+        first = pool.pending_calls("ann", "1").as_task()
+        await asyncio.sleep(1.5)
+        async with pool.conversation("ann", "1") as leased:
+            await leased.agent.observe("unsaved", memory=leased.memory)
+        assert not first.done()
+        await first
+        assert pool.statistics()[:4] == (1, 0, 0, 1)
+        await pool.aclose()
+
+    run_virtual(main())
+
+
+def test_a_memory_that_cannot_be_read_stays():
+    class Broken(InMemoryMemory):
+        broken = False
+
+        def get(self) -> Flow[Any]:
+            return throw(OSError("gone")) if self.broken else super().get()
+
+    async def main() -> None:
+        memory = Broken()
+        pool = ConversationPool(counting(), InMemorySession(), memory=lambda user, session_id: memory, max_kept=0)
+        with collect_dropped() as dropped:
+            async with pool.conversation("ann", "1"):
+                memory.broken = True
+        assert [str(error) for error in dropped] == ["gone"]
+        assert pool.statistics()[:4] == (1, 0, 0, 1)
+        memory.broken = False
+        await pool.aclose()
 
     run_virtual(main())
 
