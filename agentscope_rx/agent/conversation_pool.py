@@ -20,11 +20,9 @@ import inspect
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import Self, TypedDict, TypeVar
-from urllib.parse import quote
+from typing import Self, TypeVar
 
 from reactivex import Observable, abc
 from typing_extensions import Unpack
@@ -38,15 +36,19 @@ from agentscope_rx.agent.kept_conversations import (
     KeptConversations,
     Pair,
 )
-from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.leased_conversation import (
+    LeasedConversation,
+    PoolCallOptions,
+    check_pair,
+    checked_options,
+    conversation_key,
+)
 from agentscope_rx.agent.persistence import is_saved
 from agentscope_rx.agent.saved_copy import Binding
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import AgentScopeError, ConfigurationError, InvalidInputError, PoolClosedError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, PoolClosedError
 from agentscope_rx.events import EventStream, StreamOptions
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import Msg, ToolUseBlock
-from agentscope_rx.messages.frozen import check_encodable
 from agentscope_rx.messages.local_file import checked_root
 from agentscope_rx.reactive import (
     Flow,
@@ -84,44 +86,6 @@ KeyFunction = Callable[[str, str], str]
 
 MAX_KEPT = 1000
 MAX_IDLE_SECONDS = 600.0
-
-
-def conversation_key(user: str, session_id: str) -> str:
-    """`user/session_id`, with all but letters, digits and `_.-~` percent-encoded: no two pairs have the same key."""
-    return f"{quote(user, safe='')}/{quote(session_id, safe='')}"
-
-
-class PoolCallOptions(TypedDict, total=False):
-    """The options of a call, as for `Agent.call`."""
-
-    context: RuntimeContext | None
-    limits: UsageLimits | None
-    output: object
-
-
-@dataclass(frozen=True, slots=True)
-class LeasedConversation:
-    """A conversation that stays in its pool for the time of an `async with` block. Do not use it after the block."""
-
-    user: str
-    session_id: str
-    key: str
-    agent: Agent
-    memory: Memory
-    session: Session
-    file_root: str | None = None
-
-    def call(self, msgs: CallInput = None, **options: Unpack[PoolCallOptions]) -> Flow[Msg]:
-        """As `ConversationPool.call`."""
-        return self.agent.call(msgs, memory=self.memory, **_checked(self.user, self.session_id, options))
-
-    def save(self, *, overwrite: bool = False) -> Flow[None]:
-        """Save it now. `overwrite=True` replaces what another process has stored: see `Agent.save`."""
-        return self.agent.save(self.session, self.key, memory=self.memory, overwrite=overwrite)
-
-    def load(self) -> Flow[bool]:
-        """Replace it by the stored one, for example after a `SessionConflictError`: see `Agent.load`."""
-        return self.agent.load(self.session, self.key, memory=self.memory, file_root=self.file_root)
 
 
 class ConversationPool:
@@ -177,7 +141,7 @@ class ConversationPool:
         `PoolClosedError`.
         Cancels: the load, if no other call waits for it; the run.
         """
-        given = _checked(user, session_id, options)
+        given = checked_options(user, session_id, options)
         called = self._using(user, session_id, lambda agent, memory: agent.call(msgs, memory=memory, **given))
         return called.warning(Unbegun("A call of conversation", session_id, sys._getframe(1)))
 
@@ -190,7 +154,7 @@ class ConversationPool:
         **options: Unpack[PoolCallOptions],
     ) -> EventStream:
         """Like `call`, but emits the events of the run: see `Agent.stream`."""
-        given = _checked(user, session_id, options)
+        given = checked_options(user, session_id, options)
         connect = self._connect(
             (user, session_id), lambda agent, memory: agent.stream(msgs, stream_options, memory=memory, **given)
         )
@@ -209,7 +173,7 @@ class ConversationPool:
 
         False if there is no run, also while the conversation is being loaded.
         """
-        kept = self._kept.find(_checked_pair(user, session_id))
+        kept = self._kept.find(check_pair(user, session_id))
         if kept is None or kept.agent is None or kept.memory is None:
             return False
         return kept.agent.interrupt(msg, source, memory=kept.memory, run_id=run_id)
@@ -221,7 +185,7 @@ class ConversationPool:
     @asynccontextmanager
     async def conversation(self, user: str, session_id: str) -> AsyncGenerator[LeasedConversation]:
         """Hold the conversation for the time of the block, for its memory, for several calls or to solve a conflict."""
-        pair = _checked_pair(user, session_id)
+        pair = check_pair(user, session_id)
 
         def lease(agent: Agent, memory: Memory) -> Flow[LeasedConversation]:
             leased = LeasedConversation(*pair, self._key(*pair), agent, memory, self._session, self._file_root)
@@ -242,7 +206,7 @@ class ConversationPool:
         which case it stays.
         Cancels: the waiting; a save that has begun runs to its end.
         """
-        pair = _checked_pair(user, session_id)
+        pair = check_pair(user, session_id)
 
         def evict() -> Flow[bool]:
             kept = self._kept.find(pair)
@@ -307,7 +271,7 @@ class ConversationPool:
     # --- one use --------------------------------------------------------------------------------------------------
 
     def _using(self, user: str, session_id: str, use: Callable[[Agent, Memory], abc.ObservableBase[T]]) -> Flow[T]:
-        return Flow(self._connect(_checked_pair(user, session_id), use))
+        return Flow(self._connect(check_pair(user, session_id), use))
 
     def _save(self, kept: KeptConversation) -> Flow[None]:
         def save(agent: Agent, memory: Memory) -> Flow[None]:
@@ -448,26 +412,3 @@ def _check_agent(agent: Agent) -> Agent:
             "an eviction. Make it without state_persistence."
         )
     return agent
-
-
-def _checked_pair(user: str, session_id: str) -> Pair:
-    for name, value in (("user", user), ("session_id", session_id)):
-        if not isinstance(value, str) or not value.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"{name} must be a text that is not blank, not {value!r:.60}.")
-        check_encodable(value, name)
-    return user, session_id
-
-
-def _checked(user: str, session_id: str, options: PoolCallOptions) -> PoolCallOptions:
-    """The options, with a context that names the user and the session."""
-    _checked_pair(user, session_id)
-    context = options.get("context")
-    if context is None:
-        return {**options, "context": RuntimeContext(user_id=user, session_id=session_id)}
-    if not isinstance(context, RuntimeContext):  # pyright: ignore[reportUnnecessaryIsInstance]
-        # the call refuses it
-        return options
-    for name, given, own in (("user_id", context.user_id, user), ("session_id", context.session_id, session_id)):
-        if given is not None and given != own:
-            raise InvalidInputError(f"The context has {name} {given!r}, but the call is for {own!r}.")
-    return options
