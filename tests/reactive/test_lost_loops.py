@@ -316,3 +316,9 @@ def test_the_librarys_loop_ends_its_runs_at_exit() -> None:
     )
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.split() == ["ready", *["SourceCancelledError"] * 3]
+
+
+def test_a_run_that_is_freed_after_its_loop_ended_is_no_error() -> None:
+    """The collector may call back on another thread, when the runtime has forgotten its runs already."""
+    runtime: Any = runtimes.Runtime()
+    runtime._forget(ref(runtime))

@@ -64,7 +64,7 @@ class Runtime:
         self._live: dict[ref[LiveRun], None] = {}
         # by identity
         self._kept: dict[int, object] = {}
-        self._forget: Callable[[ref[LiveRun]], object] = self._live.pop
+        self._forget: Callable[[ref[LiveRun]], object] = _forget_in(self._live)
         call_after_fork(self)
 
     def after_fork(self) -> None:
@@ -152,6 +152,11 @@ class Runtime:
                 await close()
             except Exception as error:
                 report_dropped(error, "closing a loop's resource")
+
+
+def _forget_in(live: dict[ref[LiveRun], None]) -> Callable[[ref[LiveRun]], object]:
+    # the collector may free a run on another thread after `live` was cleared; without a reference to the runtime
+    return lambda run: live.pop(run, None)
 
 
 _KEY = "_agentscope_rx_runtime"
