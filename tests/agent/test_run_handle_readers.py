@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import ReActAgent, RunHandle
+from agentscope_rx import ReActAgent, RunHandle, UsageLimits
 from agentscope_rx.agent import HandleState
-from agentscope_rx.errors import AgentScopeError, ChannelFullError, RunStoppedError
+from agentscope_rx.errors import AgentScopeError, ChannelFullError, RunDeadlineError, RunStoppedError
 from agentscope_rx.events import Event, ReasoningChunkEvent, coalesce_chunks
 from agentscope_rx.messages import GenerateReason, TextBlock
 from agentscope_rx.models import ChatResponse
@@ -274,6 +274,32 @@ def test_a_paused_run_can_be_ended(how: str, at: float) -> None:
         assert_whole(friday)
         friday.model = ScriptedModel("fine")
         assert (await friday.call("and now?")).text == "fine"
+
+    run_virtual(main())
+
+
+def test_the_deadline_of_a_run_runs_on_while_it_is_paused() -> None:
+    async def main() -> None:
+        friday = agent(ScriptedModel(["One ", *[Delay(1), "and "] * 20]))
+        handle = friday.start("hi", limits=UsageLimits(deadline=5))
+        await asyncio.sleep(1)
+        handle.pause()
+        with pytest.raises(RunDeadlineError):
+            await handle.result()
+        assert asyncio.get_running_loop().time() == 5 and not friday.running
+        assert_whole(friday)
+
+    run_virtual(main())
+
+
+def test_one_who_gives_up_waiting_leaves_the_run_alone() -> None:
+    async def main() -> None:
+        handle = agent(ScriptedModel(["One ", Delay(10), "two"])).start("hi")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await handle.result()
+        assert handle.stats().log.readers == 0
+        assert (await handle.result()).text == "One two"
 
     run_virtual(main())
 

@@ -33,6 +33,7 @@ from agentscope_rx.agent.handle.event_log import EventRecorder, LoggedEvent
 from agentscope_rx.agent.inbox import Inbox, When
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
+from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunStats
 from agentscope_rx.errors import ConfigurationError, EventsGoneError, InvalidInputError, RunEndedError, RunStoppedError
@@ -96,18 +97,18 @@ class Start:
 
     __slots__ = ("_id", "agent", "inbox", "over", "run")
 
-    def __init__(self, agent: object, id: str | None, loop: asyncio.AbstractEventLoop) -> None:
-        self.agent: object = agent
+    def __init__(self, agent: AgentCore | None, id: str | None, loop: asyncio.AbstractEventLoop) -> None:
+        self.agent: AgentCore | None = agent
         self._id = id
         self.run: Run | None = None
         self.inbox: Inbox | None = None
         """The run's, which takes input before the run exists; None until then for a handle without an id."""
-        if id is not None:
-            self.inbox = Inbox(getattr(agent, "name", ""), id, loop)
+        if agent is not None and id is not None:
+            self.inbox = Inbox(agent.name, id, loop)
         self.over: bool = False
         """True once the events have ended: a call that begins in this context now is another one."""
 
-    def take(self, agent: object, run: Run) -> None:
+    def take(self, agent: AgentCore, run: Run) -> None:
         """A run of `agent` begins in this context. A run of the same agent within it is not the handle's."""
         if agent is self.agent and not self.over and (self.run is None or self.run.calls.ended):
             if self.run is None and self._id is not None:
@@ -144,7 +145,7 @@ class RunHandle:
         self,
         events: Observable[Event],
         *,
-        agent: object = None,
+        agent: AgentCore | None = None,
         id: str | None = None,
         linger: float | None = None,
         capacity: int = KEPT_EVENTS,
@@ -295,7 +296,8 @@ class RunHandle:
         """
         inbox = self._start.inbox
         if inbox is None or self._log.ended.fired:
-            raise RunEndedError(getattr(self._start.agent, "name", ""), self.id or None)
+            agent = self._start.agent
+            raise RunEndedError("" if agent is None else agent.name, self.id or None)
         inbox.put(msgs, when)
 
     @property
