@@ -353,9 +353,9 @@ class Agent(ClassHooks, AgentCore):
         """Ask the runs in progress to end normally. Thread-safe; False if there is no run.
 
         A run ends at its next check point, or at once while it waits for its model. `msg` becomes the reply and is
-        remembered; the default is a fixed text. During PostCall an interruption has no effect. A queued call
-        fails at once with `QueuedCallInterruptedError`; one with `when_busy="error"` that waits for the clean-up of the
-        previous run ends as soon as it begins. `memory` selects one conversation, `run_id` one run or queued call.
+        remembered; the default is a fixed text. During PostCall an interruption has no effect. A queued call fails at
+        once with `QueuedCallInterruptedError`; one with `when_busy="error"` that waits for the clean-up of the previous
+        run ends as soon as it begins. `memory` selects one conversation, `run_id` one run or queued call.
         """
         message = check_interrupt(msg, source)
         entered = [run for conversation in self._chosen(memory) for run in conversation.entered]

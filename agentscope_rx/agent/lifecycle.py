@@ -165,6 +165,8 @@ def close_pending(agent: AgentCore, memory: Memory, kind: ToolResultKind, text: 
 def _hold(agent: AgentCore, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flow[T]:
     def connect(sink: Sink[T], scope: Scope) -> None:
         run = agent.new_run(memory, scope, None, None)
+        # it calls no model
+        run.inbox.close()
         conversation = run.conversation
         flag = conversation.flag
 

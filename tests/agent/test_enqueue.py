@@ -514,6 +514,27 @@ def test_a_bound_conversation_is_saved_with_its_input():
     run_virtual(main())
 
 
+def test_a_save_in_progress_is_no_run_that_takes_input():
+    class Slowly(InMemorySession):
+        def save_all(self, *args: Any, **options: Any) -> Any:
+            return timer(2.0).pipe(then(lambda: super(Slowly, self).save_all(*args, **options)))
+
+    async def main() -> None:
+        friday = agent(ScriptedModel("x"), when_busy="queue")
+        saving = friday.save(Slowly(), "s").as_task()
+        await asyncio.sleep(1)
+        assert friday.running
+        with pytest.raises(RunEndedError):
+            friday.enqueue("in")
+        waiting = friday.call("go").as_task()
+        await asyncio.sleep(0)
+        friday.enqueue("in", run_id=friday.entered[-1].id)
+        await saving
+        assert (await waiting).text == "x" and said(friday) == ["go", "in", "x"]
+
+    run_virtual(main())
+
+
 def test_from_many_threads_nothing_is_lost():
     async def main() -> None:
         friday = agent(ScriptedModel(call("slow", seconds=0.05), *["x"] * 300), max_iters=300)
