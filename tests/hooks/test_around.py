@@ -499,7 +499,7 @@ def test_a_tracer_is_a_hook_outside_of_all_others():
     assert order == ["tracer", "first"] and tracer in friday.hooks and tracer.kinds == ()
 
 
-def test_an_operator_that_ends_does_not_leave_its_source_running():
+def test_an_operator_that_ends_takes_its_source_with_it():
     """Completed by a custom operator, which never disposes of its source."""
 
     def forgetful(source):

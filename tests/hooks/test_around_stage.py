@@ -285,7 +285,7 @@ def test_tools_run_again_if_nothing_was_written():
     assert types(watched.events).count("post_acting") == 2
 
 
-def test_a_call_may_be_tried_again_before_it_has_taken_its_input():
+def test_a_call_may_be_tried_again_before_its_input_is_taken():
     tries: list[int] = []
 
     @hook(PreCallEvent)
