@@ -160,7 +160,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         while outstanding_jobs() and time.monotonic() < deadline:
             time.sleep(0.001)
             self.run_until_complete(self._run_ready())
-        return self._pending() + self._failures
+        return self.pending() + self._failures
 
     async def _run_ready(self) -> None:
         for _ in range(10_000):
@@ -168,13 +168,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             if not self._ready:
                 return
 
-    def _pending(self) -> list[str]:
+    def pending(self) -> list[str]:
+        """The tasks, timers and worker jobs that are under way."""
         tasks = [f"task {task!r}" for task in asyncio.all_tasks(self)]
         timers = [f"timer {timer!r}" for timer in self._scheduled if not timer.cancelled()]
         return tasks + timers + ([f"{self.jobs} worker jobs"] if self.jobs else [])
 
     def _pending_text(self) -> str:
-        return "\n  ".join(self._pending()) or "nothing: no task, timer or job can make the loop go on"
+        return "\n  ".join(self.pending()) or "nothing: no task, timer or job can make the loop go on"
 
     def note_failure(self, text: str) -> None:
         """Remember an exception that only the loop's exception handler received."""

@@ -83,7 +83,9 @@ def server() -> Iterator[Loopback]:
         yield server
 
 
-def test_a_model_over_http_keeps_the_laws(server: Loopback):
+@pytest.mark.parametrize("real_time", [False, True], ids=["virtual", "real"])
+def test_a_model_over_http_keeps_the_laws(server: Loopback, real_time: bool):
+    server.left.clear()
     config = ExecutionConfig(max_attempts=1)
 
     def at(path: str) -> Callable[[], ChatModel]:
@@ -101,6 +103,7 @@ def test_a_model_over_http_keeps_the_laws(server: Loopback):
         # the pieces of one read of the socket come together
         ahead=None,
         name="OpenAIChatModel",
+        real_time=real_time,
     )
     assert set(dict(report.skipped)) == {"stream 1.01", "stream 3.08"}
     assert set(report.checked) >= FULL

@@ -1,9 +1,10 @@
-"""`check_publisher` and `check_operator` reject what breaks a rule: one fault for each rule, and none is vacuous."""
+"""`check_publisher` rejects what breaks a rule: one fault for each rule, so that none is vacuous."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,22 @@ from typing import Any
 
 import pytest
 from reactivex import Observable
-from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.reactive import Flow, Scope, concat_map, empty, flat_map, from_async_iterable, from_iterable, just
-from agentscope_rx.reactive.kernel.observer import BooleanDisposable, OperatorSink, attach
-from agentscope_rx.reactive.kernel.operator import OperatorFlow
+from agentscope_rx.reactive import (
+    Flow,
+    Scope,
+    defer,
+    empty,
+    from_async_iterable,
+    from_iterable,
+    just,
+)
+from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.reactive.kernel.observer import BooleanDisposable, attach
 from agentscope_rx.reactive.kernel.subscription import Subscription
-from agentscope_rx.testing import check_operator, check_publisher
+from agentscope_rx.testing import check_publisher
+from agentscope_rx.testing.kits import rules
 from agentscope_rx.testing.kits.publisher_rules import NOT_APPLICABLE
 from tests.testing.faults import broken
 
@@ -343,6 +352,54 @@ def test_a_boundary_that_is_not_thread_safe_is_found(monkeypatch: pytest.MonkeyP
     broken(lambda: check_publisher(lambda: from_async_iterable(five)), "3.05")
 
 
+class TimerAtOnce(Flow[int]):
+    def __init__(self) -> None:
+        loop = asyncio._get_running_loop()
+        self._timer = None if loop is None else loop.call_later(999, lambda: None)
+        super().__init__(self._connect)
+
+    def _connect(self, sink: Any, scope: Scope) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        attach(just(1), sink, scope)
+
+
+def test_a_timer_before_a_subscription_is_found():
+    assert "timer" in broken(lambda: check_publisher(TimerAtOnce), "cold").seen
+
+
+def test_what_is_left_after_a_rule_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rules, "THREADS_SECONDS", 0.0)
+    stop = threading.Event()
+
+    def with_thread() -> Observable[int]:
+        thread = threading.Thread(target=stop.wait, name="left over")
+        return defer(lambda: just(thread.start()))
+
+    async def dropping() -> AsyncIterator[int]:
+        report_dropped(ValueError("nobody hears this"), "a test")
+        yield 1
+
+    async def leaving_a_task() -> AsyncIterator[int]:
+        asyncio.get_running_loop().create_task(asyncio.sleep(999), name="left over")
+        yield 1
+
+    try:
+        seen = broken(lambda: check_publisher(with_thread), "1.05").seen
+        assert seen == "thread left over is left"
+    finally:
+        stop.set()
+    assert "nobody hears this" in broken(lambda: check_publisher(lambda: from_async_iterable(dropping)), "1.05").seen
+    for real_time in (False, True):
+        found = broken(
+            lambda real_time=real_time: check_publisher(
+                lambda: from_async_iterable(leaving_a_task), real_time=real_time
+            ),
+            "1.05",
+        )
+        assert "left over" in found.seen
+
+
 def test_a_kit_says_so_where_a_loop_runs():
     async def main() -> None:
         check_publisher(empty)
@@ -372,118 +429,3 @@ def test_the_docs_table_says_which_rules_apply():
     assert set(applies) == {f"{part}.{number:02}" for part, count in counts.items() for number in range(1, count + 1)}
     assert {number for number, word in applies.items() if word == "no"} <= set(NOT_APPLICABLE)
     assert not {number for number, word in applies.items() if word == "yes"} & set(NOT_APPLICABLE)
-
-
-# --- operators, each with one fault -----------------------------------------------------------------------------------
-
-
-class Passing(OperatorSink):
-    """Passes everything on; the base of the faulty ones."""
-
-    def __init__(self, sink: Any, scope: Scope) -> None:
-        super().__init__()
-        self.sink = sink
-        self.scope = scope
-
-    def on_next(self, value: Any) -> None:
-        self.sink.on_next(value)
-
-    def on_error(self, error: Exception) -> None:
-        self._upstream = None
-        self.sink.on_error(error)
-
-    def on_completed(self) -> None:
-        self._upstream = None
-        self.sink.on_completed()
-
-
-class Rewrites(Passing):
-    def on_error(self, error: Exception) -> None:
-        super().on_error(ValueError("another"))
-
-
-class Deaf(Passing):
-    def dispose(self) -> None:
-        self.disposed = True
-
-
-class Late(Passing):
-    """Goes on behind a disposal while a value is under way."""
-
-    def on_next(self, value: Any) -> None:
-        self.sink.on_next(value)
-        if self.disposed:
-            self.sink.on_next(value)
-
-
-def over(link: Any) -> Callable[[Any], Any]:
-    return partial(OperatorFlow, link)
-
-
-class Eager(Flow[Any]):
-    """Subscribes as it is made."""
-
-    def __init__(self, source: Observable[Any]) -> None:
-        super().__init__(lambda sink, scope: attach(source, sink, scope))
-        if asyncio._get_running_loop() is not None:
-            source.subscribe(lambda value: None, lambda error: None)
-
-
-def undemanding(source: Observable[Any]) -> Observable[Any]:
-    return Flow(lambda sink, scope: attach(source, sink, Scope(scope.loop, scope.context, None, scope.work)))
-
-
-def twice(source: Observable[Any]) -> Observable[Any]:
-    return just(1).pipe(concat_map(lambda _: source), flat_map(just)).pipe(ops.merge(source.pipe(ops.filter(bool))))
-
-
-OPERATORS: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "subscribes at once": (Eager, "cold", {}),
-    "subscribes twice": (twice, "cold", {}),
-    "wrong values": (over(Passing), "values", {"expected": [1, 2]}),
-    "another error": (over(Rewrites), "errors", {}),
-    "keeps its source open": (over(Deaf), "disposal", {}),
-    "a value after disposal": (over(Late), "disposal", {}),
-    "has no demand": (undemanding, "demand", {}),
-}
-
-
-@pytest.mark.parametrize("fault", OPERATORS)
-def test_a_fault_of_an_operator_is_found(fault: str):
-    operator, rule, given = OPERATORS[fault]
-    broken(lambda: check_operator(operator, name=fault, **given), rule)
-
-
-def test_an_operator_that_cannot_end_early_is_found():
-    class Stubborn(Passing):
-        """Hears a disposal in a later turn only."""
-
-        def dispose(self) -> None:
-            first, self.disposed = not self.disposed, True
-            if first and self.scope.demand is None and self.seen > 1:
-                super().dispose()
-
-        seen = 0
-
-        def on_next(self, value: Any) -> None:
-            self.seen += 1
-            if not self.disposed:
-                self.sink.on_next(value)
-
-    broken(lambda: check_operator(over(Stubborn)), "disposal")
-    # the laws of a publisher are checked of an operator too
-    broken(lambda: check_operator(over(lambda sink, scope: Keeps(sink, scope))), "waiting 3.13")
-
-
-class Keeps(Passing):
-    kept: list[object] = []
-
-    def __init__(self, sink: Any, scope: Scope) -> None:
-        super().__init__(sink, scope)
-        self.kept.append(sink)
-
-
-def test_a_good_operator_passes_and_its_report_says_what_ran():
-    report = check_operator(over(Passing), expected=[1, 2, 3, 4, 5], name="passing")
-    assert report.checked[:6] == ("cold", "values", "errors", "disposal", "early end", "demand")
-    assert {"waiting 1.04", "immediate 3.13", "waiting loops, second"} <= set(report.checked)

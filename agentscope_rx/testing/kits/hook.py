@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
-from typing import cast
+from typing import TypeVar, cast
 
 from reactivex import operators as ops
 
@@ -32,14 +32,16 @@ from agentscope_rx.testing.record import DroppedErrors
 from agentscope_rx.testing.scripted_model import ScriptedModel, call
 from agentscope_rx.tools import tool
 
+H = TypeVar("H", bound=Hook)
+
 _OBSERVED = (ErrorEvent, RetryEvent, MemoryEvent, PostObserveEvent)
 
 
 def check_hook(
-    hook: Hook | Callable[[], Hook],
+    hook: H | Callable[[], H],
     *,
     event: Event | Sequence[Event] | None = None,
-    idle: Callable[[Hook], Awaitable[object]] | None = None,
+    idle: Callable[[H], Awaitable[object]] | None = None,
     name: str | None = None,
 ) -> KitReport:
     """Check a hook, or the hooks that a function returns, which it is called for wherever a rule needs a new one.
@@ -48,10 +50,10 @@ def check_hook(
     whose `kinds` are empty, as one that only stands around parts of a run, is checked in runs only.
     For a hook that works on in the background, `idle(hook)` waits for the end of that.
     """
-    made: list[Hook] = []
+    made: list[H] = []
 
-    def make() -> Hook:
-        new = hook if isinstance(hook, Hook) else hook()
+    def make() -> H:
+        new = cast("H", hook if isinstance(hook, Hook) else hook())
         made.append(new)
         return new
 

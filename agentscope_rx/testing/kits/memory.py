@@ -24,7 +24,7 @@ def check_memory(make: Make, *, name: str | None = None, real_time: bool = False
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, make))
     apply_rules(kit, lambda: make().get(), ahead=None, prefix="get ")
-    apply_rules(kit, lambda: make().add([A, B]), ahead=None, prefix="add ")
+    apply_rules(kit, lambda: make().add([A, B]), failing=lambda: make().add(_Failing()), ahead=None, prefix="add ")
     return kit.report()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
+from typing import TypeVar, cast
 
 import reactivex
 from reactivex import Observable
@@ -16,32 +17,37 @@ from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, quiet, require
 from agentscope_rx.testing.record import DroppedErrors
 
+A = TypeVar("A")
+B = TypeVar("B")
+
 AnyOperator = Callable[[Observable[object]], Observable[object]]
 VALUES = (1, 2, 3, 4, 5)
 
 
 def check_operator(
-    operator: AnyOperator,
+    operator: Callable[[Observable[A]], Observable[B]],
     *,
-    values: Sequence[object] = VALUES,
-    expected: Sequence[object] | None = None,
+    values: Sequence[A] | None = None,
+    expected: Sequence[B] | None = None,
     ahead: int | None = 0,
     catches: bool = False,
     name: str | None = None,
 ) -> KitReport:
-    """Check an operator, also as a publisher, over sources of these values.
+    """Check an operator, also as a publisher, over sources of these values, by default of 1 to 5.
 
     `expected` is what it emits for them. `ahead` is the number of values that may come, and that it may read from its
     source, after demand is withheld; None if it needs all of the source at once. An operator that `catches` does not
     pass the error of its source on.
     """
     kit = Kit(name or getattr(operator, "__qualname__", repr(operator)))
-    case = _Case(operator, tuple(values), None if expected is None else list(expected), ahead, catches)
+    taken: tuple[object, ...] = VALUES if values is None else tuple(values)
+    applied = cast("AnyOperator", operator)
+    case = _Case(applied, taken, None if expected is None else list[object](expected), ahead, catches)
     for law in LAWS:
         kit.check(law[0], law[1], partial(law[2], case))
-    failing = None if catches else (lambda: operator(_Source(case.values[:2], _SourceFault()).waiting()))
-    apply_rules(kit, lambda: operator(_Source(case.values).waiting()), failing=failing, ahead=ahead, prefix="waiting ")
-    apply_rules(kit, lambda: operator(_Source(case.values).immediate()), ahead=ahead, prefix="immediate ")
+    failing = None if catches else (lambda: applied(_Source(case.values[:2], _SourceFault()).waiting()))
+    apply_rules(kit, lambda: applied(_Source(case.values).waiting()), failing=failing, ahead=ahead, prefix="waiting ")
+    apply_rules(kit, lambda: applied(_Source(case.values).immediate()), ahead=ahead, prefix="immediate ")
     return kit.report()
 
 

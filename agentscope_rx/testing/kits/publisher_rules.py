@@ -17,6 +17,7 @@ from agentscope_rx.reactive.kernel.observer import Upstream, attach
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.rules import SkippedRule, equal, quiet, require
 from agentscope_rx.testing.record import DroppedErrors
+from agentscope_rx.testing.virtual_time import VirtualLoop
 
 
 @dataclass(slots=True)
@@ -258,12 +259,18 @@ async def _attached(publisher: Publisher, dropped: DroppedErrors) -> None:
 async def _cold(publisher: Publisher, dropped: DroppedErrors) -> None:
     if publisher.hot:
         raise SkippedRule(HOT)
-    tasks = asyncio.all_tasks()
+    loop = asyncio.get_running_loop()
+    before = _under_way(loop)
     source = publisher.make()
-    await quiet()
-    begun = asyncio.all_tasks() - tasks
-    require(not begun, f"tasks ran before a subscription: {begun!r:.200}")
+    for _ in range(20):
+        await asyncio.sleep(0)
+    begun = _under_way(loop) - before
+    require(not begun, f"before a subscription there is {', '.join(begun)}")
     await _to_end(publisher, Probe(), source)
+
+
+def _under_way(loop: asyncio.AbstractEventLoop) -> set[str]:
+    return set(loop.pending()) if isinstance(loop, VirtualLoop) else {repr(task) for task in asyncio.all_tasks(loop)}
 
 
 async def _again(publisher: Publisher, dropped: DroppedErrors) -> None:

@@ -16,6 +16,14 @@ def check_session(make: Callable[[], Session], *, name: str | None = None, real_
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, make))
-    apply_rules(kit, lambda: make().load_all("ann"), ahead=None, prefix="load_all ")
-    apply_rules(kit, lambda: make().save_all("ann", {"state": 1}), ahead=None, prefix="save_all ")
+    apply_rules(
+        kit, lambda: make().load_all("ann"), failing=lambda: make().load_all(""), ahead=None, prefix="load_all "
+    )
+    apply_rules(
+        kit,
+        lambda: make().save_all("ann", {"state": 1}),
+        failing=lambda: make().save_all("ann", {"state": object()}),
+        ahead=None,
+        prefix="save_all ",
+    )
     return kit.report()
