@@ -155,9 +155,11 @@ class ConversationPool:
     ) -> EventStream:
         """Like `call`, but emits the events of the run: see `Agent.stream`."""
         given = checked_options(user, session_id, options)
-        connect = self._connect(
-            (user, session_id), lambda agent, memory: agent.stream(msgs, stream_options, memory=memory, **given)
-        )
+
+        def stream(agent: Agent, memory: Memory) -> EventStream:
+            return agent.stream(msgs, stream_options, memory=memory, **given)
+
+        connect = self._connect((user, session_id), stream)
         return EventStream(connect).warning(Unbegun("A stream of conversation", session_id, sys._getframe(1)))
 
     def interrupt(
