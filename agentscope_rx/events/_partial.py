@@ -48,7 +48,7 @@ class PartialMessage:
 
     def _join(self, piece: ContentBlock) -> None:
         key = _key(piece)
-        index = self._open.get(key, -1)
+        index = self._open.get(key, -1) if _is_piece(piece) else -1
         builder = self._parts[index] if index >= 0 else None
         if not isinstance(builder, BlockBuilder):
             builder = _builder(piece)
@@ -66,10 +66,10 @@ class PartialMessage:
             self._begin(whole, whole)
 
     def _begin(self, piece: ContentBlock, part: BlockBuilder[ContentBlock] | ContentBlock) -> int:
-        if not isinstance(piece, (TextBlock, ThinkingBlock, ToolUseBlock)) and not _is_piece_of_audio(piece):
-            self._open.clear()
-        else:
+        if _is_piece(piece) or isinstance(piece, ToolUseBlock):
             self._open[_key(piece)] = len(self._parts)
+        else:
+            self._open.clear()
         self._parts.append(part)
         self._counts.append(0)
         return len(self._parts) - 1
@@ -85,8 +85,11 @@ def _builder(first: ContentBlock) -> BlockBuilder[ContentBlock]:
     return block_builder(first)
 
 
-def _is_piece_of_audio(block: ContentBlock) -> bool:
-    return isinstance(block, AudioBlock) and isinstance(block.source, Base64Source)
+def _is_piece(block: ContentBlock) -> bool:
+    """True if it may be a piece of a block; False if it is a whole one."""
+    if isinstance(block, AudioBlock):
+        return isinstance(block.source, Base64Source)
+    return isinstance(block, (TextBlock, ThinkingBlock)) or (isinstance(block, ToolUseBlock) and block.raw is not None)
 
 
 def _continues(whole: ContentBlock, part: object) -> bool:

@@ -202,6 +202,15 @@ def test_the_partial_message_is_what_has_come():
     )  # fmt: skip
 
 
+def test_whole_blocks_are_not_joined():
+    sound, address = AudioBlock(Base64Source("audio/pcm", "YWI=")), AudioBlock(URLSource("https://example.org/x.wav"))
+    whole = ToolUseBlock("1", "weather", {"city": "Rome"})
+    seen = pieces(sound, address, sound, ToolUseBlock("1", "weather", raw="{"), whole, whole)
+    assert fold(seen).partial.content == (
+        sound, address, sound, ToolUseBlock("1", "weather", raw="{"), whole, whole,
+    )  # fmt: skip
+
+
 def test_accumulated_content_replaces_the_block_so_far():
     seen = [
         ReasoningChunkEvent(source=RUN, message_id="m", snapshot=block)
