@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
+from agentscope_rx.testing.recorded_answers import RecordedError
+from agentscope_rx.testing.recorded_model import RecordedMismatchError, RecordedModel
 from agentscope_rx.testing.scripted_model import HANG, Delay, ScriptedModel, ScriptedRequest, ScriptExhaustedError, call
 from agentscope_rx.testing.verifier import Verification, Verifier, verify
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual, virtual_loop
@@ -33,6 +35,9 @@ __all__ = [
     "Delay",
     "DroppedErrors",
     "KitReport",
+    "RecordedError",
+    "RecordedMismatchError",
+    "RecordedModel",
     "RecordedSignal",
     "Recording",
     "RuleBrokenError",

@@ -1,0 +1,234 @@
+"""`RecordedModel`: a model that answers as a log of events tells, so that any run becomes a regression test.
+
+record(agent.stream("Weather?"), "run.jsonl")               once, with the real model
+ReActAgent("Friday", RecordedModel("run.jsonl"), ...)       in the test: no model is asked
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike, fspath
+
+from agentscope_rx.errors import AgentScopeError, ConfigurationError
+from agentscope_rx.events import Event
+from agentscope_rx.events._log_file import read_log
+from agentscope_rx.messages import ContentBlock, Msg, MsgRole
+from agentscope_rx.models.chat_model import OutputSupport
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.response import ChatResponse
+from agentscope_rx.reactive import Flow, defer
+from agentscope_rx.reactive.kernel.flow import Operator
+from agentscope_rx.testing.recorded_answers import RecordedCall, recorded_calls, with_ids
+from agentscope_rx.testing.scripted_model import (
+    HANG,
+    Delay,
+    PlainStep,
+    ScriptedModel,
+    ScriptExhaustedError,
+    Step,
+)
+
+_CONVERSATION = re.compile(r"(?<=conversation_id: )[0-9a-f]{8,}")
+"""The id in the result of a sub-agent, with which a later call continues its conversation."""
+
+
+class RecordedMismatchError(AgentScopeError, AssertionError):
+    """A request that differs from the recorded one; the text shows the first difference."""
+
+
+class RecordedModel(ScriptedModel):
+    """A model that answers each call as in a log: the same increments, ids of calls, usage and errors, in order.
+
+    `log` is the file that `record` has written, or events. The answers are those of the outermost runs in it; with
+    `agent`, those of all runs of the agent of this name, such as a sub-agent. Answers come at once; with `pace=1.0` as
+    late as they were recorded, with 2.0 twice as fast. An answer that never came to its end, because its run was
+    interrupted or left, plays what had come and then hangs. Retries are played as recorded, none are added.
+
+    With `strict` each request is compared with the log: the system message, the messages that the run has added to
+    memory by then, and the hints, by role, name and content. Ids, times and metadata are not compared, messages before
+    the run neither. Of runs that went on together, such as parallel calls of a sub-agent, the matching one is played.
+    Set it to False if a hook or a wrapper replaces the messages of requests, or messages are observed during the run:
+    the log does not hold these.
+    """
+
+    provider = "recorded"
+
+    def __init__(
+        self,
+        log: str | PathLike[str] | Iterable[Event],
+        *,
+        agent: str | None = None,
+        strict: bool = True,
+        pace: float | None = None,
+        model_name: str | None = None,
+        output_modes: Iterable[OutputSupport] | None = None,
+    ) -> None:
+        if pace is not None and not pace > 0:
+            raise ConfigurationError(f"pace must be a number greater than 0, or None for no waits, not {pace!r}.")
+        is_path = isinstance(log, (str, PathLike))
+        self.log_name: str = fspath(log) if is_path else "the log"
+        self.calls: list[RecordedCall] = recorded_calls(read_log(log) if is_path else log, agent)
+        """The recorded calls, in the order in which they are played."""
+        name = model_name or next((call.pre.model_name for call in self.calls if call.pre.model_name), "recorded")
+        super().__init__(*map(self._turn, range(len(self.calls))), model_name=name, output_modes=output_modes)
+        self._pace = pace
+        self._asked = 0
+        self.strict = strict
+        self.mismatches: list[AgentScopeError] = []
+        """The requests that differed from the log, or came after its last answer."""
+        self._earlier: dict[str, int] = {}
+        """By recorded run: the number of messages that the conversation had before the run."""
+        self._ids: dict[str, str] = {}
+        """The recorded ids of sub-agents' conversations, and those that they have now."""
+
+    def assert_complete(self) -> None:
+        """Raise the first mismatch, also if the run did not fail with it; `AssertionError` if answers are left."""
+        if self.mismatches:
+            raise self.mismatches[0]
+        if self.unplayed:
+            call = self.calls[len(self.requests)]
+            answer = "an answer without an end" if call.post is None else _text(call.post.message)
+            raise AssertionError(
+                f"{self.unplayed} of {len(self.calls)} answers of {self.log_name} were not played; next: {answer:.300}"
+            )
+
+    def _turn(self, number: int) -> Step:
+        # made when it is played: then its place is known, and the conversations of sub-agents have their ids
+        return lambda request: list(_steps(self.calls[number], self._pace, self._ids))
+
+    def stream(
+        self,
+        messages: Sequence[Msg],
+        tools: Sequence[ToolSchema] = (),
+        options: GenerateOptions | None = None,
+        *,
+        around: Operator[ChatResponse, ChatResponse] | None = None,
+    ) -> Flow[ChatResponse]:
+        """Play the next recorded answer, without deadlines and retries: the log holds those that there were.
+
+        Signals: the increments, and completion or the recorded error; `ScriptExhaustedError` after the last answer,
+        `RecordedMismatchError` for a request that differs.
+        Cancels: the answer; it counts as played.
+        """
+        merged = (options or self.options).over(self.options)
+        answer: Flow[ChatResponse] = defer(lambda: self.do_stream(messages, tools, merged))
+        return answer if around is None else answer.pipe(around)
+
+    def do_stream(
+        self, messages: Sequence[Msg], tools: Sequence[ToolSchema], options: GenerateOptions
+    ) -> Flow[ChatResponse]:
+        """Compares the request with the log, and plays the next answer."""
+        play = super().do_stream
+
+        def begin() -> Flow[ChatResponse]:
+            try:
+                self._check(tuple(messages))
+            except AgentScopeError as error:
+                self.mismatches.append(error)
+                raise
+            return play(messages, tools, options)
+
+        return defer(begin)
+
+    def _check(self, messages: tuple[Msg, ...]) -> None:
+        """Find the answer to a request, and put it at its place among `calls`."""
+        number = self._asked
+        if number >= len(self.calls):
+            raise ScriptExhaustedError(
+                f"{self.log_name} has {len(self.calls)} model calls, and this is request {number + 1}. "
+                f"The conversation ends with: {messages[-1] if messages else None!r:.200}"
+            )
+        first: str | None = None
+        for index in self._candidates(number):
+            call = self.calls[index]
+            ids = {**self._ids, **dict(_conversations(call.history, messages))}
+            difference, before = _difference(call, messages, self._earlier.get(call.pre.run_id), ids)
+            if difference is None or not self.strict:
+                self._ids = ids
+                self._earlier[call.pre.run_id] = before
+                self.calls.insert(number, self.calls.pop(index))
+                self._asked += 1
+                return
+            first = first or difference
+        raise RecordedMismatchError(f"Request {number + 1} of {len(self.calls)} differs from {self.log_name}: {first}")
+
+    def _candidates(self, number: int) -> Iterator[int]:
+        """The next calls of the runs that were going on together: the order of these may be another one now."""
+        end = self.calls[number].run_end
+        runs: set[str] = set()
+        for index in range(number, len(self.calls)):
+            call = self.calls[index]
+            if call.run_begin <= end and call.pre.run_id not in runs:
+                runs.add(call.pre.run_id)
+                yield index
+
+
+def _steps(call: RecordedCall, pace: float | None, ids: Mapping[str, str]) -> Iterator[PlainStep]:
+    """The steps that play a recorded call."""
+    at = call.pre.timestamp
+    for timestamp, response in call.increments(ids):
+        if pace is not None and timestamp > at:
+            yield Delay((timestamp - at) / pace)
+            at = timestamp
+        yield response
+    if call.error is not None:
+        yield call.error
+    elif call.hangs:
+        yield HANG
+
+
+def _conversations(recorded: Sequence[Msg], asked: Sequence[Msg]) -> Iterator[tuple[str, str]]:
+    """The ids of the conversations of sub-agents, as recorded and now: each run makes its own."""
+    now = {result.id: result.text for message in asked for result in message.tool_results}
+    for message in recorded:
+        for result in message.tool_results:
+            before, after = (_CONVERSATION.search(text) for text in (result.text, now.get(result.id, "")))
+            if before is not None and after is not None and before[0] != after[0]:
+                yield before[0], after[0]
+
+
+def _difference(
+    call: RecordedCall, messages: tuple[Msg, ...], earlier: int | None, ids: Mapping[str, str]
+) -> tuple[str | None, int]:
+    """The first difference of a request, or None; and the number of messages before the run."""
+    system, hints = call.pre.system_message, call.pre.hints
+    asked_system = messages[0] if messages and messages[0].role is MsgRole.SYSTEM else None
+    if _text(system) != _text(asked_system):
+        return _shown("the system message", _text(system), _text(asked_system)), 0
+    rest = messages if asked_system is None else messages[1:]
+    expected = (*call.history, *hints)
+    before = len(rest) - len(expected)
+    if before < 0 or (earlier is not None and before != earlier):
+        count = len(expected) + (earlier or 0)
+        last = _text(rest[-1])[:200] if rest else "none"
+        return f"it has {len(rest)} messages where the log has {count}. The last one is {last}", before
+    for number, (recorded, asked) in enumerate(zip(expected, rest[before:], strict=True), 1):
+        one, other = with_ids(_text(recorded), ids), _text(asked)
+        if one != other:
+            return _shown(f"message {number} of {len(expected)} of the run", one, other), before
+    return None, before
+
+
+def _shown(what: str, recorded: str, asked: str) -> str:
+    """Both texts, from shortly before the place where they differ."""
+    pairs = enumerate(zip(recorded, asked, strict=False))
+    same = next((n for n, (one, other) in pairs if one != other), min(len(recorded), len(asked)))
+    start = max(0, same - 60)
+    dots = "..." if start else ""
+    one, other = recorded[start : start + 300], asked[start : start + 300]
+    return f"{what}\n  recorded: {dots}{one}\n  asked:    {dots}{other}"
+
+
+def _text(message: Msg | None) -> str:
+    """What is compared of a message."""
+    if message is None:
+        return "none"
+    return f"{message.role.value} {message.name!r}: " + ", ".join(_block_text(block) for block in message.content)
+
+
+def _block_text(block: ContentBlock) -> str:
+    fields = (field.name for field in dataclasses.fields(block) if field.compare)
+    shown = ", ".join(f"{n}={getattr(block, n)!r}" for n in fields if n not in ("metadata", "type"))
+    return f"{type(block).__name__}({shown})"
