@@ -2,6 +2,7 @@
 
     return sse_response(agent.stream(text))                                  # stops when the client leaves
     return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))       # goes on
+    return sse_response(runs.add(agent.start(text)))                                  # began without a client
     return sse_response(runs.find(run_id), after=last_event_id(request))              # and is resumed
 
 `create_app(agent)` makes a small application of it, protected by `GuardOptions`. Needs the extra `service`.
