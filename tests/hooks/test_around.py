@@ -16,7 +16,7 @@ from reactivex.scheduler import NewThreadScheduler
 
 from agentscope_rx import Hook, Msg, ReActAgent, RuntimeContext
 from agentscope_rx.agent import Tracer
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.agent.user import UserAgent
 from agentscope_rx.events import Event, MemoryEvent, PreActingEvent
 from agentscope_rx.hooks import (
     AroundHook,
@@ -34,7 +34,6 @@ from agentscope_rx.reactive import (
     catch,
     concat,
     concat_map,
-    empty,
     flow,
     just,
     retry,
@@ -42,7 +41,7 @@ from agentscope_rx.reactive import (
     throw,
     timeout,
 )
-from agentscope_rx.testing import Delay, ScriptedModel, call
+from agentscope_rx.testing import Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, weather
 from tests.hooks.around_parts import watch
 
@@ -358,89 +357,6 @@ def test_where_there_is_none_there_is_no_operator():
     assert compiled.seen == frozenset()
 
 
-# --- refused at once ------------------------------------------------------------------------------------------------
-
-
-def one_too_many(source, request, other):
-    return source
-
-
-async def later(source):
-    return source
-
-
-@pytest.mark.parametrize(
-    ("kind", "operator", "says"),
-    [
-        ("modle", ops.retry(2), "no kind 'modle'. Did you mean 'model'"),
-        ("everything", ops.retry(2), "Choose one of 'call', 'stage'"),
-        (3, ops.retry(2), "no kind 3"),
-        ("model", 3, "needs an operator, such as ops.retry"),
-        ("model", one_too_many, "with the source, or with the source and the request"),
-        ("model", lambda: empty(), "with the source"),
-        ("model", later, "not an async function"),
-    ],
-)
-def test_what_cannot_stand_around_anything_is_refused(kind, operator, says):
-    with pytest.raises(ConfigurationError, match=says):
-        around(kind, operator)
-
-
-def test_a_method_without_its_object_is_refused():
-    class Guard:
-        @around("model")
-        def check(self, source):
-            return source
-
-    with pytest.raises(ConfigurationError, match="without its object"):
-        agent(ScriptedModel(), hooks=[Guard.check])
-
-
-def test_a_misspelt_method_is_refused():
-    with pytest.raises(ConfigurationError, match="Did you mean around_model"):
-
-        class Wrong(Hook):
-            def around_modle(self, source):
-                return source
-
-    class Own(ReActAgent):
-        def around_acitng(self, source):
-            return source
-
-    with pytest.raises(ConfigurationError, match="Did you mean around_acting"):
-        Own("Friday", ScriptedModel())
-
-
-def test_a_method_with_a_wrong_signature_is_refused():
-    class Wrong(Hook):
-        def around_model(self):
-            return empty()
-
-    with pytest.raises(ConfigurationError, match=r"Wrong.around_model is called with the source"):
-        agent(ScriptedModel(), hooks=[Wrong()])
-
-    class Number(Hook):
-        around_tool = 3
-
-    with pytest.raises(ConfigurationError, match=r"Number.around_tool is the name of a hook"):
-        agent(ScriptedModel(), hooks=[Number()])
-
-    class Own(ReActAgent):
-        def around_call(self, a, b, c):
-            return empty()
-
-    with pytest.raises(ConfigurationError, match=r"Own.around_call is called with the source"):
-        Own("Friday", ScriptedModel())
-
-
-def test_an_observer_cannot_be_an_operator():
-    class Watching(Everything):
-        observe_only = True
-
-    with pytest.raises(ConfigurationError, match="cannot be observe_only"):
-        agent(ScriptedModel(), hooks=[Watching()])
-
-
 def test_the_reprs_name_the_place():
     assert repr(around("model", ops.retry(2))) == "<hook around('model'), priority 100>"
     assert repr(AroundHook("tool", later_plain, 3)) == "<hook later_plain around tool, priority 3>"
@@ -543,3 +459,15 @@ def test_operators_that_change_threads_come_back_to_the_loop():
 
 async def _reply(friday: ReActAgent) -> str:
     return (await friday.call("hi")).text
+
+
+def test_a_user_agent_has_operators_around_its_calls():
+    seen: list[str] = []
+
+    @around("call")
+    def note(source, request):
+        return source.pipe(ops.do_action(lambda event: seen.append(event.type)))
+
+    ann = UserAgent("Ann", lambda request: "Me.", hooks=[note])
+    assert run_virtual(ann.call("Who?")).text == "Me."
+    assert seen == ["pre_call", "post_call"]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reactivex import operators as ops
 
-from agentscope_rx import Approve, ReActAgent, StructuredOutput, TextBlock, UsageLimits, hook, tool
+from agentscope_rx import Approve, InMemoryMemory, ReActAgent, StructuredOutput, TextBlock, hook, tool
 from agentscope_rx.errors import AgentScopeError, HookError, ModelConnectionError
 from agentscope_rx.events import (
     ActingChunkEvent,
@@ -29,7 +29,7 @@ from agentscope_rx.hooks import around
 from agentscope_rx.reactive import RetryPolicy, catch, concat, empty, just, retry, throw, timeout
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
 from tests.agent.parts import agent, assert_whole, types
-from tests.hooks.around_parts import Watched, watch, watching
+from tests.hooks.around_parts import Watched, watch
 
 DOWN = ModelConnectionError("down")
 FOR_EVER = retry(RetryPolicy(stop=lambda state: False, discards=True))
@@ -319,7 +319,6 @@ def test_an_attempt_that_a_timeout_ended_may_be_tried_again():
 
 def test_a_failing_write_is_not_tried_again():
     """The write may have arrived."""
-    from agentscope_rx import InMemoryMemory
 
     class Broken(InMemoryMemory):
         def add(self, messages):
@@ -387,108 +386,6 @@ def test_memory_is_what_the_events_say(turns: list[str], hooks: list[tuple[str, 
     }
     model = ScriptedModel(*[played[turn] for turn in turns], "end", repeat=True)
     watch(agent(model, hooks=[around(kind, operators[which]) for kind, which in hooks], max_iters=3))
-
-
-# --- interruption and disposal at each point -------------------------------------------------------------------------
-
-OPERATORS = {
-    "delay": ops.delay(0.75),
-    "retry": ops.retry(3),
-    "our retry": FOR_EVER,
-    "timeout": timeout(total=60),
-    "stock timeout": ops.timeout(60),
-}
-TIMES = [0.0, 0.5, 1.0, 1.25, 1.75, 2.0, 2.5, 3.25, 3.75]
-
-
-def busy() -> ScriptedModel:
-    return ScriptedModel(
-        [Delay(0.5), "Let me ", Delay(0.5), call("slow", "a", seconds=1), call("slow", "b", seconds=2)],
-        [Delay(0.5), "Sun", Delay(0.5), "ny."],
-    )
-
-
-@pytest.mark.parametrize("at", TIMES)
-@pytest.mark.parametrize("kind", ["call", "stage", "model", "tool"])
-@pytest.mark.parametrize("name", OPERATORS)
-def test_a_run_is_interrupted_at_any_moment(name, kind, at):
-    friday = agent(busy(), hooks=[around(kind, OPERATORS[name])])
-
-    async def main():
-        asyncio.get_running_loop().call_later(at, friday.interrupt)
-        watched = await watching(friday)
-        assert watched.error is None
-        # the operator around a stage or a call holds its own events back
-        assert watched.times[-1] <= at + (2.25 if name == "delay" and kind in ("call", "stage") else 0)
-
-    run_virtual(main())
-
-
-@pytest.mark.parametrize("at", TIMES)
-@pytest.mark.parametrize("kind", ["call", "stage", "model", "tool"])
-@pytest.mark.parametrize("name", OPERATORS)
-def test_a_run_is_disposed_of_at_any_moment(name, kind, at):
-    friday = agent(busy(), hooks=[around(kind, OPERATORS[name])])
-
-    async def main():
-        seen: list[Event] = []
-        running = friday.stream("hi").subscribe(seen.append)
-        await asyncio.sleep(at)
-        running.dispose()
-        count = len(seen)
-        await friday.idle()
-        assert not friday.running and len(seen) == count
-        assert_whole(friday)
-        await asyncio.sleep(10)
-        assert len(seen) == count
-
-    run_virtual(main())
-
-
-@pytest.mark.parametrize("at", TIMES)
-@pytest.mark.parametrize("kind", ["call", "stage", "model", "tool"])
-def test_a_run_ends_at_its_deadline_at_any_moment(kind, at):
-    friday = agent(busy(), hooks=[around(kind, ops.delay(0.75))], limits=UsageLimits(deadline=at + 0.1))
-
-    async def main():
-        watched = await watching(friday)
-        assert watched.times[-1] <= at + 0.1 or watched.error is None
-
-    run_virtual(main())
-
-
-def test_a_slow_subscriber_gets_every_event():
-    friday = agent(busy(), hooks=[around("call", ops.delay(0.1)), around("stage", ops.do_action(lambda event: None))])
-
-    async def main():
-        seen: list[Event] = []
-        async for event in friday.stream("hi"):
-            await asyncio.sleep(1)
-            seen.append(event)
-        return seen
-
-    assert types(run_virtual(main())) == types(watch(agent(busy())).events)
-
-
-def test_a_subscriber_that_throws_ends_the_run():
-    from agentscope_rx.testing import collect_dropped
-
-    friday = agent(ScriptedModel(*SCRIPT), hooks=[around("call", ops.do_action(lambda event: None))])
-
-    async def main():
-        with collect_dropped() as dropped:
-
-            def look(event):
-                if isinstance(event, PreActingEvent):
-                    raise ValueError("looked")
-
-            friday.stream("hi").subscribe(look)
-            await asyncio.sleep(1)
-            await friday.idle()
-        assert [str(error) for error in dropped] == ["looked"]
-        assert_whole(friday)
-
-    run_virtual(main())
 
 
 # --- sub-agents -----------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 
 import pytest
 import reactivex as rx
@@ -13,7 +14,8 @@ from agentscope_rx.errors import HookError, ToolError, ToolSuspend
 from agentscope_rx.events import ActingChunkEvent, PostActingEvent, RetryEvent
 from agentscope_rx.hooks import ToolRequest, around
 from agentscope_rx.messages import GenerateReason, ToolResultBlock, ToolResultKind
-from agentscope_rx.reactive import RetryPolicy, catch, concat, empty, just, never, retry, throw, timeout
+from agentscope_rx.reactive import Flow, RetryPolicy, Scope, catch, concat, empty, just, never, retry, throw, timeout
+from agentscope_rx.reactive.kernel.observer import attach
 from agentscope_rx.testing import ScriptedModel, call, run_virtual
 from agentscope_rx.tools import ToolBegun, ToolChunk
 from tests.agent.parts import agent, assert_whole, remembered
@@ -355,3 +357,27 @@ def test_a_race_runs_the_tool_twice_and_has_one_result():
         lambda source: rx.amb(source, source.pipe(ops.delay(1.0))), call("weather", "c1", city="Rome"), "Done."
     )
     assert results(watched) == ["Sunny in Rome"]
+
+
+def test_an_operator_may_give_its_source_a_context():
+    """A tracer makes its span the current one of the tool."""
+    span: ContextVar[str] = ContextVar("span", default="none")
+    seen: list[str] = []
+
+    @tool
+    async def look() -> str:
+        """Looks."""
+        await asyncio.sleep(0)
+        seen.append(span.get())
+        return "seen"
+
+    def within(source, request):
+        def connect(sink, scope):
+            context = scope.context.copy()
+            context.run(span.set, f"tool {request.call.name}")
+            attach(source, sink, Scope(scope.loop, context, scope.demand, scope.work))
+
+        return Flow(connect)
+
+    watch(agent(ScriptedModel(call("look"), "Done."), tools=[look], hooks=[around("tool", within)]))
+    assert seen == ["tool look"]

@@ -1,0 +1,96 @@
+"""What cannot stand around a flow: refused where it is given, with what to do instead."""
+
+from __future__ import annotations
+
+import pytest
+from reactivex import operators as ops
+
+from agentscope_rx import Hook, ReActAgent
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.hooks import around
+from agentscope_rx.reactive import empty
+from agentscope_rx.testing import ScriptedModel
+from tests.agent.parts import agent
+
+
+def one_too_many(source, request, other):
+    return source
+
+
+async def later(source):
+    return source
+
+
+@pytest.mark.parametrize(
+    ("kind", "operator", "says"),
+    [
+        ("modle", ops.retry(2), "no kind 'modle'. Did you mean 'model'"),
+        ("everything", ops.retry(2), "Choose one of 'call', 'stage'"),
+        (3, ops.retry(2), "no kind 3"),
+        ("model", 3, "needs an operator, such as ops.retry"),
+        ("model", one_too_many, "with the source, or with the source and the request"),
+        ("model", lambda: empty(), "with the source"),
+        ("model", later, "not an async function"),
+    ],
+)
+def test_what_cannot_stand_around_anything_is_refused(kind, operator, says):
+    with pytest.raises(ConfigurationError, match=says):
+        around(kind, operator)
+
+
+def test_a_method_without_its_object_is_refused():
+    class Guard:
+        @around("model")
+        def check(self, source):
+            return source
+
+    with pytest.raises(ConfigurationError, match="without its object"):
+        agent(ScriptedModel(), hooks=[Guard.check])
+
+
+def test_a_misspelt_method_is_refused():
+    with pytest.raises(ConfigurationError, match="Did you mean around_model"):
+
+        class Wrong(Hook):
+            def around_modle(self, source):
+                return source
+
+    class Own(ReActAgent):
+        def around_acitng(self, source):
+            return source
+
+    with pytest.raises(ConfigurationError, match="Did you mean around_acting"):
+        Own("Friday", ScriptedModel())
+
+
+def test_a_method_with_a_wrong_signature_is_refused():
+    class Wrong(Hook):
+        def around_model(self):
+            return empty()
+
+    with pytest.raises(ConfigurationError, match=r"Wrong.around_model is called with the source"):
+        agent(ScriptedModel(), hooks=[Wrong()])
+
+    class Number(Hook):
+        around_tool = 3
+
+    with pytest.raises(ConfigurationError, match=r"Number.around_tool is the name of a hook"):
+        agent(ScriptedModel(), hooks=[Number()])
+
+    class Own(ReActAgent):
+        def around_call(self, a, b, c):
+            return empty()
+
+    with pytest.raises(ConfigurationError, match=r"Own.around_call is called with the source"):
+        Own("Friday", ScriptedModel())
+
+
+def test_an_observer_cannot_be_an_operator():
+    class Watching(Hook):
+        observe_only = True
+
+        def around_model(self, source):
+            return source
+
+    with pytest.raises(ConfigurationError, match="cannot be observe_only"):
+        agent(ScriptedModel(), hooks=[Watching()])
