@@ -21,6 +21,7 @@ from types import NoneType
 from typing import cast
 
 from agentscope_rx.events.base import Event
+from agentscope_rx.events.kinds import ChunkEvent, ReasoningChunkEvent, SummaryChunkEvent
 from agentscope_rx.messages.blocks import TextBlock
 
 EVENT_BYTES = 256
@@ -30,24 +31,32 @@ OBJECT_BYTES = 64
 NUMBER_BYTES = 8
 """Counted for each number."""
 
+_CHUNK_BYTES = EVENT_BYTES + OBJECT_BYTES + 3 * NUMBER_BYTES
 _NUMBERS = frozenset((int, float, bool))
 
 
 def event_size(event: Event) -> int:
     """The bytes that this event holds by itself, estimated: for `Flow.buffered(max_bytes=..., size_of=event_size)`."""
+    kind = type(event)
+    if kind is ReasoningChunkEvent or kind is SummaryChunkEvent:
+        chunk = cast("ChunkEvent", event)
+        delta = chunk.delta
+        if type(delta) is TextBlock and chunk.usage is None and chunk.snapshot is None:
+            # nearly all events of a run: the same sum, without the loop
+            return _CHUNK_BYTES + len(chunk.message_id) + _text_size(delta.text)
     size = EVENT_BYTES
-    waiting: list[object] = [getattr(event, name) for name in _own_fields(type(event))]
+    waiting: list[object] = [getattr(event, name) for name in _own_fields(kind)]
     # a loop: arguments are nested up to 100 levels deep
     while waiting:
         value = waiting.pop()
-        kind = type(value)
-        if kind is NoneType:
+        part = type(value)
+        if part is NoneType:
             continue
-        if kind is TextBlock:
+        if part is TextBlock:
             size += OBJECT_BYTES + _text_size(cast("TextBlock", value).text)
         elif isinstance(value, str):
             size += _text_size(value)
-        elif kind in _NUMBERS:
+        elif part in _NUMBERS:
             size += NUMBER_BYTES
         elif isinstance(value, (bytes, bytearray)):
             size += len(value)

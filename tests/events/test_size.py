@@ -20,6 +20,7 @@ from agentscope_rx.events import (
     ReasoningChunkEvent,
     event_size,
 )
+from agentscope_rx.messages import ChatUsage
 from tests.events.values import events
 
 
@@ -87,3 +88,12 @@ def test_arguments_may_be_nested_deep() -> None:
     for _ in range(98):
         value = [value]
     assert event_size(PreActingEvent(tool_use=ToolUseBlock("1", "look", {"value": value}))) > 1000
+
+
+@given(st.text(), st.text(st.characters(codec="ascii")))
+def test_the_short_way_for_text_gives_the_same(text: str, message_id: str) -> None:
+    chunk = ReasoningChunkEvent(delta=TextBlock(text), message_id=message_id)
+    with_usage = chunk.replace(usage=ChatUsage())
+    assert event_size(with_usage) - event_size(chunk.replace(delta=None, usage=ChatUsage())) == event_size(
+        chunk
+    ) - event_size(chunk.replace(delta=None))

@@ -14,21 +14,16 @@ log that outlives its run by minutes keeps no object of the caller alive.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
-from typing import cast
 
 from reactivex import Observable
 
-from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent
+from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent, event_size
 from agentscope_rx.events.base import encode_event, stamp
-from agentscope_rx.events.kinds import ChunkEvent
-from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, OneShotEvent, catch, concat, concat_map, defer, flow, just, throw
-
-EVENT_SIZE = 256
-"""The estimate of an event's size in bytes, without its content."""
 
 
 class LoggedEvent:
@@ -39,7 +34,7 @@ class LoggedEvent:
     def __init__(self, event: Event, json: bytes | None = None) -> None:
         self.event: Event = event
         self._json = json
-        self.size: int = estimated_size(event) if json is None else len(json)
+        self.size: int = event_size(event) if json is None else len(json)
 
     def __repr__(self) -> str:
         return f"LoggedEvent({self.event!r})"
@@ -75,44 +70,6 @@ class LoggedEvent:
 def _surroundings(kind: type[Event]) -> dict[str, object]:
     """The fields that are no part of an event's equality, with their defaults."""
     return {each.name: each.default for each in fields(kind) if not each.compare}
-
-
-def estimated_size(event: Event) -> int:
-    """About how many bytes the event holds: the text of its deltas, messages and calls, not the history around it."""
-    if isinstance(event, ChunkEvent):
-        delta = event.delta
-        # mostly text: without a further call
-        return EVENT_SIZE + (len(delta.text) if type(delta) is TextBlock else _size(delta or event.snapshot))
-    return EVENT_SIZE + sum(_size(getattr(event, name)) for name in _contents(type(event)))
-
-
-@cache
-def _contents(kind: type[Event]) -> tuple[str, ...]:
-    """The fields that may hold much."""
-    return tuple(each.name for each in fields(kind) if each.compare and each.name not in ("source", "seq", "timestamp"))
-
-
-def _size(value: object) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if value is None or isinstance(value, (int, float)):
-        return 16
-    if isinstance(value, TextBlock):
-        return len(value.text)
-    if isinstance(value, ThinkingBlock):
-        return len(value.thinking)
-    if isinstance(value, ToolUseBlock):
-        return len(value.raw) if value.raw is not None else _size(value.input)
-    if isinstance(value, (Msg, ToolResultBlock)):
-        content = value.content if isinstance(value, Msg) else value.output
-        return EVENT_SIZE + _size(content) + _size(value.metadata)
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return sum(map(_size, cast("Sequence[object]", value)))
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[object, object]", value)
-        return sum(_size(key) + _size(each) for key, each in entries.items())
-    data = getattr(getattr(value, "source", None), "data", None)
-    return len(data) if isinstance(data, (str, bytes)) else 16
 
 
 class EventRecorder:
