@@ -23,11 +23,13 @@ from contextlib import asynccontextmanager
 from os import PathLike
 from types import TracebackType
 from typing import Self, TypeVar
+from uuid import uuid4
 
 from reactivex import Observable, abc
 from typing_extensions import Unpack
 
 from agentscope_rx.agent.agent import Agent
+from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, RunHandle
 from agentscope_rx.agent.input import CallInput, check_kind
 from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.kept_conversations import (
@@ -46,7 +48,7 @@ from agentscope_rx.agent.leased_conversation import (
 from agentscope_rx.agent.persistence import is_saved
 from agentscope_rx.agent.saved_copy import Binding
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, PoolClosedError
-from agentscope_rx.events import EventStream, StreamOptions
+from agentscope_rx.events import Event, EventStream, StreamOptions
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.messages.local_file import checked_root
@@ -161,6 +163,32 @@ class ConversationPool:
 
         connect = self._connect((user, session_id), stream)
         return EventStream(connect).warning(Unbegun("A stream of conversation", session_id, sys._getframe(1)))
+
+    def start(
+        self,
+        user: str,
+        session_id: str,
+        msgs: CallInput = None,
+        stream_options: StreamOptions | None = None,
+        *,
+        linger: float | None = None,
+        capacity: int = KEPT_EVENTS,
+        max_bytes: int = MAX_LOG_BYTES,
+        **options: Unpack[PoolCallOptions],
+    ) -> RunHandle:
+        """Begin a shared run in this conversation, which is loaded first if it is not kept: see `Agent.start`.
+
+        It takes input while the conversation is loaded, but is not interrupted: dispose of it.
+        """
+        given = checked_options(user, session_id, options)
+
+        def stream(agent: Agent, memory: Memory) -> EventStream:
+            handle.belongs_to(agent)
+            return agent.stream(msgs, stream_options, memory=memory, **given)
+
+        events: Flow[Event] = Flow(self._connect((user, session_id), stream))
+        handle = RunHandle(events, id=uuid4().hex, linger=linger, capacity=capacity, max_bytes=max_bytes)
+        return handle.begin()
 
     def interrupt(
         self,

@@ -15,6 +15,7 @@ from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.kept_conversations import Pair
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.memory import Memory
@@ -35,6 +36,7 @@ class PoolCallOptions(TypedDict, total=False):
     context: RuntimeContext | None
     limits: UsageLimits | None
     output: object
+    when_busy: WhenBusy | None
 
 
 def check_pair(user: str, session_id: str) -> Pair:

@@ -23,7 +23,7 @@ from agentscope_rx import (
 )
 from agentscope_rx.agent import StatePersistence
 from agentscope_rx.errors import AgentBusyError, ConfigurationError, InvalidInputError, PoolClosedError
-from agentscope_rx.events import PostCallEvent
+from agentscope_rx.events import PostCallEvent, PostReasoningEvent
 from agentscope_rx.reactive import Flow, just
 from agentscope_rx.session import Session
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, run_virtual
@@ -444,3 +444,28 @@ def test_a_call_that_is_never_begun_warns():
     pool = ConversationPool(counting(), InMemorySession())
     with pytest.warns(RuntimeWarning, match="conversation 's1'"):
         pool.call("ann", "s1", "hi")
+
+
+def test_a_shared_run_of_a_pool() -> None:
+    async def main() -> None:
+        made: list[str] = []
+
+        async def factory(user: str, session_id: str) -> ReActAgent:
+            await asyncio.sleep(1)
+            made.append(user)
+            return ReActAgent("Friday", ScriptedModel([Delay(1), "Yes."], "Both."))
+
+        async with ConversationPool(factory, InMemorySession()) as pool:
+            handle = pool.start("ann", "s1", "One")
+            handle.enqueue("Two", when="idle")
+            assert pool.statistics().in_use == 1
+            assert (await handle.result()).text == "Both."
+            texts = [event.message.text async for event in handle.events().of_type(PostReasoningEvent)]
+            assert texts == ["Yes.", "Both."]
+            other = pool.start("ann", "s1", "Three", when_busy="replace", linger=0)
+            other.dispose()
+            await other.idle()
+        assert made == ["ann"]
+        assert pool.statistics().kept == 0
+
+    run_virtual(main())

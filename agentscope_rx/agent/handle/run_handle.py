@@ -103,8 +103,8 @@ class Start:
         self.run: Run | None = None
         self.inbox: Inbox | None = None
         """The run's, which takes input before the run exists; None until then for a handle without an id."""
-        if agent is not None and id is not None:
-            self.inbox = Inbox(agent.name, id, loop)
+        if id is not None:
+            self.inbox = Inbox("" if agent is None else agent.name, id, loop)
         self.over: bool = False
         """True once the events have ended: a call that begins in this context now is another one."""
 
@@ -190,6 +190,10 @@ class RunHandle:
         if self._log.paused:
             return HandleState.PAUSED
         return HandleState.RUNNING if self._recorder.begun.fired else HandleState.WAITING
+
+    def belongs_to(self, agent: AgentCore) -> None:
+        """The run will be one of this agent, which was not known at the start. Call it before the run begins."""
+        self._start.agent = agent
 
     @property
     def begun(self) -> OneShotEvent:
