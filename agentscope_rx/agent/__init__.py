@@ -3,14 +3,14 @@
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.approvals import ApprovalRule
 from agentscope_rx.agent.conversation import Conversation
-from agentscope_rx.agent.conversation_pool import ConversationPool
 from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunHandle
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import InterruptSource, LastWords
-from agentscope_rx.agent.kept_conversations import ConversationPoolStatistics
-from agentscope_rx.agent.leased_conversation import LeasedConversation, conversation_key
 from agentscope_rx.agent.limits import Price, UsageLimits
 from agentscope_rx.agent.persistence import StatePersistence
+from agentscope_rx.agent.pool.conversation_pool import ConversationPool
+from agentscope_rx.agent.pool.kept_conversations import ConversationPoolStatistics
+from agentscope_rx.agent.pool.leased_conversation import LeasedConversation, conversation_key
 from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunStats

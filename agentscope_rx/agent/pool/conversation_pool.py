@@ -32,20 +32,20 @@ from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, RunHandle
 from agentscope_rx.agent.input import CallInput, check_kind
 from agentscope_rx.agent.interruption import InterruptSource
-from agentscope_rx.agent.kept_conversations import (
+from agentscope_rx.agent.persistence import is_saved
+from agentscope_rx.agent.pool.kept_conversations import (
     ConversationPoolStatistics,
     KeptConversation,
     KeptConversations,
     Pair,
 )
-from agentscope_rx.agent.leased_conversation import (
+from agentscope_rx.agent.pool.leased_conversation import (
     LeasedConversation,
     PoolCallOptions,
     check_pair,
     checked_options,
     conversation_key,
 )
-from agentscope_rx.agent.persistence import is_saved
 from agentscope_rx.agent.saved_copy import Binding
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, PoolClosedError
 from agentscope_rx.events import Event, EventStream, StreamOptions

@@ -13,8 +13,8 @@ from typing_extensions import Unpack
 
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.input import CallInput
-from agentscope_rx.agent.kept_conversations import Pair
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.pool.kept_conversations import Pair
 from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import InvalidInputError

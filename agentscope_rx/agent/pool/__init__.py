@@ -1,0 +1,1 @@
+"""`ConversationPool`: the conversations of many users."""
