@@ -15,6 +15,7 @@ from agentscope_rx.reactive import Flow, Scope, concat_map, flat_map, just
 from agentscope_rx.reactive.kernel.observer import OperatorSink, attach
 from agentscope_rx.reactive.kernel.operator import OperatorFlow
 from agentscope_rx.testing import check_operator
+from agentscope_rx.testing.kits import publisher_rules
 from tests.testing.faults import broken
 
 
@@ -95,7 +96,9 @@ def test_a_fault_of_an_operator_is_found(fault: str):
     broken(lambda: check_operator(operator, name=fault, **given), rule)
 
 
-def test_an_operator_that_cannot_end_early_is_found():
+def test_an_operator_that_cannot_end_early_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher_rules, "LET_GO_TURNS", 1)
+
     class Stubborn(Passing):
         """Hears a disposal in a later turn only."""
 

@@ -27,7 +27,7 @@ from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.observer import BooleanDisposable, attach
 from agentscope_rx.reactive.kernel.subscription import Subscription
 from agentscope_rx.testing import check_publisher
-from agentscope_rx.testing.kits import rules
+from agentscope_rx.testing.kits import publisher_rules, rules
 from agentscope_rx.testing.kits.publisher_rules import NOT_APPLICABLE
 from tests.testing.faults import broken
 
@@ -291,7 +291,9 @@ def test_a_disposal_of_one_run_leaves_the_others():
     broken(lambda: check_publisher(coupled), "3.14")
 
 
-def test_a_subscriber_that_is_kept_is_found():
+def test_a_subscriber_that_is_kept_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(publisher_rules, "LET_GO_TURNS", 1)
+
     def keeping() -> Observable[int]:
         kept: list[object] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from itertools import pairwise
@@ -56,6 +57,7 @@ class Publisher:
             raise SkippedRule("the Observable has one run at a time")
 
 
+LET_GO_TURNS = 100
 HOT = "the publisher has begun before its subscribers come"
 
 Check = Callable[[Publisher, DroppedErrors], Coroutine[object, object, None]]
@@ -343,8 +345,21 @@ async def _forgets(publisher: Publisher, dropped: DroppedErrors) -> None:
 
     subscriber = await left(source)
     await quiet()
-    gc.collect()
+    # eventually: a thread that was abandoned may still be about to let go
+    for _ in range(LET_GO_TURNS):
+        if not _is_held(subscriber):
+            break
+        await asyncio.sleep(0)
     require(subscriber() is None, f"the subscriber is still referred to after its disposal, by {source!r:.100}")
+
+
+def _is_held(subscriber: ref[Probe]) -> bool:
+    """True if it is still referred to, a moment later."""
+    gc.collect()
+    if subscriber() is None:
+        return False
+    time.sleep(0.01)
+    return True
 
 
 RULES = (
