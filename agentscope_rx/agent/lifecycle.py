@@ -304,10 +304,11 @@ def _admit(
         conversation.admit(run, before)
         conversation.cut_off = None
     shown = _shown(run, event, lost)
+    events = concat(just(shown), run.close_lost(lost), settled, _remember_input(run))
     if run.hooks.around_call is not None:
         # an operator may hold it back until the run has failed
         run.unemitted.append(shown)
-    return concat(just(shown), run.close_lost(lost), settled, _remember_input(run))
+    return events
 
 
 def _request_pending_output(agent: AgentCore, run: Run, event: PreCallEvent, history: Sequence[Msg]) -> None:

@@ -159,17 +159,18 @@ class Checked(OperatorSink, Generic[T, R]):
         self._upstream = None
         if self.disposed:
             return
-        self._stop()
         if error is not self.error and not isinstance(error, HookError):
             add_note(error, self.step.hook, self.step.where, self.request.agent)
-        self._sink.on_error(self.fails(error))
+        error = self.fails(error)
+        self.stop()
+        self._sink.on_error(error)
 
     def on_completed(self) -> None:
         self._upstream = None
         if self.disposed:
             return
-        self._stop()
         problem = self.ends()
+        self.stop()
         if problem is None:
             self._sink.on_completed()
         else:
@@ -177,11 +178,13 @@ class Checked(OperatorSink, Generic[T, R]):
 
     def dispose(self) -> None:
         super().dispose()
-        self._stop()
+        self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """The end: an operator that ends without disposing of its source must not leave it running."""
         self.disposed = True
+        # (an error refers to its frames, and these to this object)
+        self.error = None
         for attempt in tuple(self._live):
             attempt.dispose()
 

@@ -44,6 +44,10 @@ class ModelCheck(Checked[ChatResponse, ModelRequest]):
         if self._shown and not self.active:
             self._void = error
 
+    def stop(self) -> None:
+        super().stop()
+        self._void = None
+
     def entered(self, item: ChatResponse, sink: Sink[ChatResponse]) -> None:
         if item.retry is None:
             sink.on_next(item)
