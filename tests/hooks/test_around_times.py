@@ -8,8 +8,8 @@ import pytest
 from reactivex import operators as ops
 from tenacity import stop_never
 
-from agentscope_rx import UsageLimits
-from agentscope_rx.events import Event, PreActingEvent
+from agentscope_rx import UsageLimits, hook
+from agentscope_rx.events import Event, PostActingEvent, PostCallEvent, PreActingEvent
 from agentscope_rx.hooks import around
 from agentscope_rx.reactive import RetryPolicy, retry, timeout
 from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
@@ -111,6 +111,26 @@ def test_a_subscriber_that_throws_ends_the_run():
             await asyncio.sleep(2)
             await friday.idle()
         assert [str(error) for error in dropped] == ["looked"]
+        assert_whole(friday)
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("kind", ["call", "stage", "model", "tool"])
+@pytest.mark.parametrize("event", [PreActingEvent, PostActingEvent, PostCallEvent])
+def test_an_exit_passes_stock_operators_as_it_is(kind, event):
+    @hook(event)
+    def leave(event):
+        raise SystemExit(3)
+
+    friday = agent(ScriptedModel(call("weather", city="Rome"), "Sunny."), hooks=[around(kind, ops.do_action()), leave])
+
+    async def main():
+        with collect_dropped() as dropped:
+            with pytest.raises(SystemExit):
+                await friday.call("hi")
+            await friday.idle()
+        assert dropped == []
         assert_whole(friday)
 
     run_virtual(main())

@@ -23,6 +23,7 @@ from agentscope_rx.reactive.kernel.dropped import CleanUpTimeoutError, report_dr
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
 from agentscope_rx.reactive.kernel.operator import Producer
+from agentscope_rx.reactive.kernel.runtime import RunAbortedError
 from agentscope_rx.reactive.kernel.scope import Scope
 
 R = TypeVar("R")
@@ -167,6 +168,9 @@ class _Using(OperatorSink, Generic[R, T]):
             self._when_idle(lambda: self._let_go(Outcome.DISPOSED, self._scope.work.end))
 
     def _end(self, ending: Outcome, signal: Callable[[], None], error: Exception | None = None) -> None:
+        if isinstance(error, RunAbortedError) and self.disposed:
+            # the subscriber receives the exception itself
+            error = None
         if not self._held:
             if error is not None:
                 report_dropped(error, "a disposed run")
