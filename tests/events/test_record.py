@@ -29,6 +29,7 @@ from agentscope_rx.events import (
     fold,
     record,
 )
+from agentscope_rx.events.base import encode_event
 from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, from_iterable, just, throw
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, collect_dropped, run_virtual, verify
@@ -60,7 +61,7 @@ def test_the_file_is_the_run_at_every_event(scenario: Scenario):
 
         def check(event: Event) -> None:
             seen.append(event)
-            assert path.read_bytes() == b"".join(LoggedEvent.of(each).json + b"\n" for each in seen)
+            assert path.read_bytes() == b"".join(encode_event(each) + b"\n" for each in seen)
 
         result = run_virtual(run_of(friday, scenario, record(stream_of(friday, scenario), path), check))
         state = fold(read(path))
