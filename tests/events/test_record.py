@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentscope_rx.service.runs.event_log import LoggedEvent
 from hypothesis import given, settings
 from reactivex import operators as ops
 

@@ -273,3 +273,35 @@ async def crowd(place: Place) -> None:
 
 
 SHARED: tuple[Action, ...] = (share, share, crowd)
+
+
+# --- conversations of many users ----------------------------------------------------------------------------------
+
+
+async def hand_over(place: Place) -> None:
+    """A conversation goes from one pool to another, through the session: none of its messages is lost on the way."""
+    world, random = place.world, place.random
+    user = f"user{random.randrange(10)}"
+    async with world.users[user]:
+        for pool in random.sample(world.pools, 2):
+            kept = world.remembered.get(user, ())
+            async with pool.conversation(user, "s") as conversation:
+                assert tuple(messages_in(conversation.memory)[: len(kept)]) == kept
+            handle = pool.start(user, "s", "Go on.", linger=random.choice((None, 0)))
+            async with asyncio.TaskGroup() as group:
+                if random.random() < 0.5:
+                    group.create_task(_follow(place, handle))
+                group.create_task(_ended(place, handle.result()))
+                await place.wait(1)
+                await _steer(place, handle)
+                handle.resume()
+            await handle.idle()
+            async with pool.conversation(user, "s") as conversation:
+                pending = [call.id for call in await pool.pending_calls(user, "s")]
+                assert_whole(messages_in(conversation.memory), pending)
+                world.remembered[user] = tuple(messages_in(conversation.memory))
+            # the other pool loads what this one has saved
+            assert await pool.evict(user, "s")
+
+
+USERS: tuple[Action, ...] = (hand_over,)

@@ -15,10 +15,10 @@ from agentscope_rx.agent import Run
 from agentscope_rx.errors import AgentBusyError, ModelConnectionError
 from agentscope_rx.reactive import WORKERS
 from agentscope_rx.testing import DroppedErrors, collect_dropped
-from tests.soak.actors import CALLS, SHARED, Action, Place, live
+from tests.soak.actors import CALLS, SHARED, USERS, Action, Place, live
 from tests.soak.world import World
 
-ACTIONS: tuple[Action, ...] = (*CALLS, *SHARED)
+ACTIONS: tuple[Action, ...] = (*CALLS, *SHARED, *USERS)
 LEFT = ("a disposed run", "a stream left before its error was read", "an await that was cancelled")
 """Where an error may be dropped: its subscriber left in the very turn."""
 EXPECTED = (AgentBusyError, ModelConnectionError)
@@ -60,6 +60,7 @@ async def _live(
     async with asyncio.TaskGroup() as group:
         for agent in world.agents:
             group.create_task(live(Place(world, agent, Random(f"{seed} {agent.name}")), actions, until))
+    await world.aclose()
     return world.ended
 
 

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
 from random import Random
 
+from reactivex import operators as ops
+
 from agentscope_rx import (
+    ConversationPool,
     InMemorySession,
     Msg,
     ReActAgent,
@@ -20,6 +24,7 @@ from agentscope_rx import (
     tool,
 )
 from agentscope_rx.errors import ModelConnectionError
+from agentscope_rx.hooks import around
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock
 from agentscope_rx.models import ChatModel, ChatResponse, ExecutionConfig
@@ -28,6 +33,9 @@ from agentscope_rx.reactive import Flow, from_async_iterable, just, then, timer
 
 PACE = 1.0
 """Seconds that the slowest ordinary step takes; a world may be quicker."""
+
+AROUND = [around(kind, ops.map(lambda item: item)) for kind in ("call", "stage", "model", "tool")]
+"""Hooks that stand around everything, and change nothing."""
 
 
 class Chance(ChatModel):
@@ -126,11 +134,16 @@ class World:
         self.pace = pace
         self.session = InMemorySession()
         self.ids = count()
+        self.users: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """The users of the pools, each of whom does one thing at a time."""
+        self.remembered: dict[str, tuple[Msg, ...]] = {}
+        """The conversation of each user as it was last seen."""
         self.agents: list[ReActAgent] = []
         self.ended: dict[str, int] = {}
         """How often each kind of end was seen."""
         for number in range(agents):
             self.agents.append(self._agent(number, Random(f"{seed} {number}"), threads))
+        self.pools = [self._pool(Random(f"{seed} pool {number}"), threads) for number in range(3)]
 
     def _agent(self, number: int, random: Random, threads: bool) -> ReActAgent:
         tools = tools_at(self.pace, threads=threads)
@@ -148,8 +161,20 @@ class World:
             "You are one of many.",
             toolkit=Toolkit(tools, parallel=number % 3 > 0),
             max_iters=4,
+            hooks=AROUND if number % 5 == 0 else (),
             interrupt_grace=self.pace / 10,
         )
+
+    def _pool(self, random: Random, threads: bool) -> ConversationPool:
+        friday = ReActAgent(
+            "Friday", Chance(random, self.pace, self.ids), tools=tools_at(self.pace, threads=threads), max_iters=4
+        )
+        return ConversationPool(friday, self.session, max_kept=4, max_idle=5 * self.pace)
+
+    async def aclose(self) -> None:
+        """Close the pools."""
+        for pool in self.pools:
+            await pool.aclose()
 
     def note(self, end: str) -> None:
         self.ended[end] = self.ended.get(end, 0) + 1
