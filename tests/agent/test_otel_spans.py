@@ -15,12 +15,11 @@ import pytest
 import reactivex
 from reactivex import operators as ops
 
-import agentscope_rx.hooks
 from agentscope_rx import InMemoryMemory, ReActAgent
 from agentscope_rx.events import (
     Event,
 )
-from agentscope_rx.hooks import hook
+from agentscope_rx.hooks import around, hook
 from agentscope_rx.reactive import defer, flow
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.spans import TRACER, NotingSession, Seen, agent_of, current, failures
@@ -163,30 +162,27 @@ def test_a_session_sees_the_span():
     assert seen.spans == {"request"} and seen.places == {"session.save", "session.load"}
 
 
-if hasattr(agentscope_rx.hooks, "around"):
+@pytest.mark.parametrize("kind", ["call", "reasoning", "acting", "model", "tool"])
+def test_an_operator_around_a_part_sees_the_span(kind: str):
+    seen = Seen()
 
-    @pytest.mark.parametrize("kind", ["call", "reasoning", "acting", "model", "tool"])
-    def test_an_operator_around_a_part_sees_the_span(kind: str):
-        seen = Seen()
+    def noting(source: reactivex.Observable[Any]) -> reactivex.Observable[Any]:
+        seen.note("applied")
 
-        def noting(source: reactivex.Observable[Any]) -> reactivex.Observable[Any]:
-            seen.note("applied")
+        def begin() -> reactivex.Observable[Any]:
+            seen.note("begins")
+            return source.pipe(
+                ops.do_action(lambda _: seen.note("item"), on_completed=lambda: seen.note("end")),
+                ops.finally_action(lambda: seen.note("after")),
+            )
 
-            def begin() -> reactivex.Observable[Any]:
-                seen.note("begins")
-                return source.pipe(
-                    ops.do_action(lambda _: seen.note("item"), on_completed=lambda: seen.note("end")),
-                    ops.finally_action(lambda: seen.note("after")),
-                )
+        return defer(begin)
 
-            return defer(begin)
+    async def main() -> None:
+        agent = agent_of(seen, hooks=[around(kind, noting)])
+        with TRACER.start_as_current_span("request"):
+            await by_iteration(agent)
 
-        async def main() -> None:
-            around: Any = agentscope_rx.hooks.around  # type: ignore[attr-defined]
-            agent = agent_of(seen, hooks=[around(kind, noting)])
-            with TRACER.start_as_current_span("request"):
-                await by_iteration(agent)
-
-        run_virtual(main())
-        assert seen.spans == {"request"}, [each for each in seen if each[1] != "request"]
-        assert {"applied", "begins", "item", "end", "after"} <= seen.places
+    run_virtual(main())
+    assert seen.spans == {"request"}, [each for each in seen if each[1] != "request"]
+    assert {"applied", "begins", "item", "end", "after"} <= seen.places

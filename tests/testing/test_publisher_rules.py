@@ -11,7 +11,7 @@ from reactivex import operators as ops
 from tenacity import stop_after_attempt, wait_fixed
 
 import agentscope_rx.reactive
-from agentscope_rx import ReActAgent, tool
+from agentscope_rx import ReActAgent, RunHandle, tool
 from agentscope_rx.errors import ModelConnectionError
 from agentscope_rx.reactive import (
     OneShotEvent,
@@ -40,6 +40,7 @@ from agentscope_rx.reactive import (
     never,
     next_turn,
     on_library_loop,
+    on_loop,
     on_worker,
     onward,
     recurse,
@@ -170,17 +171,16 @@ OPERATORS: dict[str, tuple[Callable[[Any], Any], dict[str, Any]]] = {
 }
 ELSEWHERE = {
     "on_library_loop": "runs its source on another loop: as a publisher, below",
+    "on_loop": "runs its source on another loop, as on_library_loop does: below",
     "shield": "runs on after a disposal, on purpose: as a publisher over sources without a long end, below",
     "spawn_background": "subscribes, and returns a disposable",
     "tail": "a value for recurse",
     "jittered": "a wait for retry",
     "count_abandoned": "passes its source on, and needs the counter of an abandoned call",
 }
-if hasattr(agentscope_rx.reactive, "on_loop"):
-    ELSEWHERE["on_loop"] = "runs its source on another loop, as on_library_loop does: below"
 NO_FLOWS = {
     "Attempt", "Buffering", "ChannelStatistics", "Demand", "ENGINE_WORKERS", "Flow", "FlowIterator", "OneShotEvent",
-    "Outcome", "Overflow", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail", "WORKERS",
+    "Outcome", "Overflow", "Overshoot", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail", "WORKERS",
     "WorkerPool", "WorkerStatistics", "on_dropped",
 }  # fmt: skip
 
@@ -221,22 +221,19 @@ def broken() -> ReActAgent:
     return agent(["It is ", ModelConnectionError("lost")])
 
 
+def started(agent: ReActAgent) -> RunHandle:
+    return agent.start("hi", linger=0)
+
+
 RUNS: dict[str, tuple[Callable[[ReActAgent], Any], dict[str, Any]]] = {
     "call": (lambda agent: agent.call("hi"), {"ahead": 0, "concurrent": False}),
     # one event is ahead: those that a stage has made together come together
     "stream": (lambda agent: agent.stream("hi"), {"ahead": 1, "concurrent": False}),
-}
-
-
-if hasattr(ReActAgent, "start"):
-
-    def started(agent: Any) -> Any:
-        return agent.start("hi", linger=0)
-
     # a handle for each subscriber; then one for all, which reports an error that none of them has had
-    RUNS["start"] = (lambda agent: defer(lambda: started(agent).events()), {"ahead": 1, "concurrent": False})
-    RUNS["start, shared"] = (lambda agent: started(agent).events(), {"ahead": 1, "hot": True, "failing": None})
-    RUNS["start, result"] = (lambda agent: started(agent).result(), {"hot": True, "failing": None})
+    "start": (lambda agent: defer(lambda: started(agent).events()), {"ahead": 1, "concurrent": False}),
+    "start, shared": (lambda agent: started(agent).events(), {"ahead": 1, "hot": True, "failing": None}),
+    "start, result": (lambda agent: started(agent).result(), {"hot": True, "failing": None}),
+}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -254,12 +251,8 @@ def test_a_flow_on_the_library_loop_keeps_the_rules():
     )
 
 
-if hasattr(agentscope_rx.reactive, "on_loop"):
-
-    def test_a_flow_on_another_loop_keeps_the_rules():
-        on_loop: Any = agentscope_rx.reactive.on_loop  # type: ignore[attr-defined]
-        source = from_iterable(range(3))
-        check_publisher(lambda: on_loop(source, library_loop()), ahead=None, real_time=True)
+def test_a_flow_on_another_loop_keeps_the_rules():
+    check_publisher(lambda: on_loop(from_iterable(range(3)), library_loop()), ahead=None, real_time=True)
 
 
 def test_a_shielded_flow_keeps_the_rules():

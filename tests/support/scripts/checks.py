@@ -13,6 +13,7 @@ from agentscope_rx.errors import (
     AgentShuttingDownError,
     CircuitOpenError,
     EmptyResponseError,
+    HookError,
     InvalidInputError,
     ModelConnectionError,
     PendingCallsError,
@@ -91,6 +92,8 @@ def check_error(world: World, outcome: Outcome) -> None:
     allowed += [CircuitOpenError] if world.setup.around == "breaker" else []
     allowed += [UsageLimitError, RunDeadlineError] if step.limit is not None else []
     allowed += [StructuredOutputError] if step.output is not None or outcome.before.output_due else []
+    # results for calls that another hook has dropped
+    allowed += [HookError] if {"goto", "drop_calls"} <= {hook.what for hook in world.setup.hooks} else []
     # (the other one of two may have begun the shutdown)
     allowed += [AgentShuttingDownError]
     assert isinstance(error, tuple(allowed)) or type(error).__name__ == "ModelDown", repr(error)
