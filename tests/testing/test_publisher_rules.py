@@ -180,8 +180,8 @@ ELSEWHERE = {
 }
 NO_FLOWS = {
     "Attempt", "Buffering", "ChannelStatistics", "Demand", "ENGINE_WORKERS", "Flow", "FlowIterator", "OneShotEvent",
-    "Outcome", "Overflow", "Overshoot", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail", "WORKERS",
-    "WorkerPool", "WorkerStatistics", "on_dropped",
+    "Outcome", "Overflow", "Overshoot", "RetryPolicy", "Scope", "SemaphoreStatistics", "SourceCancelledError", "Tail",
+    "WORKERS", "WorkerPool", "WorkerStatistics", "on_dropped",
 }  # fmt: skip
 
 
