@@ -300,8 +300,8 @@ async def hand_over(place: Place) -> None:
                 pending = [call.id for call in await pool.pending_calls(user, "s")]
                 assert_whole(messages_in(conversation.memory), pending)
                 world.remembered[user] = tuple(messages_in(conversation.memory))
-            # the other pool loads what this one has saved
-            assert await pool.evict(user, "s")
+            # the other pool loads what this one has saved; it may have gone already to make room
+            await pool.evict(user, "s")
 
 
 USERS: tuple[Action, ...] = (hand_over,)
