@@ -283,11 +283,16 @@ async def hand_over(place: Place) -> None:
     world, random = place.world, place.random
     user = f"user{random.randrange(10)}"
     async with world.users[user]:
+        if len(world.remembered.get(user, ())) > 100:
+            # a new conversation, as a load costs the length of the old one
+            del world.remembered[user]
+            world.sessions[user] += 1
+        session_id = f"s{world.sessions[user]}"
         for pool in random.sample(world.pools, 2):
             kept = world.remembered.get(user, ())
-            async with pool.conversation(user, "s") as conversation:
+            async with pool.conversation(user, session_id) as conversation:
                 assert tuple(messages_in(conversation.memory)[: len(kept)]) == kept
-            handle = pool.start(user, "s", "Go on.", linger=random.choice((None, 0)))
+            handle = pool.start(user, session_id, "Go on.", linger=random.choice((None, 0)))
             async with asyncio.TaskGroup() as group:
                 if random.random() < 0.5:
                     group.create_task(_follow(place, handle))
@@ -296,12 +301,12 @@ async def hand_over(place: Place) -> None:
                 await _steer(place, handle)
                 handle.resume()
             await handle.idle()
-            async with pool.conversation(user, "s") as conversation:
-                pending = [call.id for call in await pool.pending_calls(user, "s")]
+            async with pool.conversation(user, session_id) as conversation:
+                pending = [call.id for call in await pool.pending_calls(user, session_id)]
                 assert_whole(messages_in(conversation.memory), pending)
                 world.remembered[user] = tuple(messages_in(conversation.memory))
             # the other pool loads what this one has saved; it may have gone already to make room
-            await pool.evict(user, "s")
+            await pool.evict(user, session_id)
 
 
 USERS: tuple[Action, ...] = (hand_over,)

@@ -136,6 +136,7 @@ class World:
         self.ids = count()
         self.users: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         """The users of the pools, each of whom does one thing at a time."""
+        self.sessions: dict[str, int] = defaultdict(int)
         self.remembered: dict[str, tuple[Msg, ...]] = {}
         """The conversation of each user as it was last seen."""
         self.agents: list[ReActAgent] = []
