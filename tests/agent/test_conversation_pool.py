@@ -383,6 +383,18 @@ def test_closing_waits_for_calls_and_refuses_new_ones():
     run_virtual(main())
 
 
+def test_closing_waits_for_a_run_begun_without_the_pool():
+    async def main() -> None:
+        friday = counting(100)
+        pool = ConversationPool(friday, InMemorySession())
+        async with pool.conversation("ann", "1") as leased:
+            run = friday.start("hi", memory=leased.memory)
+        await pool.aclose()
+        assert (await run.result()).text == "1: hi" and pool.statistics()[:3] == (0, 1000, 0)
+
+    run_virtual(main())
+
+
 def test_a_cancelled_close_may_be_repeated():
     async def main() -> None:
         pool = ConversationPool(counting(10), InMemorySession())

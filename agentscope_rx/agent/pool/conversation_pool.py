@@ -19,7 +19,7 @@ import asyncio
 import inspect
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from types import TracebackType
 from typing import Self, TypeVar
@@ -88,6 +88,8 @@ KeyFunction = Callable[[str, str], str]
 
 MAX_KEPT = 1000
 MAX_IDLE_SECONDS = 600.0
+LOOK_SECONDS = 1.0
+"""How often a pool that is being closed looks for uses that have ended without a sign."""
 
 
 class ConversationPool:
@@ -280,7 +282,9 @@ class ConversationPool:
         """
         self._closed = True
         while (unused := self._kept.when_unused()) is not None:
-            await asyncio.wrap_future(unused)
+            # a run that was begun without the pool, or a loop that was closed, does not tell of its end
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(unused), LOOK_SECONDS)
         try:
             await self.flush()
         finally:

@@ -240,7 +240,7 @@ class KeptConversations:
         with self._lock:
             if not self._in_use():
                 return None
-            self._waiting.append(Future())
+            self._waiting = [*(each for each in self._waiting if not each.done()), Future()]
             return self._waiting[-1]
 
     def statistics(self) -> ConversationPoolStatistics:
