@@ -123,7 +123,9 @@ class ReplayLog(Generic[T]):
         return len(self._readers)
 
     def open(self, source: abc.ObservableBase[T]) -> None:
-        """Subscribe; once."""
+        """Subscribe, once; to nothing if the log has been disposed of before."""
+        if self.ended.fired:
+            return
         self._subscription = Subscription(self.scope, self._next, self._fail, self._complete, self._abort)
         self._subscription.start(source)
 

@@ -348,6 +348,18 @@ def test_a_stop_before_the_first_turn_has_no_effect_on_memory() -> None:
     run_virtual(main())
 
 
+def test_a_run_that_was_stopped_never_begins() -> None:
+    async def main() -> None:
+        handle = RunHandle(agent(ScriptedModel("fine")).stream("hi"))
+        handle.dispose("Not needed.")
+        await handle.idle()
+        assert handle.begin().state is HandleState.ENDED and handle.id == ""
+        with pytest.raises(RunStoppedError, match="Not needed"):
+            await handle.result()
+
+    run_virtual(main())
+
+
 def test_an_interruption_ends_it_with_a_reply() -> None:
     async def main() -> None:
         friday = agent(ScriptedModel(["One moment", HANG], [Delay(1), "again"]))

@@ -376,6 +376,10 @@ class RunHandle:
         error = RunStoppedError(f"The run was stopped. {reason}")
         if not self._log.ended.fired:
             self._log.dispose(*self._recorder.closing(error), error=error)
+        if self._source is not None:
+            # it never begins: there is nothing to clean up
+            self._source = None
+            self.gone.fire()
 
     def _readers_changed(self, readers: int) -> None:
         self._drop_timer()
