@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from agentscope_rx import RunHandle
-from agentscope_rx.errors import AgentScopeError, RunEndedError
-from agentscope_rx.events import Event, InputEvent, fold
+from agentscope_rx import InMemoryMemory, InMemorySession, RunHandle
+from agentscope_rx.errors import AgentScopeError, ModelConnectionError, RunEndedError
+from agentscope_rx.events import ErrorEvent, Event, InputEvent, fold
+from agentscope_rx.hooks import Hook
 from agentscope_rx.reactive import just
 from agentscope_rx.testing import Delay, ScriptedModel, call, collect_dropped, run_virtual
 from tests.agent.parts import agent, remembered
@@ -89,6 +90,29 @@ def test_what_a_stopped_run_did_not_take_is_unread(way: str):
         assert [message.text for message in handle.unread] == ["Two"]
         assert "Two" not in [message.text for message in remembered(friday)]
 
+    run_virtual(main())
+
+
+def test_a_call_in_an_error_hook_is_not_the_run():
+    class Asks(Hook):
+        async def on_error(self, event: ErrorEvent) -> None:
+            if event.run_id == handle.id:
+                await friday.call("What went wrong?", memory=InMemoryMemory())
+
+    async def main() -> None:
+        nonlocal handle
+        # bound: the failed run is saved, and so at its end, before its hooks see the error
+        await friday.bind(InMemorySession(), "friday")
+        handle = friday.start("One")
+        handle.enqueue("Two", when="idle")
+        with pytest.raises(ModelConnectionError):
+            await handle.result()
+        assert [message.text for message in handle.unread] == ["Two"]
+        run = handle.stats().run
+        assert run is not None and run.run_id == handle.id
+
+    friday = agent(ScriptedModel(ModelConnectionError("no"), "The model."), hooks=[Asks()])
+    handle = RunHandle(just(Event()))
     run_virtual(main())
 
 

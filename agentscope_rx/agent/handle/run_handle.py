@@ -109,8 +109,13 @@ class Start:
         """True once the events have ended: a call that begins in this context now is another one."""
 
     def take(self, agent: AgentCore, run: Run) -> None:
-        """A run of `agent` begins in this context. A run of the same agent within it is not the handle's."""
-        if agent is self.agent and not self.over and (self.run is None or self.run.calls.ended):
+        """A run of `agent` begins in this context. A run of the same agent within it is not the handle's.
+
+        A further attempt, which an overridden `stream` may make, is one of the same conversation.
+        """
+        before = self.run
+        again = before is not None and before.calls.ended and before.conversation is run.conversation
+        if agent is self.agent and not self.over and (before is None or again):
             if self.run is None and self._id is not None:
                 run.take_id(self._id)
             if self.run is None and self.inbox is not None:
