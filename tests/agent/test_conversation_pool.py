@@ -205,6 +205,20 @@ def timers() -> int:
     return sum(not timer.cancelled() for timer in asyncio.get_running_loop()._scheduled)  # type: ignore[attr-defined]
 
 
+def test_a_timer_that_is_early_by_a_rounding_error_evicts():
+    async def main() -> None:
+        pool = ConversationPool(counting(), InMemorySession(), max_idle=0.1)
+        for _ in range(50):
+            # 0.7 + 0.1 - 0.7 is less than 0.1
+            await asyncio.sleep(0.7)
+            await pool.call("ann", "1", "hi")
+        await asyncio.sleep(1)
+        assert pool.statistics().evictions == 50
+        await pool.aclose()
+
+    run_virtual(main())
+
+
 def test_there_is_one_timer_and_none_for_an_empty_pool():
     async def main() -> None:
         pool = ConversationPool(counting(), InMemorySession(), max_idle=60)

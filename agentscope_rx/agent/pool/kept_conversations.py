@@ -22,7 +22,7 @@ from agentscope_rx.memory import Memory
 from agentscope_rx.reactive import Semaphore
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_rlock
 from agentscope_rx.reactive.kernel.runtime import running_loop
-from agentscope_rx.reactive.limiter import ByClock
+from agentscope_rx.reactive.limiter import EPSILON, ByClock
 
 Pair = tuple[str, str]
 """A user and a session id."""
@@ -292,7 +292,8 @@ class KeptConversations:
         too_many = len(self._all) - self._max_kept
         found: list[KeptConversation] = []
         for kept in self._idle.values():
-            old = self._max_idle is not None and kept.age(clock, now) >= self._max_idle
+            # the timer may come early by a rounding error: no time would pass until the next one
+            old = self._max_idle is not None and kept.age(clock, now) >= self._max_idle - EPSILON
             if not old and len(found) >= too_many:
                 break
             found.append(kept)
