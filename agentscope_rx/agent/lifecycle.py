@@ -89,6 +89,7 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     def acquire() -> Flow[Run]:
         # a sub-agent's run is part of one that may still finish
         if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
+            run.inbox.close()
             return next_turn(throw(AgentShuttingDownError(agent.name)))
         conversation.flags.add(flag)
         entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))

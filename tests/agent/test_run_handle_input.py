@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from agentscope_rx import InMemoryMemory, InMemorySession, RunHandle
-from agentscope_rx.errors import AgentScopeError, ModelConnectionError, RunEndedError
+from agentscope_rx import GracefulShutdown, InMemoryMemory, InMemorySession, RunHandle
+from agentscope_rx.errors import AgentScopeError, AgentShuttingDownError, ModelConnectionError, RunEndedError
 from agentscope_rx.events import ErrorEvent, Event, InputEvent, fold
 from agentscope_rx.hooks import Hook
 from agentscope_rx.reactive import just
@@ -89,6 +89,20 @@ def test_what_a_stopped_run_did_not_take_is_unread(way: str):
         await handle.idle()
         assert [message.text for message in handle.unread] == ["Two"]
         assert "Two" not in [message.text for message in remembered(friday)]
+
+    run_virtual(main())
+
+
+def test_a_run_refused_at_a_shutdown_takes_no_input():
+    async def main() -> None:
+        shutdown = GracefulShutdown()
+        friday = agent(ScriptedModel("Yes."), shutdown=shutdown)
+        await shutdown.begin()
+        handle = friday.start("One")
+        with pytest.raises(RunEndedError):
+            handle.enqueue("Two")
+        with pytest.raises(AgentShuttingDownError):
+            await handle.result()
 
     run_virtual(main())
 
