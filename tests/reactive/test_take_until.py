@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import OneShotEvent, concat, defer, from_callable, from_iterable, just, never, take_until
 from agentscope_rx.testing import run_virtual
 from tests.reactive.recorder import Recorder, after, record, turns
@@ -39,6 +40,11 @@ def test_a_signal_that_has_fired_starts_nothing() -> None:
         assert log == []
 
     run_virtual(main())
+
+
+def test_an_observable_is_no_signal() -> None:
+    with pytest.raises(ConfigurationError, match=r"takes a OneShotEvent, not <.*reactivex's ops.take_until"):
+        take_until(just(1))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(("grace", "clean_up", "expected"), [(0, 5, 1), (3, 2, 3), (3, 5, 4), (3, 0, 1)])

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from reactivex import Observable
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
@@ -32,6 +33,11 @@ def take_until(signal: OneShotEvent, *, grace: float = 0.0) -> Callable[[Observa
     tasks have run their `finally` blocks, but after `grace` seconds at the latest.
     Cancels: the source.
     """
+    if not isinstance(signal, OneShotEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ConfigurationError(
+            f"take_until takes a OneShotEvent, not {signal!r:.60}. To end at a signal of an Observable use reactivex's "
+            "ops.take_until."
+        )
     return partial(Producer, partial(_TakeUntil, signal, grace))
 
 
