@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from reactivex import Observable
 from reactivex import operators as ops
 from reactivex.disposable import Disposable
-from reactivex.scheduler import NewThreadScheduler
 
 from agentscope_rx import Hook, Msg, ReActAgent, RuntimeContext
 from agentscope_rx.agent import Tracer
@@ -447,18 +445,6 @@ def test_a_stage_of_a_subclass_may_write_before_its_operators():
 
     watched = watch(Own("Friday", ScriptedModel("Hi."), hooks=[around("reasoning", ops.retry(2))]))
     assert watched.reply == "Hi."
-
-
-def test_operators_that_change_threads_come_back_to_the_loop():
-    def away(source):
-        return source.pipe(ops.observe_on(NewThreadScheduler()))
-
-    friday = agent(script(), hooks=[around(kind, away) for kind in KINDS])
-    assert asyncio.run(_reply(friday)) == "Sunny."
-
-
-async def _reply(friday: ReActAgent) -> str:
-    return (await friday.call("hi")).text
 
 
 def test_a_user_agent_has_operators_around_its_calls():

@@ -7,10 +7,12 @@ from reactivex import operators as ops
 
 from agentscope_rx import Hook, ReActAgent
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import PostActingEvent
 from agentscope_rx.hooks import around
-from agentscope_rx.reactive import empty
-from agentscope_rx.testing import ScriptedModel
+from agentscope_rx.reactive import Flow, empty
+from agentscope_rx.testing import ScriptedModel, call
 from tests.agent.parts import agent
+from tests.hooks.around_parts import watch
 
 
 def one_too_many(source, request, other):
@@ -94,3 +96,18 @@ def test_an_observer_cannot_be_an_operator():
 
     with pytest.raises(ConfigurationError, match="cannot be observe_only"):
         agent(ScriptedModel(), hooks=[Watching()])
+
+
+@pytest.mark.parametrize("kind", ["call", "stage", "reasoning", "acting", "model", "tool"])
+def test_an_operator_that_cannot_start_fails_what_it_is_around(kind):
+    def start(sink, scope):
+        raise ValueError("no start")
+
+    model = ScriptedModel(call("weather", city="Rome"), "Sunny.")
+    watched = watch(agent(model, hooks=[around(kind, lambda source: Flow(start))]))
+    if kind == "tool":
+        assert watched.error is None
+        assert "no start" in watched.of(PostActingEvent)[0].result.text
+    else:
+        assert isinstance(watched.error, ValueError)
+        assert f"around_{kind}" in watched.error.__notes__[0]

@@ -19,7 +19,7 @@ from agentscope_rx.errors import HookError
 from agentscope_rx.hooks.error_notes import add_note
 from agentscope_rx.hooks.wrapping.around_hook import Step
 from agentscope_rx.hooks.wrapping.requests import Request
-from agentscope_rx.reactive import Flow, concat, flat_map_iterable, from_iterable
+from agentscope_rx.reactive import Flow, concat, flat_map_iterable, from_iterable, on_loop
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, attach
 from agentscope_rx.reactive.kernel.scope import Scope
 
@@ -100,17 +100,19 @@ class Checked(OperatorSink, Generic[T, R]):
 
     def start(self, source: Flow[T]) -> None:
         self._source = source
+        # an operator that leaves the loop, such as ops.subscribe_on, must not take the source with it
+        attempts: Flow[T] = on_loop(Flow(self._attempt), self._scope.loop)
         flow: object
         try:
             # a context variable that it sets stays within it
-            flow = copy_context().run(self.step.apply, Flow(self._attempt), self.request)
+            flow = copy_context().run(self.step.apply, attempts, self.request)
+            if isinstance(flow, abc.ObservableBase):
+                attach(cast("abc.ObservableBase[T]", flow), self, self._scope)
+                return
         except Exception as error:
             self.on_error(error)
             return
-        if isinstance(flow, abc.ObservableBase):
-            attach(cast("abc.ObservableBase[T]", flow), self, self._scope)
-        else:
-            self.fail(self.problem(f"must return an Observable, not {type(flow).__name__}: {flow!r:.60}"))
+        self.fail(self.problem(f"must return an Observable, not {type(flow).__name__}: {flow!r:.60}"))
 
     def _attempt(self, sink: Sink[T], scope: Scope) -> None:
         """The operator subscribes to its source."""
