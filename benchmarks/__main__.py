@@ -11,6 +11,8 @@ ROWS = [
     ("peak memory per turn, KiB", "memory", (10, 100, 1_000, 10_000)),
     ("CPU per chunk, subscribed, us", "chunks", (1_000, 20_000)),
     ("CPU per chunk, pulled, us", "pulled", (1_000, 20_000)),
+    ("CPU per chunk, started, us", "started", (1_000, 20_000)),
+    ("CPU per chunk, shared by 3, us", "shared", (1_000, 20_000)),
     ("time to the first chunk, us", "first", (200,)),
     ("CPU per agent of 1,000 at once, us", "agents", (1_000,)),
     ("tools of 50 ms at once, async, ms", "slow_tools", (64,)),

@@ -2,6 +2,7 @@
 
     python -m benchmarks.calls turns      python -m benchmarks.calls chunks      python -m benchmarks.calls pulled
     python -m benchmarks.calls tools      python -m benchmarks.calls limited_tools
+    python -m benchmarks.calls started    python -m benchmarks.calls shared        chunks of a run begun by `start()`
 
 The difference of a long run and a short one, by file and, with `--functions`, by function; C calls last.
 """
@@ -11,20 +12,27 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from types import FrameType
 
-from benchmarks.cases import _chunks, _tools, _turns
+from benchmarks.cases import _chunks, _started, _tools, _turns
 
 SHORT, LONG = 50, 250
 Name = tuple[str, str]
+CASES: dict[str, Callable[[int], Callable[[], Awaitable[object]]]] = {
+    "turns": lambda count: _turns("engine", count),
+    "chunks": lambda count: _chunks("engine", count, pulled=False),
+    "pulled": lambda count: _chunks("engine", count, pulled=True),
+    "started": lambda count: _started("engine", count, subscribers=1),
+    "shared": lambda count: _started("engine", count, subscribers=3),
+    "tools": lambda count: _tools("engine", count),
+    "limited_tools": lambda count: _tools("engine", count, limited=True),
+}
 
 
 def counted(case: str, count: int) -> Counter[Name]:
     """The calls of one run, by file and function."""
-    if case.endswith("tools"):
-        main = _tools("engine", count, limited=case == "limited_tools")
-    else:
-        main = _turns("engine", count) if case == "turns" else _chunks("engine", count, pulled=case == "pulled")
+    main = CASES[case](count)
     calls: Counter[Name] = Counter()
 
     def note(frame: FrameType, event: str, arg: object) -> None:

@@ -47,6 +47,16 @@ def pulled(who: str, count: int) -> float:
     return cpu(_chunks(who, count, pulled=True), count)
 
 
+def started(who: str, count: int) -> float:
+    """Microseconds of CPU per text chunk of a run begun by `start()`, through a subscription to its `events()`."""
+    return cpu(_started(who, count, subscribers=1), count)
+
+
+def shared(who: str, count: int) -> float:
+    """The same through three subscriptions."""
+    return cpu(_started(who, count, subscribers=3), count)
+
+
 def first(who: str, count: int) -> float:
     """Microseconds from the call to the first chunk, in a process that has made one before."""
 
@@ -185,6 +195,22 @@ def _chunks(who: str, count: int, *, pulled: bool) -> Callable[[], Awaitable[obj
     return pull if pulled else push
 
 
+def _started(who: str, count: int, *, subscribers: int) -> Callable[[], Awaitable[object]]:
+    if who == "bare":
+        return _chunks(who, count, pulled=False)
+    from benchmarks import engine, models
+
+    seen: list[object] = []
+
+    async def main() -> None:
+        handle = engine.agent(models.chunks(count)).start("go")
+        for _ in range(subscribers):
+            handle.events().subscribe(seen.append)
+        await handle.idle()
+
+    return main
+
+
 def _wall(main: Callable[[], Awaitable[object]], repeat: int = 5) -> float:
     async def measured() -> float:
         begin = time.perf_counter()
@@ -239,6 +265,8 @@ _ALL = (
     memory,
     chunks,
     pulled,
+    started,
+    shared,
     first,
     agents,
     slow_tools,

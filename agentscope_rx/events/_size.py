@@ -32,18 +32,18 @@ NUMBER_BYTES = 8
 """Counted for each number."""
 
 _CHUNK_BYTES = EVENT_BYTES + OBJECT_BYTES + 3 * NUMBER_BYTES
+_CHUNKS = frozenset((ReasoningChunkEvent, SummaryChunkEvent))
 _NUMBERS = frozenset((int, float, bool))
 
 
 def event_size(event: Event) -> int:
     """The bytes that this event holds by itself, estimated: for `Flow.buffered(max_bytes=..., size_of=event_size)`."""
     kind = type(event)
-    if kind is ReasoningChunkEvent or kind is SummaryChunkEvent:
-        chunk = cast("ChunkEvent", event)
-        delta = chunk.delta
-        if type(delta) is TextBlock and chunk.usage is None and chunk.snapshot is None:
-            # nearly all events of a run: the same sum, without the loop
-            return _CHUNK_BYTES + len(chunk.message_id) + _text_size(delta.text)
+    if kind in _CHUNKS and isinstance(event, ChunkEvent):
+        delta = event.delta
+        if type(delta) is TextBlock and event.usage is None and event.snapshot is None and delta.text.isascii():
+            # nearly all events of a run: the same sum, in one call
+            return _CHUNK_BYTES + len(event.message_id) + len(delta.text)
     size = EVENT_BYTES
     waiting: list[object] = [getattr(event, name) for name in _own_fields(kind)]
     # a loop: arguments are nested up to 100 levels deep

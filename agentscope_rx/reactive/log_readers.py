@@ -44,11 +44,9 @@ class Log(Protocol[T_co]):
     """A log, as its readers see it."""
 
     first: int
+    end: int
     scope: Scope
     ended: OneShotEvent
-
-    @property
-    def end(self) -> int: ...
 
     @property
     def values(self) -> Sequence[T_co]: ...
@@ -183,9 +181,22 @@ class LogFollower(Generic[T, R]):
         """Push the new values, unless that is under way."""
         if self._pushing or self.disposed:
             return
+        log, demand = self._log, self._demand
         self._pushing = True
         try:
-            self._push()
+            while not self.disposed:
+                behind = self.position < log.end
+                if not behind and log.ended.fired:
+                    self._end()
+                elif demand is not None and not demand.ready:
+                    self._stall(demand)
+                    return
+                elif not behind:
+                    return
+                else:
+                    value = log.values[self.position - log.first]
+                    self.position += 1
+                    self._sink.on_next(self._convert(value))
         except BaseException as error:
             failure = error
             self.dispose()
@@ -194,26 +205,11 @@ class LogFollower(Generic[T, R]):
         finally:
             self._pushing = False
 
-    def _push(self) -> None:
-        log, demand, on_next, convert = self._log, self._demand, self._sink.on_next, self._convert
-        while not self.disposed:
-            behind = self.position < log.end
-            if not behind and log.ended.fired:
-                self._end()
-            elif demand is not None and not demand.ready:
-                self._stall(demand)
-                return
-            elif not behind:
-                return
-            else:
-                value = log.values[self.position - log.first]
-                self.position += 1
-                on_next(convert(value))
-
     def _stall(self, demand: Demand) -> None:
         if not self.stalled:
             self.stalled: bool = True
             self._forget = demand.when_ready(self._resumed)
+            self._log.settle()
 
     def _resumed(self) -> None:
         self._forget = None

@@ -20,7 +20,7 @@ to one loop's thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
@@ -70,15 +70,16 @@ class ReplayLog(Generic[T]):
         "_paused",
         "_readers",
         "_subscription",
-        "_values",
         "_weigh",
         "_weight",
         "demand",
         "dropped",
+        "end",
         "ended",
         "first",
         "on_readers",
         "scope",
+        "values",
     )
 
     def __init__(
@@ -93,29 +94,22 @@ class ReplayLog(Generic[T]):
         self._weigh = None if max_weight is None else weigh
         self._max_weight = max_weight
         self._weight = self._overshoot = self._overweight = 0
-        self._values: deque[T] = deque()
-        self._readers: list[Reader] = []
+        # replaced, not changed: it is iterated while readers come and leave, and on other threads
+        self._readers: tuple[Reader, ...] = ()
         self._paused = False
         self._subscription: Subscription[T] | None = None
         self.scope: Scope = Scope.here()
         self.demand: Demand = Demand(self.scope.loop)
         self.scope.demand = self.demand
+        self.values: deque[T] = deque()
+        """The values kept; the first has the number `first`, the next one to come `end`."""
         self.first: int = 0
+        self.end: int = 0
         self.dropped: T | None = None
         """The latest value that was dropped."""
         self.ended: OneShotEvent = OneShotEvent()
         self.on_readers: Callable[[int], object] | None = None
         """Called with the number of readers when one has come or left."""
-
-    @property
-    def end(self) -> int:
-        """The number of the next value."""
-        return self.first + len(self._values)
-
-    @property
-    def values(self) -> Sequence[T]:
-        """The values kept; the first has the number `first`."""
-        return self._values
 
     @property
     def readers(self) -> int:
@@ -147,7 +141,7 @@ class ReplayLog(Generic[T]):
         """Add a reader; `LookupError` if the value at its position was dropped or is beyond the next one."""
         if not self.first <= reader.position <= self.end:
             raise LookupError(f"The log holds values {self.first} to {self.end - 1}, not {reader.position}.")
-        self._readers.append(reader)
+        self._readers = (*self._readers, reader)
         if self.on_readers is not None:
             self.on_readers(len(self._readers))
 
@@ -188,7 +182,7 @@ class ReplayLog(Generic[T]):
         return LogStatistics(
             received=self.end,
             dropped=self.first,
-            kept=len(self._values),
+            kept=len(self.values),
             capacity=self._capacity,
             readers=len(self._readers),
             behind=self.end - self._slowest(),
@@ -201,27 +195,27 @@ class ReplayLog(Generic[T]):
 
     def behind(self) -> tuple[int, ...]:
         """The number of values that each reader's consumer has yet to read; from any thread."""
-        return tuple(self.end - reader.position + reader.queued for reader in tuple(self._readers))
+        return tuple(self.end - reader.position + reader.queued for reader in self._readers)
 
     # --- between the source and the readers ---------------------------------------------------------------------
 
     def leave(self, reader: Reader) -> None:
         """Remove a reader."""
         if reader in self._readers:
-            self._readers.remove(reader)
+            self._readers = tuple(each for each in self._readers if each is not reader)
             self.settle()
             if self.on_readers is not None:
                 self.on_readers(len(self._readers))
 
     def settle(self) -> None:
         """Drop the values that no reader needs, then withhold or resume demand."""
-        slowest = end = self.first + len(self._values)
+        slowest = end = self.end
         stalled = self._paused
         for reader in self._readers:
             slowest = min(slowest, reader.position)
             stalled = stalled or reader.stalled
         heaviest = self._max_weight
-        if len(self._values) > self._capacity or (heaviest is not None and self._weight > heaviest):
+        if len(self.values) > self._capacity or (heaviest is not None and self._weight > heaviest):
             self._drop(slowest)
         behind = end - slowest
         # values that were read have been dropped by now, if there is too much weight
@@ -235,14 +229,14 @@ class ReplayLog(Generic[T]):
     def _drop(self, slowest: int) -> None:
         heaviest = self._max_weight
         while self.first < slowest and (
-            len(self._values) > self._capacity or (heaviest is not None and self._weight > heaviest)
+            len(self.values) > self._capacity or (heaviest is not None and self._weight > heaviest)
         ):
-            self.dropped = self._values.popleft()
+            self.dropped = self.values.popleft()
             self.first += 1
             if self._weigh is not None:
                 self._weight -= self._weigh(self.dropped)
         # counted now: what could be dropped at once has exceeded no bound
-        self._overshoot = max(self._overshoot, len(self._values) - self._capacity)
+        self._overshoot = max(self._overshoot, len(self.values) - self._capacity)
         if heaviest is not None:
             self._overweight = max(self._overweight, self._weight - heaviest)
 
@@ -252,16 +246,20 @@ class ReplayLog(Generic[T]):
         return self._error
 
     def _slowest(self) -> int:
-        return min((reader.position for reader in tuple(self._readers)), default=self.end)
+        return min((reader.position for reader in self._readers), default=self.end)
 
     def _next(self, value: T) -> None:
-        self._values.append(value)
-        if self._weigh is not None:
+        self.values.append(value)
+        self.end += 1
+        heavy = False
+        if self._weigh is not None and self._max_weight is not None:
             self._weight += self._weigh(value)
-        # before it settles: a subscription has read the value then
-        for reader in tuple(self._readers):
+            heavy = self._weight > self._max_weight
+        for reader in self._readers:
             reader.wake()
-        self.settle()
+        # last: subscriptions have read the value by now. (One that stalls settles by itself.)
+        if heavy or len(self.values) >= self._capacity or not self.demand.ready:
+            self.settle()
 
     def _fail(self, error: Exception) -> None:
         self._error = raisable(error)
@@ -276,10 +274,7 @@ class ReplayLog(Generic[T]):
     def _complete(self) -> None:
         self.ended.fire()
         self.settle()
-        self._wake()
-
-    def _wake(self) -> None:
-        for reader in tuple(self._readers):
+        for reader in self._readers:
             reader.wake()
 
     def __del__(self) -> None:

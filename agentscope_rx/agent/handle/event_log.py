@@ -16,14 +16,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 
 from reactivex import Observable
 
 from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent, event_size
 from agentscope_rx.events.base import encode_event, stamp
 from agentscope_rx.messages import Msg
-from agentscope_rx.reactive import Flow, OneShotEvent, catch, concat, concat_map, defer, flow, just, throw
+from agentscope_rx.reactive import Flow, OneShotEvent, Scope, catch, concat, just, throw
+from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink
+from agentscope_rx.reactive.kernel.operator import OperatorFlow
 
 
 class LoggedEvent:
@@ -95,11 +97,14 @@ class EventRecorder:
         Signals: logged events, and completion; the error of the run, after an `error` event unless it is the first.
         Cancels: the run.
         """
-        return defer(lambda: flow(events).pipe(concat_map(self._next), catch(self._fail)))
+        recording: Flow[LoggedEvent] = OperatorFlow(partial(_Recording, self._add), events)
+        return recording.pipe(catch(self._fail))
 
-    def _next(self, event: Event) -> LoggedEvent:
+    def _add(self, event: Event) -> LoggedEvent:
+        """The entry of the next event."""
         self.last = logged = self._record(event)
-        if event.depth == 0:
+        if len(event.source.path) < 2:
+            # depth 0, without the call of a property
             self._source = logged.event.source
             self.error_emitted = type(event) is ErrorEvent
             if type(event) is PostCallEvent:
@@ -121,3 +126,31 @@ class EventRecorder:
         self.error_emitted = True
         # the last event may be a sub-agent's; the error is the outermost run's
         return (LoggedEvent.of_error(error, self._source or self.last.event.source, self.last.seq + 1),)
+
+
+class _Recording(OperatorSink):
+    __slots__ = ("_add", "_sink")
+
+    def __init__(self, add: Callable[[Event], LoggedEvent], sink: Sink[LoggedEvent], scope: Scope) -> None:
+        super().__init__()
+        self._add = add
+        self._sink = sink
+
+    def on_next(self, event: Event) -> None:
+        try:
+            logged = self._add(event)
+        except Exception as error:
+            failure = error
+        else:
+            self._sink.on_next(logged)
+            return
+        self.dispose()
+        self._sink.on_error(failure)
+
+    def on_error(self, error: Exception) -> None:
+        self._upstream = None
+        self._sink.on_error(error)
+
+    def on_completed(self) -> None:
+        self._upstream = None
+        self._sink.on_completed()
