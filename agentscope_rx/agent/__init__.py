@@ -17,8 +17,8 @@ from agentscope_rx.agent.run_state import RunStats
 from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.when_busy import WhenBusy
+from agentscope_rx.hooks.base import Tracer
 
 __all__ = [
     "Agent",

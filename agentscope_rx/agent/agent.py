@@ -39,12 +39,12 @@ from agentscope_rx.agent.stream import last_message, numbered, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy, check_queue_limit, check_when_busy
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, RunEndedError
 from agentscope_rx.events import Event, EventStream, PreCallEvent, StreamOptions
 from agentscope_rx.hooks import ClassHooks, Hook
+from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolUseBlock

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
+from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable

@@ -58,6 +58,8 @@ Answer = Event | Drop | None | Awaitable[Event | Drop | None] | abc.ObservableBa
 """What a hook may return."""
 
 DEFAULT_PRIORITY = 100
+OUTERMOST = -1_000_000
+"""The priority of a tracer."""
 
 
 class Hook:
@@ -101,7 +103,7 @@ class Hook:
 
     def __repr__(self) -> str:
         kinds = "every event" if self.kinds is None else " and ".join(kind.__name__ for kind in self.kinds)
-        around = " and ".join(kind for kind in _STANDS_AROUND if callable(getattr(self, AROUND + kind, None)))
+        around = " and ".join(kind for kind in AROUND_KINDS if callable(getattr(self, AROUND + kind, None)))
         where = [*([f"on {kinds}"] if kinds else []), *([f"around {around}"] if around else [])]
         what = "observer" if self.observe_only else "hook"
         return f"<{what} {self.name} {' and '.join(where)}, priority {self.priority}>"
@@ -109,8 +111,9 @@ class Hook:
 
 _METHOD = "on_"
 AROUND = "around_"
-_STANDS_AROUND = ("call", "stage", "reasoning", "acting", "summarizing", "model", "tool")
-_AROUND_NAMES = tuple(AROUND + kind for kind in _STANDS_AROUND)
+AROUND_KINDS = ("call", "stage", "reasoning", "acting", "summarizing", "model", "tool")
+"""The kinds of `around`."""
+_AROUND_NAMES = tuple(AROUND + kind for kind in AROUND_KINDS)
 
 
 def _kinds_with_methods(cls: type[Hook]) -> tuple[type[Event], ...]:
@@ -137,6 +140,21 @@ def check_around_name(cls: type, name: str, value: object) -> None:
         meant = get_close_matches(name, _AROUND_NAMES, 1, 0.8)
         if meant:
             raise ConfigurationError(f"{cls.__name__}.{name} stands around nothing. Did you mean {meant[0]}?")
+
+
+class Tracer(Hook):
+    """A hook whose operators stand outside of all others; `ReActAgent(..., tracer=...)` adds one.
+
+        class Spans(Tracer):
+            def around_model(self, source, request):         # also call, stage, reasoning, acting, summarizing, tool
+                return source.pipe(ops.do_action(...))
+
+    It gets each part as a cold flow, with its request, and returns it, wrapped or not. So it sees subscription, every
+    item (usage and results among them), the end and disposal. It is held to the rules of `around`, as every hook with
+    such methods.
+    """
+
+    priority = OUTERMOST
 
 
 class FunctionHook(Hook, Generic[E]):

@@ -23,9 +23,8 @@ from agentscope_rx.agent.react.approval import (
     waiting_reply,
 )
 from agentscope_rx.agent.react.decide import Decision, after_acting, before_acting
-from agentscope_rx.agent.react.ports import ReActCore
 from agentscope_rx.agent.react.return_direct import direct_reply
-from agentscope_rx.agent.react.stage import around_stage
+from agentscope_rx.agent.react.stage import ReActCore, around_stage
 from agentscope_rx.agent.react.steering import end_or_go_on
 from agentscope_rx.agent.react.structured_output import after_results, output_of
 from agentscope_rx.agent.react.tool_call import ToolResult, ToolRun, counts

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
-from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import ChunkEvent, Event, EventSource, PreReasoningEvent, RetryEvent, SummaryChunkEvent
 from agentscope_rx.hooks import ModelRequest

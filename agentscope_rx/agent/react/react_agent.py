@@ -35,7 +35,6 @@ from agentscope_rx.agent.structured_output.request import OutputRequest, request
 from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
 from agentscope_rx.agent.sub_agent.child_tool import child_tool
 from agentscope_rx.agent.system_prompt import SystemPrompt
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
 from agentscope_rx.context import ContextStore, RuntimeContext, check_store, view_of
 from agentscope_rx.errors import (
@@ -47,6 +46,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw

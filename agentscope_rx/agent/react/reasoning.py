@@ -14,8 +14,7 @@ from functools import partial
 
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
-from agentscope_rx.agent.react.ports import ReActCore
-from agentscope_rx.agent.react.stage import around_stage
+from agentscope_rx.agent.react.stage import ReActCore, around_stage
 from agentscope_rx.agent.react.steering import go_on
 from agentscope_rx.agent.react.structured_output import (
     answer_in_text,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.child_tool import without_heading

@@ -1,16 +1,45 @@
-"""`around_stage`: a stage with the operators of hooks around it."""
+"""What the stages of a ReAct run share: `ReActCore`, the agent as they see it, and `around_stage`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.hooks import StageRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.hooks.wrapping.requests import StageName
 from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.models.chat_model import ChatModel
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, defer
+
+
+class ReActCore(Protocol):
+    """A ReAct agent, as its stages see it. The methods are documented at `ReActAgent`."""
+
+    name: str
+    model: ChatModel
+    max_iters: int
+    generate_options: GenerateOptions
+    tool_execution_config: ExecutionConfig | None
+    repeat_tool_choice: bool
+
+    @property
+    def interrupt_grace(self) -> float: ...
+
+    @property
+    def discards_partial(self) -> bool: ...
+
+    def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage: ...
+
+    def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage: ...
+
+    def summarizing(self, run: Run, which: str | None = None) -> Stage: ...
+
+    def end_interrupted(self, run: Run) -> Stage: ...
+
+    def end_limited(self, run: Run, which: str, limit: float) -> Stage: ...
 
 
 def around_stage(

@@ -16,7 +16,7 @@ from typing import cast
 from agentscope_rx.agent.inbox import QueuedInput
 from agentscope_rx.agent.input import check_enqueued
 from agentscope_rx.agent.react.decide import Decision, before_reasoning
-from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import Event, InputEvent, MemoryEvent
 from agentscope_rx.messages import Msg

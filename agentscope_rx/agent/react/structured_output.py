@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from agentscope_rx.agent.react.decide import Decision
 from agentscope_rx.agent.react.model_call import fit_choice, voids
-from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.steering import end_or_go_on, go_on
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.agent.structured_output.cleanup import without_calls, without_traces

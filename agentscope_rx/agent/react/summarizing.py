@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
-from agentscope_rx.agent.react.ports import ReActCore
-from agentscope_rx.agent.react.stage import around_stage
+from agentscope_rx.agent.react.stage import ReActCore, around_stage
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock

@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch
 from agentscope_rx.agent.react.model_call import voids
-from agentscope_rx.agent.react.ports import ReActCore
+from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.events import ActingChunkEvent, Event, RetryEvent

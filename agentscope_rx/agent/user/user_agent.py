@@ -21,13 +21,13 @@ from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.structured_output.config import output_of
 from agentscope_rx.agent.structured_output.request import OutputRequest
-from agentscope_rx.agent.tracer import Tracer
 from agentscope_rx.agent.user.answer import Question, UnfitError, UserInput, reply_of
 from agentscope_rx.agent.user.terminal import TerminalInput
 from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy
 from agentscope_rx.errors import AgentShuttingDownError, ConfigurationError, StructuredOutputError, UserInputError
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole
 from agentscope_rx.reactive import (

@@ -24,7 +24,7 @@ from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
-from agentscope_rx.hooks.base import AROUND, DEFAULT_PRIORITY, Hook
+from agentscope_rx.hooks.base import AROUND, AROUND_KINDS, DEFAULT_PRIORITY, Hook
 from agentscope_rx.hooks.wrapping.requests import CallRequest, ModelRequest, Request, StageRequest, ToolRequest
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.tools.calls.signals import ToolEvent
@@ -39,13 +39,7 @@ Operator = Callable[[Observable[T]], Observable[T]] | Callable[[Observable[T], R
 Apply = Callable[[Observable[Any], Request], object]
 
 PLACES: dict[str, tuple[str, ...]] = {
-    "call": ("call",),
-    "stage": ("reasoning", "acting", "summarizing"),
-    "reasoning": ("reasoning",),
-    "acting": ("acting",),
-    "summarizing": ("summarizing",),
-    "model": ("model",),
-    "tool": ("tool",),
+    kind: ("reasoning", "acting", "summarizing") if kind == "stage" else (kind,) for kind in AROUND_KINDS
 }
 """The kinds of `around`, and the flows that an operator of the kind stands around."""
 
