@@ -66,15 +66,12 @@ class EventSource:
 NOWHERE = EventSource()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """An event of a run. `seq` numbers the events of a run from 0; `timestamp` is in seconds since the epoch."""
+class HasSource:
+    """The parts of a `source`, for events and for the requests of hooks."""
 
-    type: ClassVar[str] = "event"
+    __slots__ = ()
 
-    source: EventSource = NOWHERE
-    seq: int = -1
-    timestamp: float = 0.0
+    source: EventSource
 
     @property
     def run_id(self) -> str:
@@ -92,15 +89,26 @@ class Event:
         return self.source.path
 
     @property
+    def context(self) -> RuntimeContext:
+        """The context of the call; a new, empty one if there is none, as for an event that was read from JSON."""
+        context = self.source.context
+        return RuntimeContext() if context is None else context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event(HasSource):
+    """An event of a run. `seq` numbers the events of a run from 0; `timestamp` is in seconds since the epoch."""
+
+    type: ClassVar[str] = "event"
+
+    source: EventSource = NOWHERE
+    seq: int = -1
+    timestamp: float = 0.0
+
+    @property
     def depth(self) -> int:
         """The number of runs around this one: 0 for a run that a caller has begun, 1 for one of its sub-agents, ..."""
         return len(self.source.path) // 2
-
-    @property
-    def context(self) -> RuntimeContext:
-        """The context of the call; a new, empty one for an event that was read from JSON."""
-        context = self.source.context
-        return RuntimeContext() if context is None else context
 
     def to_dict(self) -> dict[str, object]:
         """The event as plain JSON, without the conversation around it (`history`, `messages`).

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agentscope_rx.context import RuntimeContext
-from agentscope_rx.events.base import NOWHERE, EventSource
+from agentscope_rx.events.base import NOWHERE, EventSource, HasSource
 from agentscope_rx.messages import Approve, Msg, Reject, ToolUseBlock
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 
@@ -15,31 +14,10 @@ StageName = Literal["reasoning", "acting", "summarizing"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What every request has: the run that it belongs to."""
+class Request(HasSource):
+    """What every request has: the run that it belongs to, with its `run_id`, `agent`, `path` and `context`."""
 
     source: EventSource = NOWHERE
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self.source.run_id
-
-    @property
-    def agent(self) -> str:
-        """The name of the agent."""
-        return self.source.agent
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The ids of runs and calls from the outermost run to this one."""
-        return self.source.path
-
-    @property
-    def context(self) -> RuntimeContext:
-        """The context of the call."""
-        context = self.source.context
-        return RuntimeContext() if context is None else context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
