@@ -16,10 +16,9 @@ import reactivex
 from reactivex import operators as ops
 
 from agentscope_rx import InMemoryMemory, ReActAgent
-from agentscope_rx.events import (
-    Event,
-)
+from agentscope_rx.events import Event
 from agentscope_rx.hooks import around, hook
+from agentscope_rx.hooks.wrapping.around_hook import AroundKind
 from agentscope_rx.reactive import defer, flow
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.spans import TRACER, NotingSession, Seen, agent_of, current, failures
@@ -163,7 +162,7 @@ def test_a_session_sees_the_span():
 
 
 @pytest.mark.parametrize("kind", ["call", "reasoning", "acting", "model", "tool"])
-def test_an_operator_around_a_part_sees_the_span(kind: str):
+def test_an_operator_around_a_part_sees_the_span(kind: AroundKind):
     seen = Seen()
 
     def noting(source: reactivex.Observable[Any]) -> reactivex.Observable[Any]:
