@@ -100,7 +100,7 @@ def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Bin
         state, items = found
         value = dump_state(state)
         if copy.empty:
-            # nothing was ever said
+            # an empty conversation that was never saved
             return not any(items.values()) and value == dump_state(_state_of(Conversation(name), name))
         return copy.holds({STATE: value}, {entry_name(place): each for place, each in items.items()})
 

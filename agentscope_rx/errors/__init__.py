@@ -18,7 +18,7 @@
     +-- InboxFullError                      too many inputs wait for one run
     +-- AgentShuttingDownError              a run that was refused or cut off by a shutdown; it can be resumed
     +-- RunStoppedError                     a shared run was stopped
-    +-- EventsGoneError                     a shared run no longer keeps the events that were asked for
+    +-- EventsGoneError                     a shared run no longer keeps the events that are read
     +-- PoolClosedError                     a call through a ConversationPool that was closed
     +-- UsageLimitError                     a run would have gone past one of its limits
     +-- RunInsideLoopError                  run() on the thread of a running event loop

@@ -26,7 +26,7 @@ class EventLogError(AgentScopeError):
 
 
 class EventLineError(EventLogError):
-    """Line number `line` of a log is not an event, or is cut off. Its cause tells what is wrong with it."""
+    """Line number `line` of a log is not an event, or is cut off. Its cause is the fault."""
 
     def __init__(self, message: str, *, file: str, line: int) -> None:
         super().__init__(message, file=file)

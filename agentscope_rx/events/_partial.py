@@ -17,8 +17,9 @@ _Key = tuple[type[ContentBlock], str]
 class PartialMessage:
     """A message in progress. Each event costs O(1); `message()` joins the pieces.
 
-    Events that were read from JSON do not tell two texts of one message apart, so all of its text is one block, as are
-    all thoughts up to a signature; media in between begin new ones. Arguments of a call that is not whole are in `raw`.
+    Events that were read from JSON do not show where a text of a message ends and the next begins. So all of its text
+    is one block, as are all thoughts up to a signature; media in between begin new ones. Arguments of a call that is
+    not whole are in `raw`.
     """
 
     __slots__ = ("_agent", "_begun", "_counts", "_open", "_parts", "id")

@@ -63,7 +63,7 @@ def replay(file: LogFile, *, pace: float | None = None, file_root: str | PathLik
     By default they come at once. `pace=1.0` emits each so many seconds after the first as was recorded, on the loop's
     clock (in virtual time this takes none); 2.0 is twice as fast. `file_root` is as for `event_from_dict`.
 
-    A log is a log: it completes at its end, also if the run that it holds has failed. Its last event tells.
+    It completes at the end of the log, also if the run has failed: the last event is its `ErrorEvent` then.
 
     Signals: the events, and completion; `EventLogError` if the file cannot be opened or read; `EventLineError`, with
     the number of the line, at a line that is no event or is cut off, after the events before it.

@@ -118,7 +118,7 @@ class _Near(OperatorSink, Generic[T]):
                 self._acknowledge()
 
     def _acknowledge(self) -> None:
-        """Tell the far end how many values were handed over, once the subscriber is ready for more."""
+        """Report to the far end how many values were handed over, once the subscriber is ready for more."""
         demand = self._scope.demand
         if demand is None or demand.ready:
             self._waits = False
@@ -184,7 +184,7 @@ class _Far(OperatorSink, Generic[T]):
                 self._timer = self.home.call_later(LOST_SECONDS, self._look)
 
     def _look(self) -> None:
-        """A loop that was closed without a shutdown hands over nothing and tells of nothing."""
+        """Dispose of the source if the subscriber's loop was closed without a shutdown, which gives no sign."""
         if self._scope.loop.is_closed():
             self.dispose()
         else:

@@ -61,18 +61,18 @@ class Log(Protocol[T_co]):
 class LogReader(AsyncIterator[T], Generic[T]):
     """One reader's position in a log. For one consumer at a time; cancelling it loses no value.
 
-    It does not raise the error at the end of the log if `told()`: the values told of it already.
+    It does not raise the error at the end of the log if `reported()`: a value has reported it already.
     """
 
-    __slots__ = ("_closed", "_log", "_told", "_waiter", "position")
+    __slots__ = ("_closed", "_log", "_reported", "_waiter", "position")
 
     stalled = False
     queued = 0
 
-    def __init__(self, log: Log[T], position: int, told: Callable[[], bool] | None = None) -> None:
+    def __init__(self, log: Log[T], position: int, reported: Callable[[], bool] | None = None) -> None:
         self._log = log
         self._closed = False
-        self._told = told
+        self._reported = reported
         self._waiter: asyncio.Future[None] | None = None
         self.position: int = position
 
@@ -84,13 +84,13 @@ class LogReader(AsyncIterator[T], Generic[T]):
     async def wait(self) -> bool:
         """True when there is a value to read, False at the end; raises the error of a failed run."""
         if self._waiter is not None:
-            raise RuntimeError("A reader was asked for a second value before it had returned the first.")
+            raise RuntimeError("A reader is for one consumer: a second value was requested before the first had come.")
         while not self._closed:
             if self.waiting:
                 return True
             if self._log.ended.fired:
                 error = self._log.failure()
-                if error is not None and not (self._told is not None and self._told()):
+                if error is not None and not (self._reported is not None and self._reported()):
                     raise error
                 return False
             self._waiter = self._log.scope.loop.create_future()

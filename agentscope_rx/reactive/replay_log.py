@@ -128,12 +128,12 @@ class ReplayLog(Generic[T]):
         """True between `pause` and `resume`."""
         return self._paused
 
-    def read(self, start: int = 0, told: Callable[[], bool] | None = None) -> LogReader[T]:
+    def read(self, start: int = 0, reported: Callable[[], bool] | None = None) -> LogReader[T]:
         """A reader from the value of this number on; `LookupError` if it was dropped or is beyond the next value.
 
-        It does not raise the error at the end if `told()`.
+        It does not raise the error at the end if `reported()`.
         """
-        reader = LogReader(self, start, told)
+        reader = LogReader(self, start, reported)
         self.join(reader)
         return reader
 

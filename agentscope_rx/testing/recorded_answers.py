@@ -194,7 +194,7 @@ def _of_ours(kind: type[AgentScopeError], text: str) -> AgentScopeError:
 
 
 def _as_shown(events: Sequence[ChunkEvent | RetryEvent], content: Sequence[ContentBlock]) -> list[Timed]:
-    """The increments that these events were made from. `content` tells where one text ends and the next begins."""
+    """The increments that these events were made from. `content` is the message, which has the borders of its texts."""
     made: list[Timed] = []
     pieces = _Pieces(content)
     for event in events:

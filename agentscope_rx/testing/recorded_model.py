@@ -1,7 +1,7 @@
-"""`RecordedModel`: a model that answers as a log of events tells, so that any run becomes a regression test.
+"""`RecordedModel`: a model that plays the answers of a log of events, so that any run becomes a regression test.
 
 record(agent.stream("Weather?"), "run.jsonl")               once, with the real model
-ReActAgent("Friday", RecordedModel("run.jsonl"), ...)       in the test: no model is asked
+ReActAgent("Friday", RecordedModel("run.jsonl"), ...)       in the test, without the model
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RecordedModel(ScriptedModel):
         name = model_name or next((call.pre.model_name for call in self.calls if call.pre.model_name), "recorded")
         super().__init__(*map(self._turn, range(len(self.calls))), model_name=name, output_modes=output_modes)
         self._pace = pace
-        self._asked = 0
+        self._requested = 0
         self.strict = strict
         self.mismatches: list[AgentScopeError] = []
         """The requests that differed from the log, or came after its last answer."""
@@ -134,7 +134,7 @@ class RecordedModel(ScriptedModel):
 
     def _check(self, messages: tuple[Msg, ...]) -> None:
         """Find the answer to a request, and put it at its place among `calls`."""
-        number = self._asked
+        number = self._requested
         if number >= len(self.calls):
             raise ScriptExhaustedError(
                 f"{self.log_name} has {len(self.calls)} model calls, and this is request {number + 1}. "
@@ -149,7 +149,7 @@ class RecordedModel(ScriptedModel):
                 self._ids = ids
                 self._earlier[call.pre.run_id] = before
                 self.calls.insert(number, self.calls.pop(index))
-                self._asked += 1
+                self._requested += 1
                 return
             first = first or difference
         raise RecordedMismatchError(f"Request {number + 1} of {len(self.calls)} differs from {self.log_name}: {first}")
@@ -179,9 +179,9 @@ def _steps(call: RecordedCall, pace: float | None, ids: Mapping[str, str]) -> It
         yield HANG
 
 
-def _conversations(recorded: Sequence[Msg], asked: Sequence[Msg]) -> Iterator[tuple[str, str]]:
+def _conversations(recorded: Sequence[Msg], requested: Sequence[Msg]) -> Iterator[tuple[str, str]]:
     """The ids of the conversations of sub-agents, as recorded and now: each run makes its own."""
-    now = {result.id: result.text for message in asked for result in message.tool_results}
+    now = {result.id: result.text for message in requested for result in message.tool_results}
     for message in recorded:
         for result in message.tool_results:
             before, after = (_CONVERSATION.search(text) for text in (result.text, now.get(result.id, "")))
@@ -194,31 +194,31 @@ def _difference(
 ) -> tuple[str | None, int]:
     """The first difference of a request, or None; and the number of messages before the run."""
     system, hints = call.pre.system_message, call.pre.hints
-    asked_system = messages[0] if messages and messages[0].role is MsgRole.SYSTEM else None
-    if _text(system) != _text(asked_system):
-        return _shown("the system message", _text(system), _text(asked_system)), 0
-    rest = messages if asked_system is None else messages[1:]
+    system_now = messages[0] if messages and messages[0].role is MsgRole.SYSTEM else None
+    if _text(system) != _text(system_now):
+        return _shown("the system message", _text(system), _text(system_now)), 0
+    rest = messages if system_now is None else messages[1:]
     expected = (*call.history, *hints)
     before = len(rest) - len(expected)
     if before < 0 or (earlier is not None and before != earlier):
         count = len(expected) + (earlier or 0)
         last = _text(rest[-1])[:200] if rest else "none"
         return f"it has {len(rest)} messages where the log has {count}. The last one is {last}", before
-    for number, (recorded, asked) in enumerate(zip(expected, rest[before:], strict=True), 1):
-        one, other = with_ids(_text(recorded), ids), _text(asked)
+    for number, (recorded, now) in enumerate(zip(expected, rest[before:], strict=True), 1):
+        one, other = with_ids(_text(recorded), ids), _text(now)
         if one != other:
             return _shown(f"message {number} of {len(expected)} of the run", one, other), before
     return None, before
 
 
-def _shown(what: str, recorded: str, asked: str) -> str:
+def _shown(what: str, recorded: str, requested: str) -> str:
     """Both texts, from shortly before the place where they differ."""
-    pairs = enumerate(zip(recorded, asked, strict=False))
-    same = next((n for n, (one, other) in pairs if one != other), min(len(recorded), len(asked)))
+    pairs = enumerate(zip(recorded, requested, strict=False))
+    same = next((n for n, (one, other) in pairs if one != other), min(len(recorded), len(requested)))
     start = max(0, same - 60)
     dots = "..." if start else ""
-    one, other = recorded[start : start + 300], asked[start : start + 300]
-    return f"{what}\n  recorded: {dots}{one}\n  asked:    {dots}{other}"
+    one, other = recorded[start : start + 300], requested[start : start + 300]
+    return f"{what}\n  recorded:  {dots}{one}\n  requested: {dots}{other}"
 
 
 def _text(message: Msg | None) -> str:

@@ -44,7 +44,8 @@ def test_a_tool_that_answers_something_else_is_found():
         run_virtual(agent(model, tools=[other]).call("hi"))
     text = str(caught.value)
     assert "Request 2 of 2" in text and "message 3 of 3" in text
-    assert "dry in Rome" in text.split("recorded:")[1].split("asked:")[0] and "wet in Rome" in text.split("asked:")[1]
+    before, now = text.split("recorded:")[1].split("requested:")
+    assert "dry in Rome" in before and "wet in Rome" in now
     with pytest.raises(RecordedMismatchError):
         model.assert_complete()
     # the answers alone

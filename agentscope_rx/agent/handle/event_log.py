@@ -4,7 +4,7 @@
 
 | an event is    | its size                                     | it is kept                                           |
 |----------------|----------------------------------------------|------------------------------------------------------|
-| `LoggedEvent`  | estimated; JSON is written when it is asked for | as it is, with its context and history            |
+| `LoggedEvent`  | estimated; JSON is written at its first use    | as it is, with its context and history            |
 | `.of(event)`   | that of its JSON, which is written now       | without its surroundings, as JSON has it             |
 
 The second is for services: an event without a JSON form ends the run at once, several clients share the bytes, and a

@@ -207,7 +207,7 @@ class RunHandle:
 
     @property
     def ended(self) -> OneShotEvent:
-        """Fires, on the run's loop, when the run has ended, before its subscribers are told."""
+        """Fires, on the run's loop, when the run has ended, before its subscribers get the end."""
         return self._log.ended
 
     @property
@@ -272,7 +272,7 @@ class RunHandle:
         """A reader of the logged events from this number on, for a protocol that sends them; on the run's loop.
 
         It slows the run once it is `capacity` events or `max_bytes` behind. Errors as `events`, raised here; an
-        error of the run that an `error` event tells of is not raised. Close it in the end.
+        error of the run that an `error` event reports is not raised. Close it in the end.
         """
         if not self._log.scope.is_here():
             raise ConfigurationError("A run is read on its own loop; subscribe to events() from elsewhere.")
@@ -352,7 +352,7 @@ class RunHandle:
     # --- internals ------------------------------------------------------------------------------------------------
 
     def _begin(self, source: Flow[Event]) -> None:
-        # nobody else may hold the run: the handle may be dropped
+        # the loop owns the run: the handle may be dropped
         keeper = runtime()
         keeper.keep(self)
         self._log.on_readers = None if self._linger is None else self._readers_changed
@@ -364,7 +364,7 @@ class RunHandle:
         self._start.over = True
         run = self._start.run
         if run is not None and self._recorder.reply is None:
-            # the options leave its event out. Otherwise the events have the last word: a subclass may change them
+            # the options leave its event out. Else the reply is that of the events, which a subclass may change
             self._recorder.reply = run.reply
         self._log.on_readers = None
         self._drop_timer()

@@ -6,8 +6,8 @@
     (user, session_id) --key--> the session's entries --bind--> a memory of its own --> agent.call(..., memory=...)
 
 - A pair has at most one memory in a pool. Calls that come while it is loaded wait for that load, and share its failure.
-- A conversation is in use during a call (also while it waits, or its clean-up runs) and a lease. Such a one is never
-  evicted; the pool may exceed `max_kept` by these.
+- A conversation is in use during a call (also while it waits, or its clean-up runs) and a lease. It is not evicted
+  then; the pool may exceed `max_kept` by these.
 - A conversation is evicted only if the session holds all of it. If its last save has failed, it stays, and its next run
   or `flush()` saves it.
 - A user reaches the conversations of that user only: memory, pending calls and approvals belong to the pair.
@@ -316,7 +316,7 @@ class ConversationPool:
     def _connect(
         self, pair: Pair, use: Callable[[Agent, Memory], abc.ObservableBase[T]], *, closed: bool = False
     ) -> Callable[[Sink[T], Scope], None]:
-        """What a subscription does: take the conversation, load it if needed, use it, see if it is saved, leave it."""
+        """What a subscription does: take the conversation, load it if needed, use it, leave it."""
 
         def connect(sink: Sink[T], scope: Scope) -> None:
             def take() -> Flow[KeptConversation]:
@@ -328,7 +328,7 @@ class ConversationPool:
             def begin(kept: KeptConversation) -> abc.ObservableBase[T]:
                 if kept.agent is not None and kept.memory is not None:
                     return use(kept.agent, kept.memory)
-                # `then`: the load has let go of the running flag when it has completed
+                # `then`: when the load has completed, it has released the running flag
                 return self._load(kept).pipe(then(lambda: begin(kept)))
 
             def release(kept: KeptConversation, ending: Outcome) -> Flow[object] | None:

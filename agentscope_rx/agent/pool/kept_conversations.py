@@ -1,4 +1,4 @@
-"""`KeptConversations`: the conversations that a pool keeps, which of them are in use, and which go next.
+"""`KeptConversations`: the conversations that a pool keeps, which of them are in use, and which are evicted next.
 
     take -> in use --leave--> idle      saved: evicted by count (the least recently used first) or by age
                           --> unsaved   the session does not hold all of it: kept until it is saved
@@ -288,7 +288,7 @@ class KeptConversations:
         self._arm(loop)
 
     def _overdue(self, clock: object, now: float) -> list[KeptConversation]:
-        """The first conversations in line to go."""
+        """The conversations to evict, in order."""
         too_many = len(self._all) - self._max_kept
         found: list[KeptConversation] = []
         for kept in self._idle.values():

@@ -65,7 +65,7 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     if around is None:
         return _act(agent, run, batch)
     batches = [batch]
-    # an attempt leaves its marks on the batch
+    # each attempt changes the batch
     return around_stage(
         around, run, "acting", lambda: _act(agent, run, batches.pop() if batches else sort_calls(run, calls)), calls
     )

@@ -174,7 +174,7 @@ def hand_over(agent: ReActCore, run: Run, output: StructuredOutputState) -> Stag
     """End the run with the accepted response."""
     if output.request.output is None:
         return end_or_go_on(agent, run, run.final(output.reply(agent.name), GenerateReason.MODEL_STOP))
-    # the run has what it was asked for
+    # the value is there
     return run.end_with(run.final(output.reply(agent.name), GenerateReason.STRUCTURED_OUTPUT))
 
 

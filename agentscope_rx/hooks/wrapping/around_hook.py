@@ -91,7 +91,7 @@ class AroundHook(Hook):
     @property
     def name(self) -> str:
         name: str = getattr(self.operator, "__name__", "_")
-        # the names of the functions inside stock operators say nothing
+        # the name of a function inside a stock operator is no help
         return f"around({self.kind!r})" if name.startswith(("_", "<")) else name
 
     def __repr__(self) -> str:

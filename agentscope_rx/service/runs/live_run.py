@@ -1,4 +1,4 @@
-"""`LiveRun`: a shared run as a service has it: it begins at its first client, and is told from which event on.
+"""`LiveRun`: a shared run as a service has it: it begins at its first client.
 
     add      nothing happens yet
     open     the run begins, at the first `follow`; a `RunHandle` has begun already

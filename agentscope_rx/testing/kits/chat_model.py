@@ -62,7 +62,7 @@ def check_chat_model(
     name: str | None = None,
     real_time: bool = False,
 ) -> KitReport:
-    """Check the models that `make` returns, each of which answers with some content, as often as it is asked.
+    """Check the models that `make` returns, each of which answers with some content, at every request.
 
     | argument      | gives                                                                                       |
     |---------------|---------------------------------------------------------------------------------------------|
@@ -77,8 +77,8 @@ def check_chat_model(
     case = _Case(make, failing, calling, hanging, closed, requests, tuple(unsupported))
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, case))
-    broken = None if failing is None else (lambda: asked(failing()))
-    apply_rules(kit, lambda: asked(make()), failing=broken, ahead=ahead, prefix="stream ")
+    broken = None if failing is None else (lambda: request(failing()))
+    apply_rules(kit, lambda: request(make()), failing=broken, ahead=ahead, prefix="stream ")
     return kit.report()
 
 
@@ -93,7 +93,7 @@ class _Case:
     unsupported: tuple[str, ...]
 
 
-def asked(
+def request(
     model: ChatModel,
     messages: Sequence[Msg] = (Msg.user("Hello"),),
     tools: Sequence[ToolSchema] = (),
@@ -111,7 +111,7 @@ async def _answer(flow: Flow[ChatResponse]) -> list[ChatResponse]:
 
 
 async def _increments(case: _Case, dropped: DroppedErrors) -> None:
-    chunks = await _answer(asked(case.make()))
+    chunks = await _answer(request(case.make()))
     require(any(map(shows, chunks)), f"the answer has no content: {chunks!r:.200}")
     texts = [text for chunk in chunks if (text := _text(chunk))]
     before = ""
@@ -130,7 +130,7 @@ def _text(chunk: ChatResponse) -> str:
 
 
 async def _usage(case: _Case, dropped: DroppedErrors) -> None:
-    usages = [chunk.usage for chunk in await _answer(asked(case.make())) if chunk.usage is not None]
+    usages = [chunk.usage for chunk in await _answer(request(case.make())) if chunk.usage is not None]
     if not usages:
         raise SkippedRule("the answer has no usage")
     for field in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
@@ -147,7 +147,7 @@ async def _calls(case: _Case, dropped: DroppedErrors) -> None:
         raise SkippedRule("no model that calls tools was given")
     seen: set[str] = set()
     for _ in range(2):
-        chunks = await _answer(asked(case.calling(), tools=TOOLS))
+        chunks = await _answer(request(case.calling(), tools=TOOLS))
         gather = ResponseAccumulator()
         for chunk in chunks:
             gather.feed(chunk)
@@ -164,7 +164,7 @@ async def _unchanged(case: _Case, dropped: DroppedErrors) -> None:
     messages, tools = conversation(), list(TOOLS)
     before = copy.deepcopy([message.to_json() for message in messages])
     options = GenerateOptions(max_tokens=100)
-    await _answer(asked(case.make(), messages, tools, options))
+    await _answer(request(case.make(), messages, tools, options))
     equal([message.to_json() for message in messages], before, "the list of messages after the call")
     equal(tools, list(TOOLS), "the list of tools after the call")
 
@@ -184,7 +184,7 @@ def conversation() -> list[Msg]:
 async def _options(case: _Case, dropped: DroppedErrors) -> None:
     for field, options in OPTIONS.items():
         try:
-            await _answer(asked(case.make(), tools=TOOLS, options=options))
+            await _answer(request(case.make(), tools=TOOLS, options=options))
         except UnsupportedOptionError as refused:
             require(field in case.unsupported, f"it refused {field}, which is not among `unsupported`: {refused}")
         except ConfigurationError:
@@ -199,22 +199,26 @@ async def _choice(case: _Case, dropped: DroppedErrors) -> None:
     missing = GenerateOptions(tool_choice=ToolChoice.specific("missing"))
     required = GenerateOptions(tool_choice=ToolChoice("required"))
     # (`stream` defers, so that do_stream itself may raise)
-    await raises(defer(lambda: asked(case.make(), tools=TOOLS, options=missing)), ConfigurationError, "a missing tool")
-    await raises(defer(lambda: asked(case.make(), options=required)), ConfigurationError, "a required call of no tool")
+    await raises(
+        defer(lambda: request(case.make(), tools=TOOLS, options=missing)), ConfigurationError, "a missing tool"
+    )
+    await raises(
+        defer(lambda: request(case.make(), options=required)), ConfigurationError, "a required call of no tool"
+    )
     equal(case.requests() if case.requests else 0, before, "the number of requests")
 
 
 async def _errors(case: _Case, dropped: DroppedErrors) -> None:
     if case.failing is None:
         raise SkippedRule("no failing model was given")
-    await raises(asked(case.failing()), ModelError, "the failing request")
+    await raises(request(case.failing()), ModelError, "the failing request")
 
 
 async def _requests(case: _Case, dropped: DroppedErrors) -> None:
     if case.requests is None:
         raise SkippedRule("the number of requests is not known")
     before = case.requests()
-    flow = asked(case.make())
+    flow = request(case.make())
     for _ in range(10):
         await asyncio.sleep(0)
     equal(case.requests() - before, 0, "the number of requests before a subscription")
@@ -224,7 +228,7 @@ async def _requests(case: _Case, dropped: DroppedErrors) -> None:
     equal(case.requests() - before, 2, "the number of requests of two subscriptions")
     if case.failing is not None:
         before = case.requests()
-        await Probe().start(asked(case.failing())).end()
+        await Probe().start(request(case.failing())).end()
         require(case.requests() - before <= 1, f"a failure was tried {case.requests() - before} times by do_stream")
 
 
@@ -232,7 +236,7 @@ async def _closed(case: _Case, dropped: DroppedErrors) -> None:
     if case.hanging is None:
         raise SkippedRule("no hanging model was given")
     first = asyncio.Event()
-    probe = Probe(act=lambda probe: first.set()).start(asked(case.hanging()))
+    probe = Probe(act=lambda probe: first.set()).start(request(case.hanging()))
     await first.wait()
     probe.dispose()
     await probe.end()

@@ -221,7 +221,7 @@ async def _nops(publisher: Publisher, dropped: DroppedErrors) -> None:
 
 
 class _Sink:
-    """A sink of the kernel: `calls` in order; disposes at once if asked to."""
+    """A sink of the kernel: `calls` in order; `dispose`: it disposes at once."""
 
     def __init__(self, dispose: bool) -> None:
         self.calls: list[str] = []
