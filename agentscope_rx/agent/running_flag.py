@@ -26,12 +26,10 @@ from agentscope_rx.errors import AgentBusyError, AgentShuttingDownError, QueuedC
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
+from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS
 
 WAIT_SECONDS = 60.0
 """The seconds that a call waits for the clean-up of the run before it."""
-
-LOST_SECONDS = 1.0
-"""The seconds after which a queued call looks again for runs of other loops that were lost."""
 
 
 class RunningFlag:
@@ -305,7 +303,7 @@ class _Waiter:
             return
         self._unlisten = self.run.interruption.event.listen(self._interrupted)
         if self.looks and not self.done:
-            self._timer = self.scope.call_later(LOST_SECONDS, self._look)
+            self._timer = self.scope.call_later(LOST_LOOP_SECONDS, self._look)
 
     def refuse(self, error: Exception) -> None:
         """It does not enter: emit the error once the subscriber has its subscription (see `next_turn`)."""
@@ -345,7 +343,7 @@ class _Waiter:
             self._unlisten = None
 
     def _look(self) -> None:
-        self._timer = self.scope.call_later(LOST_SECONDS, self._look)
+        self._timer = self.scope.call_later(LOST_LOOP_SECONDS, self._look)
         self._flag.look()
 
     def _interrupted(self) -> None:

@@ -20,7 +20,7 @@ from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
-from agentscope_rx.reactive.kernel.runtime import SourceCancelledError, library_loop
+from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS, SourceCancelledError, library_loop
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
 
@@ -28,8 +28,6 @@ T = TypeVar("T")
 
 WINDOW = 64
 """How many values may be under way between two loops."""
-LOST_SECONDS = 1.0
-"""How often a source that waits for another loop looks if that was closed."""
 
 
 def on_library_loop(source: Observable[T]) -> Flow[T]:
@@ -181,14 +179,14 @@ class _Far(OperatorSink, Generic[T]):
             self._sent += 1
             if self._under_way() >= self._window and self._timer is None:
                 self.home.demand.withhold()
-                self._timer = self.home.call_later(LOST_SECONDS, self._look)
+                self._timer = self.home.call_later(LOST_LOOP_SECONDS, self._look)
 
     def _look(self) -> None:
         """Dispose of the source if the subscriber's loop was closed without a shutdown, which gives no sign."""
         if self._scope.loop.is_closed():
             self.dispose()
         else:
-            self._timer = self.home.call_later(LOST_SECONDS, self._look)
+            self._timer = self.home.call_later(LOST_LOOP_SECONDS, self._look)
 
     def _drop_timer(self) -> None:
         timer, self._timer = self._timer, None

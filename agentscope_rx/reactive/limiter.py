@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 from agentscope_rx.reactive.kernel.in_flight import Held
+from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS
 from agentscope_rx.reactive.kernel.scope import clock_of
 
 S = TypeVar("S")
@@ -33,8 +34,6 @@ S = TypeVar("S")
 MAX_PASSED = 16
 """How often later requests may pass a request before its own limiters are reserved for it."""
 LOCK = new_lock()
-POLL_SECONDS = 1.0
-"""How often a waiting request looks for leases of closed loops."""
 EPSILON = 1e-9
 _SYSTEM_CLOCK = time.monotonic
 _number_of = attrgetter("number")
@@ -180,7 +179,7 @@ class Request:
             delay = max(limiter.wait(self.loop, self.tokens) for limiter in self.limiters)
             self.timed = delay > 0
             if not self.timed and any(limiter.held_elsewhere(self.loop) for limiter in self.limiters):
-                return POLL_SECONDS
+                return LOST_LOOP_SECONDS
             return delay
 
     def look(self) -> None:

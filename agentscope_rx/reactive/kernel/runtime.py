@@ -28,6 +28,8 @@ R = TypeVar("R")
 
 CLEAN_UP_SECONDS = 10.0
 """How long a loop that shuts down waits for the clean-up of its runs."""
+LOST_LOOP_SECONDS = 1.0
+"""How often work that waits for another loop looks if that was closed: without a shutdown there is no other sign."""
 
 
 class SourceCancelledError(AgentScopeError):

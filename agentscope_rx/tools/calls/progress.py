@@ -23,15 +23,12 @@ from reactivex import abc
 from agentscope_rx.messages import OutputBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.reactive.kernel.observer import Sink, Upstream, attach
-from agentscope_rx.reactive.kernel.runtime import running_loop
+from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS, running_loop
 from agentscope_rx.tools.calls.signals import ToolChunk
 from agentscope_rx.tools.context import ToolContext
 
 MAX_WAITING = 64
 """Chunks of a call that may wait for the loop before its thread has to wait."""
-
-POLL_SECONDS = 1.0
-"""How often a waiting thread checks that the loop is still open: a closed loop does not wake it."""
 
 
 class Beat:
@@ -129,7 +126,7 @@ class _Emitter:
     def _block(self, room: Future[None]) -> None:
         while not self._scope.loop.is_closed():
             try:
-                room.result(POLL_SECONDS)
+                room.result(LOST_LOOP_SECONDS)
             except TimeoutError:
                 continue
             return
