@@ -288,9 +288,9 @@ class _Waiter:
         self._entered = False
         self.run: RunState = run
         self.scope: Scope = scope
-        self.queued = queued
-        self.looks = False
-        self.done = False
+        self.queued: bool = queued
+        self.looks: bool = False
+        self.done: bool = False
 
     @property
     def is_leaving(self) -> bool:

@@ -62,8 +62,10 @@ class RecordedCall:
 
     def __init__(self, pre: PreReasoningEvent, history: tuple[Msg, ...], at: int) -> None:
         self.pre = pre
-        self.run_begin = self.run_end = at
-        """The numbers, in the log, of the first and the last event of its run."""
+        self.run_begin: int = at
+        """The number, in the log, of the first event of its run."""
+        self.run_end: int = at
+        """The number of the last one."""
         self.history = history
         self.shown: list[ChunkEvent | RetryEvent] = []
         self.post: Post | None = None

@@ -55,7 +55,7 @@ class Step(NamedTuple):
 class AroundHook(Hook):
     """An operator around the flows of one kind; made by `around`."""
 
-    kinds = ()
+    kinds: tuple[type[Event], ...] | None = ()
 
     def __init__(
         self, kind: str, operator: Callable[..., object], priority: int = DEFAULT_PRIORITY, label: str = ""

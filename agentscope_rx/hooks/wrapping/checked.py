@@ -55,10 +55,10 @@ class Checked(OperatorSink, Generic[T, R]):
         self._early: list[T] = []
         self.step: Step = step
         self.request: R = request
-        self.attempts = 0
+        self.attempts: int = 0
         """How often the operator has subscribed."""
         self._live: list[_Attempt[T]] = []
-        self.completed = False
+        self.completed: bool = False
         """True if the latest attempt has completed."""
         self.error: Exception | None = None
         """The error of the latest attempt."""
@@ -184,7 +184,7 @@ class Checked(OperatorSink, Generic[T, R]):
 
     def stop(self) -> None:
         """The end: an operator that ends without disposing of its source must not leave it running."""
-        self.disposed = True
+        self.disposed: bool = True
         # (an error refers to its frames, and these to this object)
         self.error = None
         for attempt in tuple(self._live):

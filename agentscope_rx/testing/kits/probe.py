@@ -32,8 +32,8 @@ class Probe:
     ) -> None:
         self.values: list[object] = []
         self.error: Exception | None = None
-        self.completed = False
-        self.disposed = False
+        self.completed: bool = False
+        self.disposed: bool = False
         self.depths: list[int] = []
         self.demand = demand
         self._notes: list[str] = []
