@@ -91,6 +91,16 @@ EXPECTED = {
         "0.0 to 3.5 s  call of Friday('How is Oslo?'): ok, 132 tokens",
         "It is sunny.",
     ],
+    "shared_run.py": [
+        " 0.0 s  early: 'Oslo '",
+        " 0.5 s  paused",
+        "10.6 s  late : 'Oslo '",
+        "11.5 s  early: 'plane.'",
+        "11.5 s  early: (input) And without flying?",
+        "12.5 s  late : 'Or by train.'",
+        "12.5 s  reply: Or by train.",
+        "12.5 s  ended, 11 events, unread: ()",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
