@@ -372,7 +372,7 @@ class Agent(ClassHooks, AgentCore):
         "next_round": the run remembers them before its next model call. "idle": it remembers them where it would end
         normally, and goes on with another round. The run is the one in the agent's conversation, in that of `memory`,
         or the run `run_id`, which may be that of a sub-agent. Messages that it does not come to take stay in
-        `run.inbox.unread`.
+        `run.inbox.unread`, which is `RunHandle.unread`.
 
         `RunEndedError` if there is no such run, or if it takes no more input; `InvalidInputError` for anything but
         messages, or if several runs are in progress.

@@ -54,11 +54,9 @@ class RunEndedError(AgentScopeError):
     """Input for a run that has ended, or is about to. `run_id` is the run; None if the agent has none in progress."""
 
     def __init__(self, agent: str, run_id: str | None = None) -> None:
-        which = f"Run {run_id} of agent {agent!r}" if run_id else f"The run of agent {agent!r}"
-        super().__init__(
-            f"{which} takes no more input: it has ended, or is about to. Call the agent again, with call(...) or "
-            "stream(...)."
-        )
+        which = f"Run {run_id} of agent {agent!r}" if run_id else f"Agent {agent!r}" if agent else "This handle"
+        why = "it has ended, or is about to" if run_id else "it has no run in progress, or one that is about to end"
+        super().__init__(f"{which} takes no more input: {why}. Call the agent again, with call(...) or stream(...).")
         self.agent = agent
         self.run_id = run_id
 

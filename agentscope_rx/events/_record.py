@@ -133,7 +133,9 @@ class _Recorder(OperatorSink):
         log = self._log
         try:
             if not isinstance(event, Event):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigurationError(f"record takes a stream of events, and got {event!r:.80}.")
+                raise ConfigurationError(
+                    f"record takes a stream of events, agent.stream(...) or handle.events(), and got {event!r:.80}."
+                )
             if log is not None:
                 log.write(event)
         except AgentScopeError as error:

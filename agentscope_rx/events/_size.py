@@ -37,7 +37,9 @@ _NUMBERS = frozenset((int, float, bool))
 
 
 def event_size(event: Event) -> int:
-    """The bytes that this event holds by itself, estimated: for `Flow.buffered(max_bytes=..., size_of=event_size)`."""
+    """The bytes that this event holds by itself, estimated.
+
+    The default of `EventStream.buffered(max_bytes=...)`; for other flows of events give `size_of=event_size`."""
     kind = type(event)
     if kind in _CHUNKS and isinstance(event, ChunkEvent):
         delta = event.delta

@@ -75,7 +75,7 @@ class CompiledHooks:
             if not isinstance(hook, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(
                     f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
-                    "or make an object of your Hook class."
+                    "make an object of your Hook class, or give an operator its place: around('model', operator)."
                 )
             if hook.observe_only and isinstance(hook, OperatorHook):
                 raise ConfigurationError(

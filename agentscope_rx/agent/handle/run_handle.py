@@ -441,5 +441,8 @@ class RunHandle:
             )
         last = log.values[-1].seq if log.values else -1 if dropped is None else dropped.seq
         if from_seq > last + 1:
-            raise InvalidInputError(f"Run {self.id} has no event {from_seq - 1}; its last one is {last}.")
+            so_far = f"its last one is {last}" if last >= 0 else "it has none yet"
+            raise InvalidInputError(
+                f"Run {self.id} has no event {from_seq - 1}; {so_far}. Begin at event {last + 1} at most."
+            )
         return log.first + bisect_left(log.values, from_seq, key=attrgetter("seq"))

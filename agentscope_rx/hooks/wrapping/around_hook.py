@@ -156,6 +156,8 @@ def check_kind(kind: object) -> None:
         return
     meant = get_close_matches(str(kind), PLACES, 1, 0.6)
     hint = f"Did you mean {meant[0]!r}?" if meant else f"Choose one of {', '.join(map(repr, PLACES))}."
+    if callable(kind):
+        hint += " It comes before the operator: around('model', operator), @around('model')."
     raise ConfigurationError(f"around: there is no kind {kind!r:.60}. {hint}")
 
 
