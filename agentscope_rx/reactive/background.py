@@ -82,9 +82,13 @@ def spawn_background(source: Observable[object], where: str, context: Context | 
 
 
 class _Near(OperatorSink, Generic[T]):
-    """The subscriber's end: hands over the signals of the far end, and counts them for it if there is a window."""
+    """The subscriber's end: hands over the signals of the far end, and counts them for it if there is a window.
 
-    __slots__ = ("_acknowledges", "_far", "_received", "_scope", "_sink", "_waits")
+    A loop that is closed drops the calls that wait there: until the far end has begun, and between a disposal and its
+    end, this one looks if that has happened. (The library's loop, which needs no window, is not closed.)
+    """
+
+    __slots__ = ("_acknowledges", "_far", "_far_ended", "_received", "_scope", "_sink", "_timer", "_waits")
 
     def __init__(self, sink: Sink[T], scope: Scope, loop: asyncio.AbstractEventLoop, window: int | None) -> None:
         self._upstream = None
@@ -94,17 +98,49 @@ class _Near(OperatorSink, Generic[T]):
         self._received = 0
         self._waits = False
         self._acknowledges = 0 if window is None else max(1, window // 2)
+        self._far_ended = False
+        self._timer: asyncio.TimerHandle | None = None
         self._far = _Far(self, scope, Scope(loop, scope.context), window)
 
     def start(self, source: Observable[T]) -> None:
         self._scope.work.begin()
-        if not self._far.home.call_from_thread(self._far.start, source):
-            self.far_ended()
+        if self._far.home.call_from_thread(self._far.start, source):
+            self._watch()
+        else:
+            self._lost()
+
+    def _watch(self) -> None:
+        if self._acknowledges and self._timer is None and not self._far_ended:
+            self._timer = self._scope.call_later(LOST_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._far.home.loop.is_closed():
+            self._lost()
+        else:
+            self._watch()
+
+    def _lost(self) -> None:
+        self.far_ended()
+        if not self.disposed:
             self.on_error(SourceCancelledError("The event loop of the source was closed."))
+
+    def _drop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def far_begun(self) -> None:
+        """The source was begun on the other loop."""
+        if not self.disposed:
+            self._drop_timer()
 
     def far_ended(self) -> None:
         """Nothing is under way on the other loop any more."""
-        self._scope.work.end()
+        self._drop_timer()
+        if not self._far_ended:
+            self._far_ended: bool = True
+            self._scope.work.end()
 
     def on_next(self, value: T) -> None:
         if self.disposed:
@@ -140,7 +176,9 @@ class _Near(OperatorSink, Generic[T]):
     def dispose(self) -> None:
         if not self.disposed:
             self.disposed = True
-            if not self._far.home.call_from_thread(self._far.dispose):
+            if self._far.home.call_from_thread(self._far.dispose):
+                self._watch()
+            else:
                 # the other loop was closed under the source: there is no clean-up to wait for
                 self.far_ended()
 
@@ -166,6 +204,8 @@ class _Far(OperatorSink, Generic[T]):
         if self.disposed:
             self._end()
         else:
+            if self._window is not None:
+                self._scope.call_from_thread(self._near.far_begun)
             self.home.work.on_abort = self._aborted
             self.home.context.copy().run(attach, source, self, self.home)
 

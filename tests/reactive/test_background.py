@@ -11,17 +11,20 @@ import pytest
 from reactivex import operators as ops
 
 from agentscope_rx.reactive import (
+    SourceCancelledError,
+    concat,
     from_async_iterable,
     from_callable,
     from_iterable,
     just,
+    never,
     on_library_loop,
     on_loop,
     spawn_background,
     throw,
 )
 from agentscope_rx.reactive.kernel.runtime import library_loop
-from agentscope_rx.testing import collect_dropped
+from agentscope_rx.testing import collect_dropped, run_virtual
 
 who: ContextVar[str] = ContextVar("who", default="nobody")
 
@@ -180,3 +183,27 @@ class TestOnLoop:
             assert await on_loop(just(1), asyncio.get_running_loop()) == 1
 
         asyncio.run(main())
+
+    def test_a_loop_that_is_closed_before_it_begins_the_source(self) -> None:
+        async def main() -> None:
+            other = asyncio.new_event_loop()
+            waiting = on_loop(just(1), other).as_task()
+            await asyncio.sleep(0)
+            other.close()
+            with pytest.raises(SourceCancelledError, match="was closed"):
+                await waiting
+
+        run_virtual(main())
+
+    def test_a_loop_that_is_closed_before_it_stops_the_source(self) -> None:
+        async def main() -> None:
+            other = asyncio.new_event_loop()
+            async with on_loop(concat(just(1), never()), other) as values:
+                first = asyncio.ensure_future(anext(values))
+                await asyncio.sleep(0)
+                await asyncio.to_thread(other.run_until_complete, asyncio.sleep(0.01))
+                assert await first == 1
+                # the end of the block asks the source to stop, and waits for that
+                asyncio.get_running_loop().call_soon(other.close)
+
+        run_virtual(main())
