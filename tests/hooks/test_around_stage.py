@@ -405,3 +405,10 @@ def test_no_attempt_after_a_sub_agent_has_written_to_its_memory():
     )
     watched = watch(outer)
     assert isinstance(watched.error, HookError) and "had written to memory" in str(watched.error)
+
+
+def test_nothing_comes_after_the_end_of_a_call():
+    late = around("call", ops.concat(rx.defer(lambda _: rx.just(ReasoningChunkEvent()))))
+    watched = watch(agent(ScriptedModel("Hi."), hooks=[late]))
+    assert isinstance(watched.error, HookError)
+    assert "ReasoningChunkEvent after the PostCallEvent" in str(watched.error)

@@ -4,7 +4,8 @@
 |--------------------------------------------|------------------------------------------------------------------------|
 | records: those that report what memory has | lets each pass once, unchanged and in order (`fold` relies on them)    |
 | a RetryEvent that discards                 | is announced even if the operator drops it or holds it back            |
-| all others: Pre events, chunks, retries    | may be changed, dropped, delayed; the operator may add some            |
+| all others: Pre events, chunks, retries    | may be changed, dropped, delayed; the operator may add some, but not   |
+|                                            | behind the PostCallEvent                                               |
 
 A further attempt is refused once memory was written, at the same time as another, and after completion. If chunks of
 an earlier attempt were shown, it begins with a RetryEvent that discards them.
@@ -22,6 +23,7 @@ from agentscope_rx.events import (
     ChunkEvent,
     ErrorEvent,
     Event,
+    PostCallEvent,
     PreActingEvent,
     PreReasoningEvent,
     RetryEvent,
@@ -45,7 +47,7 @@ class EventCheck(Checked[Event, CallRequest | StageRequest]):
     `watched` calls the hooks of the RetryEvents that a further attempt begins with.
     """
 
-    __slots__ = ("_owed", "_recorded", "_shown", "_watched", "_wrote")
+    __slots__ = ("_over", "_owed", "_recorded", "_shown", "_watched", "_wrote")
 
     def __init__(
         self,
@@ -60,6 +62,8 @@ class EventCheck(Checked[Event, CallRequest | StageRequest]):
         self._wrote = wrote
         self._watched = watched
         self._recorded = False
+        # the run's PostCallEvent has come out
+        self._over = False
         # records that have gone in and not come out
         self._owed: deque[Event] = deque()
         # the calls whose chunks were shown; None for those of the model
@@ -116,6 +120,11 @@ class EventCheck(Checked[Event, CallRequest | StageRequest]):
                 self.fail(self._misplaced(item))
                 return
             self._owed.popleft()
+            self._over = kind is PostCallEvent and item.run_id == self.request.run_id
+        elif self._over:
+            name = type(item).__name__
+            self.fail(self.problem(f"emitted a {name} after the PostCallEvent, which is the last event of a call"))
+            return
         elif not isinstance(item, Event):  # pyright: ignore[reportUnnecessaryIsInstance]
             self.fail(self.problem(f"must emit events, not {type(item).__name__}: {item!r:.60}"))
             return
