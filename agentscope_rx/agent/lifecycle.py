@@ -10,6 +10,7 @@ using(acquire the running flag, and on the loop's next turn:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar, cast
 
 from reactivex import Observable
@@ -86,16 +87,6 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     conversation = run.conversation
     flag = conversation.flag if agent.check_running else RunningFlag(agent.name)
 
-    def acquire() -> Flow[Run]:
-        # a sub-agent's run is part of one that may still finish
-        if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
-            run.inbox.close()
-            return next_turn(throw(AgentShuttingDownError(agent.name)))
-        conversation.flags.add(flag)
-        entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))
-        deadline = None if run.limits is None else run.limits.deadline
-        return entered if deadline is None else entered.pipe(_until(run, deadline, deadline))
-
     begun = False
 
     def begin() -> Flow[Event]:
@@ -124,7 +115,18 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         run.inbox.close()
         flag.leave(run)
 
-    return using(acquire, lambda _: next_turn(defer(begin)), release, on_dispose=leave)
+    return using(partial(_acquire, agent, run, flag), lambda _: next_turn(defer(begin)), release, on_dispose=leave)
+
+
+def _acquire(agent: AgentCore, run: Run, flag: RunningFlag) -> Flow[Run]:
+    # a sub-agent's run is part of one that may still finish
+    if agent.shutdown is not None and agent.shutdown.refuses and run.parent is None:
+        run.inbox.close()
+        return next_turn(throw(AgentShuttingDownError(agent.name)))
+    run.conversation.flags.add(flag)
+    entered = cast("Flow[Run]", flag.acquire(run, run.when_busy, agent.queue_limit))
+    deadline = None if run.limits is None else run.limits.deadline
+    return entered if deadline is None else entered.pipe(_until(run, deadline, deadline))
 
 
 def between_runs(agent: AgentCore, memory: Memory, use: Callable[[Conversation], Flow[T]]) -> Flow[T]:

@@ -61,23 +61,9 @@ __all__ = [
     "virtual_loop",
 ]
 
-_KITS = frozenset(
-    {
-        "KitReport",
-        "RuleBrokenError",
-        "check_chat_model",
-        "check_hook",
-        "check_memory",
-        "check_operator",
-        "check_publisher",
-        "check_session",
-        "check_tool",
-    }
-)
-
 
 def __getattr__(name: str) -> object:
-    if name not in _KITS:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module("agentscope_rx.testing.kits"), name)
     globals()[name] = value

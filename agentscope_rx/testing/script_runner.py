@@ -190,15 +190,11 @@ class ScriptRunner:
 
     async def _idle(self) -> bool:
         """True if the work of the run ends in time."""
-        idle: asyncio.Future[None] = self._loop.create_future()
-        forget = self._scope.work.when_idle(lambda: idle.done() or idle.set_result(None))
         try:
             async with asyncio.timeout(self._within):
-                await idle
+                await self._scope.work.idle()
         except TimeoutError:
             return False
-        finally:
-            forget()
         return True
 
     def _check_generators(self) -> None:

@@ -257,16 +257,8 @@ class RunHandle:
         Cancels: the waiting.
         """
 
-        async def gone() -> None:
-            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            forget = self.gone.listen(lambda: waiting.done() or waiting.set_result(None))
-            try:
-                await waiting
-            finally:
-                forget()
-
         loop = self._log.scope.loop
-        return just(None) if self.gone.fired or loop.is_closed() else on_loop(from_callable(gone), loop)
+        return just(None) if self.gone.fired or loop.is_closed() else on_loop(from_callable(self.gone.wait), loop)
 
     def read(self, from_seq: int = 0) -> LogReader[LoggedEvent]:
         """A reader of the logged events from this number on, for a protocol that sends them; on the run's loop.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 
@@ -39,6 +40,15 @@ class OneShotEvent:
                 self._listeners.remove(listener)
 
         return forget
+
+    async def wait(self) -> None:
+        """Return when the event has fired."""
+        fired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        forget = self.listen(lambda: fired.done() or fired.set_result(None))
+        try:
+            await fired
+        finally:
+            forget()
 
     def _call(self) -> None:
         listeners, self._listeners = self._listeners, []

@@ -29,7 +29,7 @@ from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.reactive import OneShotEvent, from_callable, spawn_background
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.mcp.elicitation import Answer, Question
-from agentscope_rx.tools.mcp.session import McpSession, wait_for
+from agentscope_rx.tools.mcp.session import McpSession
 
 if TYPE_CHECKING:
     from reactivex import abc
@@ -119,7 +119,7 @@ class OpenCall:
         if not self._started:
             # a task that is cancelled before its first step never runs
             self._finish()
-        await wait_for(self.done)
+        await self.done.wait()
 
     async def fail(self, error: Exception) -> None:
         """End the call with this error."""

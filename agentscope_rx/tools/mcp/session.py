@@ -137,7 +137,7 @@ class McpSession:
         self._owner = spawn_background(from_callable(self._run), f"the session with MCP server {self._options.name!r}")
         try:
             async with asyncio.timeout(self._options.connect_timeout):
-                await wait_for(self._opened)
+                await self._opened.wait()
         except TimeoutError:
             await self.close()
             raise self._lost(f"did not answer within {self._options.connect_timeout:g} s") from None
@@ -145,7 +145,7 @@ class McpSession:
             await self.close()
             raise
         if self._client is None:
-            await wait_for(self.gone)
+            await self.gone.wait()
             raise self._lost("cannot be reached") from self._failure
 
     async def close(self, error: Exception | None = None) -> None:
@@ -156,14 +156,14 @@ class McpSession:
         if self._client is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await wait_for(self.gone)
+                    await self.gone.wait()
         # it is still opening, or does not close in time
         if self._owner is not None:
             self._owner.dispose()
         if not self._started:
             # a task that is cancelled before its first step never runs
             self._set_gone()
-        await wait_for(self.gone)
+        await self.gone.wait()
 
     def close_soon(self) -> None:
         """Start closing, from any thread."""
@@ -354,16 +354,6 @@ def _hint(error: MCPError) -> str:
         required = UrlElicitationRequiredError.from_error(error.error).elicitations
         return "".join(f" {each.message}: {each.url}" for each in required)
     return ""
-
-
-async def wait_for(event: OneShotEvent) -> None:
-    """Return when the event has fired."""
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    forget = event.listen(lambda: future.done() or future.set_result(None))
-    try:
-        await future
-    finally:
-        forget()
 
 
 def _is_modern(client: Client | None) -> bool:
