@@ -16,6 +16,7 @@ from agentscope_rx.models.chat_model import shows
 from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
+from agentscope_rx.testing.kits.publisher_rules import Publisher
 from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
@@ -78,7 +79,7 @@ def check_chat_model(
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, case))
     broken = None if failing is None else (lambda: request(failing()))
-    apply_rules(kit, lambda: request(make()), failing=broken, ahead=ahead, prefix="stream ")
+    apply_rules(kit, Publisher(lambda: request(make()), broken, ahead), "stream ")
     return kit.report()
 
 

@@ -27,6 +27,7 @@ from agentscope_rx.messages import Msg
 from agentscope_rx.reactive import Flow, flow, from_callable, just
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
+from agentscope_rx.testing.kits.publisher_rules import Publisher
 from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, quiet, require
 from agentscope_rx.testing.record import DroppedErrors
 from agentscope_rx.testing.scripted_model import ScriptedModel, call
@@ -77,7 +78,7 @@ def check_hook(
         kit.check(rule, law, partial(check, case))
     for each in {type(each): each for each in taken}.values():
         prefix = f"{each.type} "
-        apply_rules(kit, lambda each=each: fired(make(), each), ahead=None, prefix=prefix)
+        apply_rules(kit, Publisher(lambda each=each: fired(make(), each), ahead=None), prefix)
     return kit.report()
 
 

@@ -11,6 +11,7 @@ from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ImageBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, URLSource
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
+from agentscope_rx.testing.kits.publisher_rules import Publisher
 from agentscope_rx.testing.kits.rules import Kit, KitReport, equal, require
 from agentscope_rx.testing.record import DroppedErrors
 
@@ -23,8 +24,8 @@ def check_memory(make: Make, *, name: str | None = None, real_time: bool = False
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, make))
-    apply_rules(kit, lambda: make().get(), ahead=None, prefix="get ")
-    apply_rules(kit, lambda: make().add([A, B]), failing=lambda: make().add(_Failing()), ahead=None, prefix="add ")
+    apply_rules(kit, Publisher(lambda: make().get(), ahead=None), "get ")
+    apply_rules(kit, Publisher(lambda: make().add([A, B]), lambda: make().add(_Failing()), ahead=None), "add ")
     return kit.report()
 
 

@@ -14,6 +14,7 @@ from reactivex import operators as ops
 from agentscope_rx.reactive import Demand, Flow, flow, from_async_iterable, from_iterable
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
+from agentscope_rx.testing.kits.publisher_rules import Publisher
 from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, quiet, require
 from agentscope_rx.testing.record import DroppedErrors
 
@@ -46,8 +47,8 @@ def check_operator(
     for law in LAWS:
         kit.check(law[0], law[1], partial(law[2], case))
     failing = None if catches else (lambda: applied(_Source(case.values[:2], _SourceFault()).waiting()))
-    apply_rules(kit, lambda: applied(_Source(case.values).waiting()), failing=failing, ahead=ahead, prefix="waiting ")
-    apply_rules(kit, lambda: applied(_Source(case.values).immediate()), ahead=ahead, prefix="immediate ")
+    apply_rules(kit, Publisher(lambda: applied(_Source(case.values).waiting()), failing, ahead), "waiting ")
+    apply_rules(kit, Publisher(lambda: applied(_Source(case.values).immediate()), ahead=ahead), "immediate ")
     return kit.report()
 
 

@@ -37,33 +37,14 @@ def check_publisher(
     the loop that it was made on.
     """
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
-    apply_rules(
-        kit,
-        make,
-        failing=failing,
-        ahead=ahead,
-        repeatable=repeatable,
-        concurrent=concurrent,
-        endless=endless,
-        hot=hot,
-    )
+    apply_rules(kit, Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless, hot))
+    for number, reason in NOT_APPLICABLE.items():
+        kit.skip(number, reason)
     return kit.report()
 
 
-def apply_rules(
-    kit: Kit,
-    make: Callable[[], Observable[object]],
-    *,
-    failing: Callable[[], Observable[object]] | None = None,
-    ahead: int | None = 0,
-    repeatable: bool = True,
-    concurrent: bool = True,
-    endless: bool = False,
-    hot: bool = False,
-    prefix: str = "",
-) -> None:
-    """Check the rules as part of another kit, whose report names them with this prefix."""
-    publisher = Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless, hot)
+def apply_rules(kit: Kit, publisher: Publisher, prefix: str = "") -> None:
+    """Check the rules, as part of another kit with a prefix, by which its report names them."""
 
     async def baseline(dropped: DroppedErrors) -> None:
         publisher.count = await counted(publisher)
@@ -72,9 +53,6 @@ def apply_rules(
     for rule in RULES:
         kit.check(f"{prefix}{rule.number}", rule.law, partial(rule.check, publisher))
     _second_loop(kit, publisher, prefix)
-    if not prefix:
-        for number, reason in NOT_APPLICABLE.items():
-            kit.skip(number, reason)
 
 
 def _second_loop(kit: Kit, publisher: Publisher, prefix: str) -> None:

@@ -26,12 +26,12 @@ class Publisher:
     """What is checked; `count` is the number of values of a run."""
 
     make: Callable[[], Observable[object]]
-    failing: Callable[[], Observable[object]] | None
-    ahead: int | None
-    repeatable: bool
-    concurrent: bool
-    endless: bool
-    hot: bool
+    failing: Callable[[], Observable[object]] | None = None
+    ahead: int | None = 0
+    repeatable: bool = True
+    concurrent: bool = True
+    endless: bool = False
+    hot: bool = False
     count: int = 0
 
     def needs_values(self, least: int = 1) -> None:

@@ -12,6 +12,7 @@ from agentscope_rx.errors import InvalidInputError, SessionConflictError, Sessio
 from agentscope_rx.session import Saved, Session, Unchanging
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
+from agentscope_rx.testing.kits.publisher_rules import Publisher
 from agentscope_rx.testing.kits.rules import Kit, KitReport, equal, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
@@ -304,14 +305,10 @@ def check_session(make: Callable[[], Session], *, name: str | None = None, real_
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
     for rule, law, check in _LAWS:
         kit.check(rule, law, partial(check, make))
-    apply_rules(
-        kit, lambda: make().load_all("ann"), failing=lambda: make().load_all(""), ahead=None, prefix="load_all "
+    loads = Publisher(lambda: make().load_all("ann"), lambda: make().load_all(""), ahead=None)
+    apply_rules(kit, loads, "load_all ")
+    saves = Publisher(
+        lambda: make().save_all("ann", {"state": 1}), lambda: make().save_all("ann", {"state": object()}), ahead=None
     )
-    apply_rules(
-        kit,
-        lambda: make().save_all("ann", {"state": 1}),
-        failing=lambda: make().save_all("ann", {"state": object()}),
-        ahead=None,
-        prefix="save_all ",
-    )
+    apply_rules(kit, saves, "save_all ")
     return kit.report()

@@ -18,6 +18,7 @@ from agentscope_rx.events import PreActingEvent
 from agentscope_rx.messages import Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow
 from agentscope_rx.testing.kits.publisher import apply_rules
+from agentscope_rx.testing.kits.publisher_rules import Publisher
 from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, quiet, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 from agentscope_rx.testing.scripted_model import ScriptedModel
@@ -58,15 +59,7 @@ def check_tool(
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, case))
     broken = None if failing is None else (lambda: case.called(failing))
-    apply_rules(
-        kit,
-        case.called,
-        failing=broken,
-        ahead=ahead,
-        repeatable=repeatable,
-        concurrent=concurrent,
-        prefix="call ",
-    )
+    apply_rules(kit, Publisher(case.called, broken, ahead, repeatable, concurrent and repeatable), "call ")
     return kit.report()
 
 
