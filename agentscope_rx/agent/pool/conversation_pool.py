@@ -157,7 +157,11 @@ class ConversationPool:
         stream_options: StreamOptions | None = None,
         **options: Unpack[PoolCallOptions],
     ) -> EventStream:
-        """Like `call`, but emits the events of the run: see `Agent.stream`."""
+        """Like `call`, but emits the events of the run: see `Agent.stream`.
+
+        Signals: the events, as `Agent.stream`; errors as `call`, without an `ErrorEvent` if no run has begun.
+        Cancels: as `call`.
+        """
         given = checked_options(user, session_id, options)
 
         def stream(agent: Agent, memory: Memory) -> EventStream:
@@ -211,7 +215,11 @@ class ConversationPool:
         return kept.agent.interrupt(msg, source, memory=kept.memory, run_id=run_id)
 
     def pending_calls(self, user: str, session_id: str) -> Flow[tuple[ToolUseBlock, ...]]:
-        """The calls of this conversation that wait for an answer: see `Agent.pending_calls`. Loads it if needed."""
+        """The calls of this conversation that wait for an answer: see `Agent.pending_calls`. Loads it if needed.
+
+        Signals: the calls; errors as `call`.
+        Cancels: the load, if no other call waits for it.
+        """
         return self._using(user, session_id, lambda agent, memory: agent.pending_calls(memory=memory))
 
     @asynccontextmanager

@@ -76,13 +76,19 @@ class LeasedConversation:
     file_root: str | None = None
 
     def call(self, msgs: CallInput = None, **options: Unpack[PoolCallOptions]) -> Flow[Msg]:
-        """As `ConversationPool.call`."""
+        """As `ConversationPool.call`, without the load; signals and cancels as `Agent.call`."""
         return self.agent.call(msgs, memory=self.memory, **checked_options(self.user, self.session_id, options))
 
     def save(self, *, overwrite: bool = False) -> Flow[None]:
-        """Save it now. `overwrite=True` replaces what another process has stored: see `Agent.save`."""
+        """Save it now. `overwrite=True` replaces what another process has stored.
+
+        Signals and cancels: as `Agent.save`.
+        """
         return self.agent.save(self.session, self.key, memory=self.memory, overwrite=overwrite)
 
     def load(self) -> Flow[bool]:
-        """Replace it by the stored one, for example after a `SessionConflictError`: see `Agent.load`."""
+        """Replace it by the stored one, for example after a `SessionConflictError`.
+
+        Signals and cancels: as `Agent.load`.
+        """
         return self.agent.load(self.session, self.key, memory=self.memory, file_root=self.file_root)
