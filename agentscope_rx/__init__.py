@@ -6,6 +6,7 @@
     agent = ReActAgent("Friday", OpenAIChatModel("gpt-5-mini"), "You are helpful.", tools=[...])
     agent.call("hi").run()                # a script; `await agent.call("hi")` in a coroutine
     agent.stream("hi").subscribe(print)   # every event of the run; `async for` pulls them
+    run = agent.start("hi")               # a run by itself, for many readers: `run.events()`, `run.result()`
 
 Models are in `agentscope_rx.models`, events in `agentscope_rx.events`, `Flow` and operators in
 `agentscope_rx.reactive`, helpers for tests in `agentscope_rx.testing`.

@@ -2,8 +2,9 @@
 
     python examples/audit.py [file]
 
-The lines can be read back as events (`event_from_json`), and folded to the outcome of the run. Offline: the model plays
-a script.
+It sees the runs of all callers, and chooses what it writes; `record(agent.stream(...), file)` writes all events of one
+run. The lines can be read back as events (`event_from_json`), and folded to the outcome of the run. Offline: the model
+plays a script.
 """
 
 from __future__ import annotations

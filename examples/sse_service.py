@@ -5,6 +5,7 @@
 
     curl -N http://127.0.0.1:8000/run --json '{"text": "Weather in Paris?"}'
     curl -N http://127.0.0.1:8000/runs/RUN_ID/events -H 'Last-Event-ID: 7'      # what came after event 7, then live
+    curl http://127.0.0.1:8000/runs/RUN_ID/input --json '{"text": "Rome?"}'     # input to the live run
     curl -X POST http://127.0.0.1:8000/runs/RUN_ID/interrupt                    # a normal end
     curl -X DELETE http://127.0.0.1:8000/runs/RUN_ID                            # a hard one
 

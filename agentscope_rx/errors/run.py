@@ -55,7 +55,7 @@ class RunEndedError(AgentScopeError):
 
     def __init__(self, agent: str, run_id: str | None = None) -> None:
         which = f"Run {run_id} of agent {agent!r}" if run_id else f"Agent {agent!r}" if agent else "This handle"
-        why = "it has ended, or is about to" if run_id else "it has no run in progress, or one that is about to end"
+        why = "it is not in progress, or about to end" if run_id else "it has no run in progress, or one about to end"
         super().__init__(f"{which} takes no more input: {why}. Call the agent again, with call(...) or stream(...).")
         self.agent = agent
         self.run_id = run_id

@@ -1,9 +1,9 @@
 """The engine behind HTTP: an agent's stream as server-sent events, with runs that stop or go on without clients.
 
-    return sse_response(agent.stream(text))                                  # stops when the client leaves
+    return sse_response(agent.stream(text))                                           # stops when its client leaves
     return sse_response(runs.add(agent.stream(text), on_disconnect="continue"))       # goes on
-    return sse_response(runs.add(agent.start(text)))                                  # began without a client
-    return sse_response(runs.find(run_id), after=last_event_id(request))              # and is resumed
+    return sse_response(runs.add(agent.start(text)))                                  # begins without a client
+    return sse_response(runs.find(run_id), after=last_event_id(request))              # is followed again
 
 `create_app(agent)` makes a small application of it, protected by `GuardOptions`. Needs the extra `service`.
 """
