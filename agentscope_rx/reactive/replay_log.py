@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
 from reactivex import abc
@@ -70,6 +71,7 @@ class ReplayLog(Generic[T]):
         "_paused",
         "_readers",
         "_subscription",
+        "_traceback",
         "_weigh",
         "_weight",
         "demand",
@@ -97,6 +99,7 @@ class ReplayLog(Generic[T]):
         # replaced, not changed: it is iterated while readers come and leave, and on other threads
         self._readers: tuple[Reader, ...] = ()
         self._paused = False
+        self._traceback: TracebackType | None = None
         self._subscription: Subscription[T] | None = None
         self.scope: Scope = Scope.here()
         self.demand: Demand = Demand(self.scope.loop)
@@ -242,8 +245,11 @@ class ReplayLog(Generic[T]):
 
     def failure(self) -> Exception | None:
         """The error of the run, for a reader that raises it."""
-        self._error_read = self._error is not None
-        return self._error
+        if self._error is None:
+            return None
+        self._error_read = True
+        # each reader that raises it adds its frames, with all that they refer to
+        return self._error.with_traceback(self._traceback)
 
     def _slowest(self) -> int:
         return min((reader.position for reader in self._readers), default=self.end)
@@ -272,6 +278,7 @@ class ReplayLog(Generic[T]):
         self._fail(failure)
 
     def _complete(self) -> None:
+        self._traceback = None if self._error is None else self._error.__traceback__
         self.ended.fire()
         self.settle()
         for reader in self._readers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from traceback import walk_tb
 from typing import Any
 
 import pytest
@@ -444,6 +445,22 @@ def test_readers_that_come_and_go_at_random(
         run_virtual(main())
     # a reader may leave before it has read the error
     assert set(dropped.where) <= {"a stream left before its error was read"}
+
+
+def test_readers_of_an_error_leave_nothing_in_it() -> None:
+    async def main() -> None:
+        handle = agent(ScriptedModel(Down("down"))).start("hi")
+        frames: list[int] = []
+        for _ in range(10):
+            with pytest.raises(Down) as caught:
+                await handle.result()
+            frames.append(len(list(walk_tb(caught.value.__traceback__))))
+            with pytest.raises(Down):
+                async for _ in handle.events():
+                    pass
+        assert len(set(frames)) == 1
+
+    run_virtual(main())
 
 
 def test_a_hanging_run_has_an_interruptible_reply() -> None:
