@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
+from reactivex import operators as ops
 
-from agentscope_rx import GracefulShutdown, InMemoryMemory, InMemorySession, RunHandle
+from agentscope_rx import GracefulShutdown, InMemoryMemory, InMemorySession, ReActAgent, RunHandle
 from agentscope_rx.errors import AgentScopeError, AgentShuttingDownError, ModelConnectionError, RunEndedError
 from agentscope_rx.events import ErrorEvent, Event, InputEvent, fold
 from agentscope_rx.hooks import Hook
@@ -89,6 +91,22 @@ def test_what_a_stopped_run_did_not_take_is_unread(way: str):
         await handle.idle()
         assert [message.text for message in handle.unread] == ["Two"]
         assert "Two" not in [message.text for message in remembered(friday)]
+
+    run_virtual(main())
+
+
+def test_a_further_attempt_takes_the_input_of_the_one_before():
+    class Insistent(ReActAgent):
+        def stream(self, *args: Any, **options: Any) -> Any:
+            return super().stream(*args, **options).pipe(ops.retry(2))
+
+    async def main() -> None:
+        friday = Insistent("Friday", ScriptedModel(ModelConnectionError("no"), "Yes.", "Both."))
+        handle = friday.start("One")
+        handle.enqueue("Two", when="idle")
+        await handle.result()
+        assert [message.text for message in remembered(friday)] == ["One", "One", "Yes.", "Two", "Both."]
+        assert handle.unread == ()
 
     run_virtual(main())
 

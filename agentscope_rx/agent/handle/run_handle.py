@@ -116,10 +116,13 @@ class Start:
         before = self.run
         again = before is not None and before.calls.ended and before.conversation is run.conversation
         if agent is self.agent and not self.over and (before is None or again):
-            if self.run is None and self._id is not None:
+            if before is None and self._id is not None:
                 run.take_id(self._id)
-            if self.run is None and self.inbox is not None:
+            if before is None and self.inbox is not None:
                 run.inbox = self.inbox
+            elif self.inbox is not None:
+                # what the attempt before has not taken
+                run.inbox.items.extend(self.inbox.items)
             self.run = run
             self.inbox = run.inbox
 
