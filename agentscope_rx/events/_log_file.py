@@ -13,7 +13,7 @@ from contextlib import suppress
 from os import PathLike
 from typing import IO, Any, Literal, NamedTuple, Protocol, cast
 
-from agentscope_rx.errors import EventLineError, EventLogError, InvalidInputError
+from agentscope_rx.errors import ConfigurationError, EventLineError, EventLogError, InvalidInputError
 from agentscope_rx.errors.text import encode_json
 from agentscope_rx.events.base import Event, encode_event, event_from_json
 
@@ -41,6 +41,12 @@ def name_of(file: LogFile) -> str:
         return os.fspath(file)
     name: object = getattr(file, "name", None)
     return name if isinstance(name, str) and name else f"<{type(file).__name__}>"
+
+
+def check_file(file: object, what: str, method: str) -> None:
+    """`ConfigurationError` for what is neither a path nor an object with this method."""
+    if not isinstance(file, (str, PathLike)) and not callable(getattr(file, method, None)):
+        raise ConfigurationError(f"{what} takes a path, or an open file with a method {method}(), not {file!r:.60}.")
 
 
 class LogWriter(Protocol):
@@ -127,12 +133,14 @@ class _ObjectWriter:
                 while rest:
                     # a raw file may take a part; objects that only look like files return None
                     written = cast("int | None", self._file.write(rest))
+                    if written == 0 or (written is None and isinstance(self._file, io.RawIOBase)):
+                        raise BlockingIOError("it takes no more bytes now, and must not be a non-blocking file")
                     rest = rest[len(rest) if written is None else written :]
             flush = getattr(self._file, "flush", None)
             if flush is not None:
                 flush()
-        except (OSError, ValueError, TypeError) as error:
-            # closed, of another encoding, or opened to read
+        except Exception as error:
+            # closed, of another encoding, opened to read; compressing and remote files have errors of their own
             raise _not_written(self._name, error) from error
 
     def close(self) -> None:
@@ -178,8 +186,8 @@ def read_lines(file: LogFile) -> Iterator[Lines]:
         finally:
             if opened is not file:
                 opened.close()
-    except (OSError, ValueError, AttributeError) as error:
-        # a ValueError: a file object that is closed, or that decodes what is no text
+    except Exception as error:
+        # closed, no text; compressed and remote files have errors of their own
         raise EventLogError(f"The log of events {name} cannot be read: {error}", file=name) from error
 
 

@@ -20,6 +20,7 @@ from agentscope_rx.events._log_file import (
     LogFile,
     LogWriter,
     WriteMode,
+    check_file,
     events_in,
     open_log,
     read_lines,
@@ -50,6 +51,7 @@ def record(stream: Observable[Event], file: LogFile, *, mode: WriteMode = "x") -
     run begins, or written, and `InvalidInputError` for an event without a JSON form: both end the run.
     Cancels: the run; the file is closed.
     """
+    check_file(file, "record", "write")
     if mode not in ("x", "a", "w"):
         raise ConfigurationError(
             f"The mode of record must be 'x' (new), 'a' (append) or 'w' (overwrite), not {mode!r}."
@@ -69,6 +71,7 @@ def replay(file: LogFile, *, pace: float | None = None, file_root: str | PathLik
     the number of the line, at a line that is no event or is cut off, after the events before it.
     Cancels: the wait; the file is closed.
     """
+    check_file(file, "replay", "readline")
     if pace is not None and not (isinstance(pace, (int, float)) and 0 < pace < math.inf):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"pace must be a number greater than 0, or None for no waits, not {pace!r}.")
     batches = iterate_on_worker(lambda: read_lines(file))

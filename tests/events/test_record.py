@@ -42,6 +42,23 @@ def read(path: Path) -> list[Event]:
     return [event_from_json(line) for line in text.splitlines()]
 
 
+class OddFile:
+    """A file object with an error of its own, as compressed and remote files have."""
+
+    def write(self, line: bytes) -> int | None:
+        raise LookupError("no connection")
+
+
+class StuckFile(io.RawIOBase):
+    """Takes no bytes."""
+
+    def __init__(self, taken: int | None) -> None:
+        self.taken = taken
+
+    def write(self, line: object, /) -> int | None:
+        return self.taken
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "run.jsonl"
@@ -302,3 +319,17 @@ def test_each_subscription_is_a_run_with_the_file_opened_anew(path: Path):
     run_virtual(stream)
     run_virtual(stream)
     assert [event.type for event in read(path)].count("pre_call") == 2
+
+
+@pytest.mark.parametrize("file", [None, 3, b"run.jsonl", object()])
+def test_what_is_no_file_is_refused_at_once(file: Any):
+    with pytest.raises(ConfigurationError, match="record takes a path, or an open file with a method write"):
+        record(just(Event()), file)
+
+
+@pytest.mark.parametrize("file", [OddFile(), StuckFile(0), StuckFile(None)])
+def test_a_file_with_errors_of_its_own_ends_the_run(file: Any):
+    friday = agent(ScriptedModel("Hi."))
+    with collect_dropped(), pytest.raises(EventLogError, match=r"no connection|takes no more bytes"):
+        run_virtual(record(friday.stream("hi"), file))
+    assert not friday.running

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import io
 import os
 import tempfile
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from reactivex import operators as ops
 
 from agentscope_rx.errors import ConfigurationError, EventLineError, EventLogError
-from agentscope_rx.events import Event, EventStream, PostCallEvent, fold, record, replay
+from agentscope_rx.events import Event, EventStream, PostCallEvent, PreCallEvent, fold, record, replay
 from agentscope_rx.events._log_file import BATCH, read_log
+from agentscope_rx.events.base import encode_event
 from agentscope_rx.messages import FileBlock, FileSource, Msg
 from agentscope_rx.reactive import from_iterable, just
 from agentscope_rx.testing import HANG, ScriptedModel, run_virtual, verify
@@ -173,7 +176,7 @@ def test_a_corrupt_line_far_down_has_its_number(path: Path):
 def test_a_missing_file_is_an_error_of_ours(tmp_path: Path):
     closed = io.BytesIO()
     closed.close()
-    for wrong in (tmp_path / "absent.jsonl", tmp_path, "null\0byte", closed, None):
+    for wrong in (tmp_path / "absent.jsonl", tmp_path, "null\0byte", closed):
         with pytest.raises(EventLogError, match="cannot be read") as caught:
             run_virtual(replay(wrong))  # pyright: ignore
         assert caught.value.__cause__ is not None
@@ -251,3 +254,16 @@ def test_a_live_run_is_folded_like_its_log(path: Path):
 def test_just_an_event_round_trips(path: Path):
     run_virtual(record(just(at(0)), path))
     assert [event.seq for event in replayed(path)] == [0]
+
+
+@pytest.mark.parametrize("file", [None, 3, b"run.jsonl", object()])
+def test_what_is_no_file_is_refused_at_once(file: Any):
+    with pytest.raises(ConfigurationError, match="replay takes a path, or an open file with a method readline"):
+        replay(file)
+
+
+def test_a_compressed_log_that_was_cut_off_is_an_error_of_ours(path: Path):
+    line = encode_event(PreCallEvent()) + b"\n"
+    path.write_bytes(gzip.compress(line * 2000)[:-10])
+    with gzip.open(path) as file, pytest.raises(EventLogError, match=r"run\.jsonl.* cannot be read: Compressed file"):
+        run_virtual(replay(file))
