@@ -91,6 +91,10 @@ class DroppedErrors(list[BaseException]):
         super().__init__()
         self.where: list[str] = []
 
+    def as_lines(self) -> list[str]:
+        """Each error with its place, for a message."""
+        return [f"dropped in {where}: {error!r}" for error, where in zip(self, self.where, strict=False)]
+
 
 @contextmanager
 def collect_dropped() -> Generator[DroppedErrors]:

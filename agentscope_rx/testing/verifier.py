@@ -232,7 +232,7 @@ class Verification(_Script[T]):
             try:
                 record = run_virtual(self._play())
             except AssertionError as failure:
-                for line in _lines(dropped):
+                for line in dropped.as_lines():
                     failure.add_note(line)
                 raise
         self._check(dropped, record)
@@ -252,7 +252,7 @@ class Verification(_Script[T]):
         return await ScriptRunner(plan.source, plan.within, plan.demand).play(plan.steps)
 
     def _check(self, dropped: DroppedErrors, record: Recording[T]) -> None:
-        left = list(zip(dropped, _lines(dropped), strict=True))
+        left = list(zip(dropped, dropped.as_lines(), strict=True))
         missing: list[str] = []
         for kind, match in self._plan.drops:
             found = [pair for pair in left if isinstance(pair[0], kind) and re.search(match or "", str(pair[0]))]
@@ -262,10 +262,6 @@ class Verification(_Script[T]):
                 missing.append(f"expect_dropped({kind.__name__}): none was dropped")
         if problems := missing + [line for _, line in left]:
             raise AssertionError("\n".join([*problems, record.as_text()]))
-
-
-def _lines(dropped: DroppedErrors) -> list[str]:
-    return [f"dropped in {where}: {error!r}" for error, where in zip(dropped, dropped.where, strict=True)]
 
 
 def _name(thing: object) -> str:

@@ -97,7 +97,7 @@ class Kit:
             except Exception as failure:
                 raise self.broken(rule, law, f"it raised {failure!r}") from failure
             seen = _left(threads)
-            seen += [f"dropped in {where}: {error!r}" for error, where in zip(dropped, dropped.where, strict=False)]
+            seen += dropped.as_lines()
         if seen:
             raise self.broken(rule, law, "; ".join(seen))
         self._checked.append(rule)
