@@ -111,7 +111,7 @@ class _Near(OperatorSink, Generic[T]):
 
     def _watch(self) -> None:
         if self._acknowledges and self._timer is None and not self._far_ended:
-            self._timer = self._scope.call_later(LOST_SECONDS, self._look)
+            self._timer = self._scope.call_later(LOST_LOOP_SECONDS, self._look)
 
     def _look(self) -> None:
         self._timer = None
