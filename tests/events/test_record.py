@@ -233,7 +233,7 @@ def test_an_event_without_json_ends_the_run_with_whole_lines(path: Path):
 
 
 def test_what_is_no_event_is_an_error(path: Path):
-    with pytest.raises(ConfigurationError, match="stream of events.* and got 'text'"):
+    with pytest.raises(ConfigurationError, match=r"stream of events.* and got 'text'"):
         run_virtual(record(just("text"), path))  # pyright: ignore
     assert read(path) == []
 
