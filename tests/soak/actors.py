@@ -22,6 +22,8 @@ class Place(NamedTuple):
     world: World
     agent: ReActAgent
     random: Random
+    accepted: list[str]
+    """The input that the run in progress has accepted."""
 
     async def wait(self, upto: float) -> None:
         """Let a random time pass, at most so many paces."""
@@ -218,10 +220,18 @@ async def share(place: Place) -> None:
         handle.resume()
         group.create_task(_ended(place, handle.result()))
     await handle.idle()
+    _assert_taken_or_unread(place, handle, messages_in(place.agent.memory)[len(before) :])
     events = [event async for event in _quiet(handle)]
     # a stopped run repairs its memory without a subscriber for events
     if not (events and isinstance(events[-1], ErrorEvent) and events[-1].error_type == "RunStoppedError"):
         _assert_folded(events, before, place)
+
+
+def _assert_taken_or_unread(place: Place, handle: RunHandle, messages: Sequence[Msg]) -> None:
+    """Each accepted input is in memory or unread, once."""
+    found = [message.text for message in (*messages, *handle.unread)]
+    assert all(found.count(text) == 1 for text in place.accepted), f"accepted {place.accepted}, found {found}"
+    place.accepted.clear()
 
 
 async def _quiet(handle: RunHandle) -> AsyncIterator[Event]:
@@ -238,7 +248,9 @@ async def _steer(place: Place, handle: RunHandle) -> None:
     kind = random.randrange(10)
     if kind < 4:
         try:
-            handle.enqueue("And this.", when=random.choice(("next_round", "idle")))
+            text = f"And this: {next(place.world.ids)}."
+            handle.enqueue(text, when=random.choice(("next_round", "idle")))
+            place.accepted.append(text)
         except RunEndedError:
             place.world.note("input too late")
     elif kind < 6:
@@ -302,6 +314,7 @@ async def hand_over(place: Place) -> None:
                 handle.resume()
             await handle.idle()
             async with pool.conversation(user, session_id) as conversation:
+                _assert_taken_or_unread(place, handle, messages_in(conversation.memory))
                 pending = [call.id for call in await pool.pending_calls(user, session_id)]
                 assert_whole(messages_in(conversation.memory), pending)
                 world.remembered[user] = tuple(messages_in(conversation.memory))

@@ -59,7 +59,7 @@ async def _live(
     until = loop.time() + seconds
     async with asyncio.TaskGroup() as group:
         for agent in world.agents:
-            group.create_task(live(Place(world, agent, Random(f"{seed} {agent.name}")), actions, until))
+            group.create_task(live(Place(world, agent, Random(f"{seed} {agent.name}"), []), actions, until))
     await world.aclose()
     return world.ended
 
