@@ -19,8 +19,9 @@ from reactivex import Observable, abc
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.flow import Flow
+from agentscope_rx.reactive.kernel.in_flight import InFlight
 from agentscope_rx.reactive.kernel.observer import OperatorSink, Sink, Upstream, attach
-from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS, SourceCancelledError, library_loop
+from agentscope_rx.reactive.kernel.runtime import LOST_LOOP_SECONDS, SourceCancelledError, library_loop, runtime
 from agentscope_rx.reactive.kernel.scope import Scope
 from agentscope_rx.reactive.kernel.subscription import Subscription
 
@@ -122,8 +123,12 @@ class _Near(OperatorSink, Generic[T]):
 
     def _lost(self) -> None:
         self.far_ended()
+        self.cut_off(SourceCancelledError("The event loop of the source was closed."))
+
+    def cut_off(self, error: Exception) -> None:
+        """The loop of the source shuts down."""
         if not self.disposed:
-            self.on_error(SourceCancelledError("The event loop of the source was closed."))
+            self.on_error(error)
 
     def _drop_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -186,7 +191,7 @@ class _Near(OperatorSink, Generic[T]):
 class _Far(OperatorSink, Generic[T]):
     """The end on the other loop."""
 
-    __slots__ = ("_near", "_received", "_scope", "_sent", "_timer", "_window", "home")
+    __slots__ = ("__weakref__", "_near", "_received", "_scope", "_sent", "_timer", "_window", "home")
 
     def __init__(self, near: _Near[T], scope: Scope, home: Scope, window: int | None) -> None:
         self._upstream: Upstream | None = None
@@ -205,6 +210,7 @@ class _Far(OperatorSink, Generic[T]):
             self._end()
         else:
             if self._window is not None:
+                runtime().watch(self)
                 self._scope.call_from_thread(self._near.far_begun)
             self.home.work.on_abort = self._aborted
             self.home.context.copy().run(attach, source, self, self.home)
@@ -264,6 +270,13 @@ class _Far(OperatorSink, Generic[T]):
             super().dispose()
             if attached:
                 self._end()
+
+    def cut_off(self, error: Exception) -> InFlight:
+        """Stop the source, which may wait for a subscriber that is not ready; for a loop that shuts down."""
+        if self._upstream is not None:
+            self._scope.call_from_thread(self._near.cut_off, error)
+            self.dispose()
+        return self.home.work
 
     def _end(self) -> None:
         self._drop_timer()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -176,6 +176,49 @@ def test_an_ended_run_is_read_when_its_loop_is_closed() -> None:
         return [event async for event in handle.events(1)]
 
     assert types(asyncio.run(read()))[-1] == "post_call"
+
+
+def test_a_loop_that_ends_cuts_off_a_reader_that_is_behind() -> None:
+    model = Talker(200)
+    reading, read = threading.Event(), threading.Event()
+
+    async def main() -> RunHandle:
+        handle = agent(model).start("hi")
+        waits = asyncio.create_task(asyncio.to_thread(reading.wait, PATIENCE))
+        threads.append(threading.Thread(target=lambda: asyncio.run(follow(handle))))
+        threads[0].start()
+        assert await waits
+        for _ in range(1000):
+            if handle.stats().log.withheld:
+                break
+            await asyncio.sleep(0.01)
+        # the reader holds the run back: its end is brought about
+        handle.interrupt()
+        await handle.idle()
+        return handle
+
+    async def read_on(events: AsyncIterator[Event]) -> None:
+        async for event in events:
+            seen.append(event.seq)
+
+    async def follow(handle: RunHandle) -> None:
+        async with handle.events().buffered(1) as events:
+            await anext(events)
+            reading.set()
+            await asyncio.to_thread(read.wait, PATIENCE)
+            with pytest.raises(SourceCancelledError, match="shut down"):
+                await read_on(events)
+        # what the log has can be read nevertheless
+        rest = [event async for event in handle.events(seen[-1] + 1)]
+        kinds.append(rest[-1].type)
+
+    threads: list[threading.Thread] = []
+    seen: list[int] = []
+    kinds: list[str] = []
+    handle = asyncio.run(main())
+    read.set()
+    threads[0].join(PATIENCE)
+    assert kinds == ["post_call"] and handle.stats().log.readers == 0
 
 
 def test_a_loop_closed_under_a_run_fails_its_subscribers() -> None:
