@@ -86,8 +86,11 @@ def test_a_run_is_followed_from_another_loop() -> None:
 
 def test_a_slow_reader_on_another_loop_slows_the_run() -> None:
     model = Talker(1000)
-    handle = agent(model).start("hi")
+    friday = agent(model)
+    # paused before it begins: on the library's loop the run is not waited for
+    handle = RunHandle(friday.stream("hi"), agent=friday)
     handle.pause()
+    handle.begin()
 
     async def read() -> int:
         async with handle.events().buffered(4) as events:
