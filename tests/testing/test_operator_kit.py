@@ -44,6 +44,16 @@ class Rewrites(Passing):
         super().on_error(ValueError("another"))
 
 
+class OneState(Passing):
+    """Keeps a state of its own for all subscriptions."""
+
+    count = 0
+
+    def on_next(self, value: Any) -> None:
+        type(self).count += 1
+        self.sink.on_next(type(self).count)
+
+
 class Deaf(Passing):
     def dispose(self) -> None:
         self.disposed = True
@@ -83,6 +93,7 @@ OPERATORS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "subscribes at once": (Eager, "cold", {}),
     "subscribes twice": (twice, "cold", {}),
     "wrong values": (over(Passing), "values", {"expected": [1, 2]}),
+    "one state for all runs": (over(OneState), "values", {}),
     "another error": (over(Rewrites), "errors", {}),
     "keeps its source open": (over(Deaf), "disposal", {}),
     "a value after disposal": (over(Late), "disposal", {}),
@@ -131,3 +142,12 @@ def test_a_good_operator_passes_and_its_report_says_what_ran():
     report = check_operator(over(Passing), expected=[1, 2, 3, 4, 5], name="passing")
     assert report.checked[:6] == ("cold", "values", "errors", "disposal", "early end", "demand")
     assert {"waiting 1.04", "immediate 3.13", "waiting loops, second"} <= set(report.checked)
+
+
+def test_a_dropped_error_is_named_where_a_rule_does_not_end():
+    class Raises(Passing):
+        def on_next(self, value: Any) -> None:
+            raise LookupError("no such value")
+
+    error = broken(lambda: check_operator(over(Raises)), "cold")
+    assert "had not ended" in error.seen and "no such value" in error.seen

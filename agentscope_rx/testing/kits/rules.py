@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.reactive.kernel.runtime import running_loop
-from agentscope_rx.testing.record import DroppedErrors, collect_dropped
+from agentscope_rx.testing.record import collect_dropped
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual
 
 T = TypeVar("T")
@@ -93,11 +93,10 @@ class Kit:
                 self.skip(rule, str(skipped))
                 return
             except AssertionError as failure:
-                raise self.broken(rule, law, str(failure)) from failure
+                raise self.broken(rule, law, "; ".join([str(failure), *dropped.as_lines()])) from failure
             except Exception as failure:
-                raise self.broken(rule, law, f"it raised {failure!r}") from failure
-            seen = _left(threads)
-            seen += dropped.as_lines()
+                raise self.broken(rule, law, "; ".join([f"it raised {failure!r}", *dropped.as_lines()])) from failure
+            seen = [*_left(threads), *dropped.as_lines()]
         if seen:
             raise self.broken(rule, law, "; ".join(seen))
         self._checked.append(rule)
