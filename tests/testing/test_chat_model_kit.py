@@ -171,6 +171,25 @@ class HalfArguments(Faulty):
     chunks = (ChatResponse((ToolUseDelta(0, "c1", "look", '{"city": "Pa'),)),)
 
 
+class NativeReason(Faulty):
+    chunks = (*text("a"), ChatResponse(finish_reason="STOP"))  # type: ignore[arg-type]
+
+
+class MoreCachedThanSent(Faulty):
+    chunks = (*text("a"), ChatResponse(usage=ChatUsage(10, 5, cached_tokens=11)))
+
+
+class MoreThoughtThanSaid(Faulty):
+    chunks = (*text("a"), ChatResponse(usage=ChatUsage(10, 5, reasoning_tokens=6)))
+
+
+class AddsToTheTools(Faulty):
+    def look_at(self, messages: Any, tools: Any, options: Any) -> None:
+        super().look_at(messages, tools, options)
+        if isinstance(tools, list):
+            tools.pop()
+
+
 class AddsToTheList(Faulty):
     def look_at(self, messages: Any, tools: Any, options: Any) -> None:
         super().look_at(messages, tools, options)
@@ -195,6 +214,50 @@ class RefusesMore(Faulty):
 class IgnoresChoice(Faulty):
     def look_at(self, messages: Any, tools: Any, options: Any) -> None:
         pass
+
+
+class LooksAtTheNameOnly(Faulty):
+    def look_at(self, messages: Any, tools: Any, options: Any) -> None:
+        if tools:
+            super().look_at(messages, tools, options)
+
+
+class LooksAtToolsOnly(Faulty):
+    def look_at(self, messages: Any, tools: Any, options: Any) -> None:
+        if not tools:
+            super().look_at(messages, tools, options)
+
+
+class AsksFirst(Faulty):
+    """Looks at its options when the request is made."""
+
+    def look_at(self, messages: Any, tools: Any, options: Any) -> None:
+        type(self).asked += 1
+        super().look_at(messages, tools, options)
+        type(self).asked -= 1
+
+
+class AsksTwice(Faulty):
+    async def answer(self) -> Any:
+        type(self).asked += 1
+        for chunk in self.chunks:
+            yield chunk
+
+
+class AsksOnce(Faulty):
+    """Gives an answer that it has given before."""
+
+    def do_stream(self, messages: Any, tools: Any, options: Any) -> Flow[ChatResponse]:
+        first: list[bool] = []
+
+        async def answer() -> Any:
+            self.look_at(messages, tools, options)
+            type(self).asked += not first
+            first.append(True)
+            for chunk in self.chunks:
+                yield chunk
+
+        return from_async_iterable(answer)
 
 
 class AnyError(Faulty):
@@ -247,13 +310,22 @@ FAULTS: list[tuple[type[Faulty], str, dict[str, Any]]] = [
     (TwoEnds, "increments", {}),
     (PlainText, "increments", {}),
     (UsageOfEachChunk, "usage", {}),
+    (NativeReason, "increments", {}),
+    (MoreCachedThanSent, "usage", {}),
+    (MoreThoughtThanSaid, "usage", {}),
     (SameIds, "calls", {"calling": SameIds}),
     (HalfArguments, "calls", {"calling": HalfArguments}),
     (AddsToTheList, "unchanged", {}),
+    (AddsToTheTools, "unchanged", {}),
     (RefusesByValueError, "options", {"unsupported": ["top_k"]}),
     (RefusesMore, "options", {}),
     (Faulty, "options", {"unsupported": ["seed"]}),
     (IgnoresChoice, "tool choice", {}),
+    (LooksAtTheNameOnly, "tool choice", {}),
+    (LooksAtToolsOnly, "tool choice", {}),
+    (AsksFirst, "tool choice", {"requests": lambda: AsksFirst.asked}),
+    (AsksTwice, "requests", {"requests": lambda: AsksTwice.asked}),
+    (AsksOnce, "requests", {"requests": lambda: AsksOnce.asked}),
     (AnyError, "errors", {"failing": AnyError}),
     (Retries, "requests", {"failing": Retries, "requests": lambda: Faulty.asked + Retries.asked}),
     (Hot, "requests", {"requests": lambda: Hot.asked}),
