@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.reactive.kernel.runtime import running_loop
-from agentscope_rx.testing.record import collect_dropped
+from agentscope_rx.testing.record import DroppedErrors, collect_dropped
 from agentscope_rx.testing.virtual_time import VirtualLoop, run_virtual
 
 T = TypeVar("T")
