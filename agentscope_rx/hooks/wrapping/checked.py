@@ -116,7 +116,8 @@ class Checked(OperatorSink, Generic[T, R]):
 
     def _attempt(self, sink: Sink[T], scope: Scope) -> None:
         """The operator subscribes to its source."""
-        attempt = _Attempt(self, sink)
+        inner = self._inner(scope)
+        attempt = _Attempt(self, sink, inner, here=inner is scope)
         sink.on_subscribe(attempt)
         if self._live:
             # a stock operator that tries again disposes of the attempt before only when it has subscribed
@@ -125,7 +126,11 @@ class Checked(OperatorSink, Generic[T, R]):
             self._begin(attempt, scope)
 
     def _begin(self, attempt: _Attempt[T], scope: Scope) -> None:
-        if attempt.disposed or self.disposed:
+        if attempt.disposed:
+            return
+        if self.disposed:
+            # a source that was kept, such as one that runs share
+            attempt.cut_off()
             return
         self.attempts += 1
         beginning = self.begins()
@@ -139,7 +144,7 @@ class Checked(OperatorSink, Generic[T, R]):
         if first:
             # not through the operator: for a retry or a deadline they would be values of the attempt
             source = concat(self.lead(first).pipe(flat_map_iterable(self._beside)), source)
-        attach(source, attempt, self._inner(scope))
+        attach(source, attempt, attempt.scope)
 
     def _beside(self, item: T) -> Iterable[T]:
         if not self.disposed:
@@ -187,8 +192,13 @@ class Checked(OperatorSink, Generic[T, R]):
         self.disposed: bool = True
         # (an error refers to its frames, and these to this object)
         self.error = None
-        for attempt in tuple(self._live):
-            attempt.dispose()
+        live, self._live = self._live, []
+        for attempt in live:
+            if attempt.here:
+                attempt.cut_off()
+            else:
+                # its disposal may be on the way from another loop
+                attempt.dispose()
 
     def left(self, attempt: _Attempt[T]) -> None:
         """The attempt has ended."""
@@ -238,13 +248,17 @@ class Checked(OperatorSink, Generic[T, R]):
 class _Attempt(OperatorSink, Generic[T]):
     """One subscription of the operator to its source."""
 
-    __slots__ = ("_parent", "_sink")
+    __slots__ = ("_left", "_parent", "_sink", "here", "scope")
 
-    def __init__(self, parent: Checked[T, Any], sink: Sink[T]) -> None:
+    def __init__(self, parent: Checked[T, Any], sink: Sink[T], scope: Scope, *, here: bool) -> None:
         self._upstream = None
         self.disposed = False
+        self._left = False
         self._parent = parent
         self._sink = sink
+        self.scope: Scope = scope
+        self.here: bool = here
+        """True if the operator has subscribed within the run and on its loop."""
 
     def on_next(self, item: T) -> None:
         self._parent.entered(item, self._sink)
@@ -262,5 +276,18 @@ class _Attempt(OperatorSink, Generic[T]):
         self._sink.on_completed()
 
     def dispose(self) -> None:
+        self._left = True
         self._parent.left(self)
         super().dispose()
+
+    def cut_off(self) -> None:
+        """End it with the flow that the operator stands around; what still listens in the next turn is told."""
+        super().dispose()
+        self.scope.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        if not self._left:
+            self._left: bool = True
+            self._sink.on_error(
+                self._parent.problem("shares what it stands around with another run, and its own run has left it")
+            )
