@@ -46,10 +46,11 @@ from agentscope_rx.service.protocols.sse import (
     HEARTBEAT_SECONDS,
     SEND_TIMEOUT_SECONDS,
     SSEResponse,
+    check_sending,
     last_event_id,
     sse_response,
 )
-from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice
+from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, OnDisconnect, OnDisconnectChoice, bounds_of
 from agentscope_rx.service.runs.registry import KEEP_SECONDS, MAX_KEPT_RUNS, MAX_LIVE_RUNS, Runs
 
 AgentFactory = Callable[[Request], Agent | Awaitable[Agent]]
@@ -91,6 +92,9 @@ def create_app(
     client can send each file there to the model.
     """
     files = reading(file_root)
+    # a request could not answer for these
+    bounds_of(on_disconnect, log_capacity, max_log_bytes)
+    check_sending(heartbeat, retry, send_timeout)
     guard = guard or GuardOptions()
     if token is not None:
         guard = replace(guard, token=token)

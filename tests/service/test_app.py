@@ -7,12 +7,14 @@ import json
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from agentscope_rx import ReActAgent, tool
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import ErrorEvent, InputEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
 from agentscope_rx.messages import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
 from agentscope_rx.service import Runs, ServiceStoppingError, create_app
@@ -363,3 +365,22 @@ def test_what_waits_inside_of_a_sub_agent_is_answered_over_http():
         with sse(client, "POST", "/run", json={"answers": answers}) as source:
             assert events_of(source)[-1].message.text == "Done."
     assert done == ["b"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"on_disconnect": "contnue"},
+        {"on_disconnect": -1},
+        {"log_capacity": 0},
+        {"max_log_bytes": "1 MB"},
+        {"keep_seconds": "long"},
+        {"heartbeat": "often"},
+        {"retry": -1},
+        {"send_timeout": 0},
+    ],
+)
+def test_a_wrong_option_is_refused_at_creation(wrong: dict[str, Any]):
+    name = next(iter(wrong)).replace("log_", "")
+    with pytest.raises(ConfigurationError, match=f"^{name} must be"):
+        create_app(agent(ScriptedModel()), **wrong)

@@ -8,7 +8,7 @@ import pytest
 
 from agentscope_rx import Msg
 from agentscope_rx.agent import HandleState
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import event_from_json
 from agentscope_rx.reactive import just
 from agentscope_rx.service import LiveRun, OnDisconnect, Runs, ServiceStoppingError, UnknownRunError, sse_response
@@ -125,3 +125,28 @@ def test_a_run_may_wait_for_its_client_to_return():
 def test_a_wrong_on_disconnect_is_refused(wrong: object):
     with pytest.raises(ConfigurationError):
         LiveRun(just(), on_disconnect=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "option", [{"on_disconnect": "stop"}, {"capacity": 5}, {"max_bytes": 1000}, {"agent": agent(ScriptedModel())}]
+)
+def test_a_started_run_keeps_its_own_options(option: dict[str, object]):
+    async def main():
+        handle = agent(ScriptedModel("fine")).start("hi")
+        with pytest.raises(ConfigurationError, match=f"^{next(iter(option))} cannot be set"):
+            Runs().add(handle, **option)  # type: ignore[arg-type]
+        assert (await handle.result()).text == "fine"
+
+    run_virtual(main())
+
+
+def test_a_run_of_no_events_says_so():
+    async def main():
+        async with Runs() as runs:
+            run = runs.add(agent(ScriptedModel("fine")).call("hi"))  # type: ignore[arg-type]
+            reader = run.follow()
+            with pytest.raises(InvalidInputError, match=r"such as agent\.stream\(\.\.\.\), and got Msg"):
+                await anext(reader)
+            await run.leave(reader)
+
+    run_virtual(main())

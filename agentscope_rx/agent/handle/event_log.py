@@ -20,6 +20,7 @@ from functools import cache, partial
 
 from reactivex import Observable
 
+from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import ErrorEvent, Event, EventSource, PostCallEvent, event_size
 from agentscope_rx.events.base import encode_event, stamp
 from agentscope_rx.messages import Msg
@@ -128,6 +129,13 @@ class EventRecorder:
         return (LoggedEvent.of_error(error, self._source or self.last.event.source, self.last.seq + 1),)
 
 
+def _no_event(item: object) -> InvalidInputError:
+    return InvalidInputError(
+        "A shared run takes a stream of events, such as agent.stream(...), and got "
+        f"{type(item).__name__}: {item!r:.80}."
+    )
+
+
 class _Recording(OperatorSink):
     __slots__ = ("_add", "_sink")
 
@@ -140,7 +148,7 @@ class _Recording(OperatorSink):
         try:
             logged = self._add(event)
         except Exception as error:
-            failure = error
+            failure = error if isinstance(event, Event) else _no_event(event)  # pyright: ignore[reportUnnecessaryIsInstance]
         else:
             self._sink.on_next(logged)
             return

@@ -57,13 +57,18 @@ def sse_response(
     ended run, it gets 204, so that a browser does not reconnect. `heartbeat` (a comment), `retry` (the time before the
     client reconnects) and `send_timeout` are in seconds; None is never.
     """
-    for name, seconds in (("heartbeat", heartbeat), ("send_timeout", send_timeout)):
-        if seconds is not None and not seconds > 0:
-            raise ConfigurationError(f"{name} must be more than 0 seconds, or None for never, not {seconds!r}.")
-    if retry is not None and retry < 0:
-        raise ConfigurationError(f"retry must be at least 0 seconds, not {retry!r}.")
+    check_sending(heartbeat, retry, send_timeout)
     live = run if isinstance(run, LiveRun) else LiveRun(run)
     return SSEResponse(live, after, heartbeat, retry, send_timeout, headers)
+
+
+def check_sending(heartbeat: float | None, retry: float | None, send_timeout: float | None) -> None:
+    """`ConfigurationError` unless events can be sent with these times."""
+    for name, seconds in (("heartbeat", heartbeat), ("send_timeout", send_timeout)):
+        if seconds is not None and (type(seconds) not in (int, float) or not seconds > 0):
+            raise ConfigurationError(f"{name} must be more than 0 seconds, or None for never, not {seconds!r:.60}.")
+    if retry is not None and (type(retry) not in (int, float) or not retry >= 0):
+        raise ConfigurationError(f"retry must be at least 0 seconds, not {retry!r:.60}.")
 
 
 def last_event_id(request: Request) -> int | None:

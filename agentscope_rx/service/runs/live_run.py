@@ -19,7 +19,7 @@ both. The log, the clients' places in it and the run's lifetime are those of a `
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Literal
 
 from reactivex import Observable
@@ -47,6 +47,12 @@ class OnDisconnect(StrEnum):
     CONTINUE = "continue"
 
 
+class Default(Enum):
+    """An `on_disconnect` that was not given: "stop", or the lifetime of a run that has begun."""
+
+    STOP = "stop"
+
+
 OnDisconnectChoice = OnDisconnect | Literal["stop", "continue"] | float
 """What happens when the last client leaves; a number is the seconds in which another one may come."""
 
@@ -55,7 +61,7 @@ class LiveRun:
     """A run that clients follow, on one loop.
 
     `agent` is the agent to interrupt. `admit` is called when the run is about to begin; it refuses by raising. Of a
-    `RunHandle` all but `admit` is known.
+    `RunHandle` all but `admit` is known, and may not be given. `on_disconnect` is "stop" unless given.
     """
 
     __slots__ = (
@@ -76,16 +82,19 @@ class LiveRun:
         self,
         events: Observable[Event] | RunHandle,
         *,
-        on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
+        on_disconnect: OnDisconnectChoice | Default = Default.STOP,
         capacity: int | None = None,
-        max_bytes: int = MAX_LOG_BYTES,
+        max_bytes: int | None = None,
         agent: Agent | None = None,
         admit: Callable[[LiveRun], None] | None = None,
     ) -> None:
-        self._linger = events.linger if isinstance(events, RunHandle) else _linger(on_disconnect)
-        self._capacity = (FOLLOWED_EVENTS if self._linger == 0 else KEPT_EVENTS) if capacity is None else capacity
-        self._max_bytes = max_bytes
-        check_log(self._capacity, max_bytes, self._linger)
+        if isinstance(events, RunHandle):
+            choice = None if on_disconnect is Default.STOP else repr(on_disconnect)
+            _check_own({"on_disconnect": choice, "capacity": capacity, "max_bytes": max_bytes, "agent": agent})
+            self._linger = events.linger
+            self._capacity, self._max_bytes = KEPT_EVENTS, MAX_LOG_BYTES
+        else:
+            self._linger, self._capacity, self._max_bytes = bounds_of(on_disconnect, capacity, max_bytes)
         self.agent: Agent | None = agent
         self._admit = admit
         self._handle: RunHandle | None = None
@@ -193,13 +202,35 @@ class LiveRun:
         handle.gone.listen(self.gone.fire)
 
 
-def _linger(on_disconnect: object) -> float | None:
+def bounds_of(
+    on_disconnect: OnDisconnectChoice | Default, capacity: int | None, max_bytes: int | None
+) -> tuple[float | None, int, int]:
+    """The linger, the capacity and the bytes of a run's log; `ConfigurationError` unless a run can have these."""
+    linger = 0 if on_disconnect is Default.STOP else _linger(on_disconnect)
+    if capacity is None:
+        capacity = FOLLOWED_EVENTS if linger == 0 else KEPT_EVENTS
+    if max_bytes is None:
+        max_bytes = MAX_LOG_BYTES
+    check_log(capacity, max_bytes, linger)
+    return linger, capacity, max_bytes
+
+
+def _check_own(given: dict[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ConfigurationError(
+                f"{name} cannot be set for a run that has begun. Give agent.start() what it needs: linger (0 is "
+                "'stop', None 'continue'), capacity, max_bytes."
+            )
+
+
+def _linger(on_disconnect: OnDisconnectChoice) -> float | None:
     if on_disconnect == OnDisconnect.STOP:
         return 0
     if on_disconnect == OnDisconnect.CONTINUE:
         return None
-    if type(on_disconnect) not in (int, float):
-        raise ConfigurationError(
-            f"on_disconnect must be 'stop' or 'continue', or a number of seconds, not {on_disconnect!r}."
-        )
-    return on_disconnect  # pyright: ignore[reportReturnType]
+    if isinstance(on_disconnect, (int, float)) and not isinstance(on_disconnect, bool) and on_disconnect >= 0:
+        return on_disconnect
+    raise ConfigurationError(
+        f"on_disconnect must be 'stop' or 'continue', or a number of seconds of at least 0, not {on_disconnect!r:.60}."
+    )

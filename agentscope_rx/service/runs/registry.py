@@ -21,7 +21,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.reactive import flow
 from agentscope_rx.service.failure import ServiceStoppingError, TooManyRunsError, UnknownRunError
-from agentscope_rx.service.runs.live_run import MAX_LOG_BYTES, LiveRun, OnDisconnect, OnDisconnectChoice
+from agentscope_rx.service.runs.live_run import Default, LiveRun, OnDisconnect, OnDisconnectChoice
 
 KEEP_SECONDS = 300.0
 MAX_LIVE_RUNS = 100
@@ -53,6 +53,8 @@ class Runs:
         for name, count, least in (("max_live", max_live, 1), ("max_kept", max_kept, 0)):
             if count is not None and (type(count) is not int or count < least):
                 raise ConfigurationError(f"{name} must be a whole number of at least {least}, not {count!r:.60}.")
+        if type(keep_seconds) not in (int, float) or not keep_seconds >= 0:
+            raise ConfigurationError(f"keep_seconds must be a number of at least 0, not {keep_seconds!r:.60}.")
         self.keep_seconds = keep_seconds
         self.max_live = max_live
         self.max_kept = max_kept
@@ -65,16 +67,17 @@ class Runs:
         self,
         events: Observable[Event] | RunHandle,
         *,
-        on_disconnect: OnDisconnectChoice = OnDisconnect.STOP,
+        on_disconnect: OnDisconnectChoice | Default = Default.STOP,
         capacity: int | None = None,
-        max_bytes: int = MAX_LOG_BYTES,
+        max_bytes: int | None = None,
         agent: Agent | None = None,
     ) -> LiveRun:
         """Add a run of these events. It begins when it is first followed, and is owned here from then on.
 
-        `capacity` (events) and `max_bytes` bound its log; `agent` makes it interruptible. `ServiceStoppingError` after
-        `aclose`. `TooManyRunsError` is raised when the run is first followed. The result of `agent.start()` has begun:
-        it has a log, an agent and a lifetime of its own, and counts as live from now on without being refused.
+        `on_disconnect` is "stop" unless given. `capacity` (events) and `max_bytes` bound its log; `agent` makes it
+        interruptible. `ServiceStoppingError` after `aclose`. `TooManyRunsError` is raised when the run is first
+        followed. The result of `agent.start()` has begun: it counts as live from now on without being refused. It has a
+        log, an agent and a lifetime of its own: `ConfigurationError` if one of these is given, too.
         """
         if self._closed:
             if not isinstance(events, RunHandle):
