@@ -142,6 +142,15 @@ def check_around_name(cls: type, name: str, value: object) -> None:
             raise ConfigurationError(f"{cls.__name__}.{name} stands around nothing. Did you mean {meant[0]}?")
 
 
+def check_priority(what: str, priority: object) -> None:
+    """`ConfigurationError` for a priority that hooks cannot be ordered by."""
+    if isinstance(priority, bool) or not isinstance(priority, (int, float)) or priority != priority:
+        raise ConfigurationError(
+            f"{what} needs a number as its priority, such as {DEFAULT_PRIORITY} (the lowest is called first), not "
+            f"{priority!r:.60}."
+        )
+
+
 class Tracer(Hook):
     """A hook whose operators stand outside of all others; `ReActAgent(..., tracer=...)` adds one.
 
@@ -247,6 +256,8 @@ def hook(
     if not (isinstance(kind, type) and issubclass(kind, Event)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(f"@hook needs a class of events, as in @hook(PreReasoningEvent), not {kind!r}.")
 
+    check_priority("@hook", priority)
+
     def decorate(function: Callable[[E], Answer] | Callable[[Never, E], Answer]) -> FunctionHook[E]:
         # a method is bound by FunctionHook.__get__
         return FunctionHook(cast("Callable[[E], Answer]", function), kind, priority, observe)
@@ -269,4 +280,5 @@ def hook_operator(
         )
     if not callable(operator):
         raise ConfigurationError(f"hook_operator needs an operator, such as ops.sample(0.1), not {operator!r:.60}.")
+    check_priority("hook_operator", priority)
     return OperatorHook(kind, cast("Callable[[Observable[Event]], Observable[Event]]", operator), priority)

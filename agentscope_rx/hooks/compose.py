@@ -31,7 +31,7 @@ from agentscope_rx.events import (
     PreObserveEvent,
 )
 from agentscope_rx.events.base import kinds_of_events
-from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook
+from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook, check_priority
 from agentscope_rx.hooks.error_notes import add_note, noting
 from agentscope_rx.hooks.validate import check_chunk, checked
 from agentscope_rx.hooks.wrapping.flows import AroundEvents, AroundModel, AroundTool, places
@@ -77,6 +77,7 @@ class CompiledHooks:
                     f"hooks takes Hook objects, not {hook!r:.60}. Decorate a function with @hook(PreReasoningEvent), "
                     "make an object of your Hook class, or give an operator its place: around('model', operator)."
                 )
+            check_priority(f"Hook {hook.name}", hook.priority)
             if hook.observe_only and isinstance(hook, OperatorHook):
                 raise ConfigurationError(
                     f"{hook!r} cannot be observe_only: an operator makes the stream. Observe with "

@@ -7,8 +7,8 @@ from reactivex import operators as ops
 
 from agentscope_rx import Hook, ReActAgent
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.events import PostActingEvent
-from agentscope_rx.hooks import around
+from agentscope_rx.events import PostActingEvent, PreReasoningEvent, ReasoningChunkEvent
+from agentscope_rx.hooks import around, hook, hook_operator
 from agentscope_rx.reactive import Flow, empty
 from agentscope_rx.testing import ScriptedModel, call
 from tests.agent.parts import agent
@@ -111,3 +111,21 @@ def test_an_operator_that_cannot_start_fails_what_it_is_around(kind):
     else:
         assert isinstance(watched.error, ValueError)
         assert f"around_{kind}" in watched.error.__notes__[0]
+
+
+@pytest.mark.parametrize("wrong", ["10", None, float("nan"), True])
+def test_a_priority_that_is_no_number_is_refused(wrong):
+    class Misplaced(Hook):
+        priority = wrong
+
+    says = "needs a number as its priority"
+    with pytest.raises(ConfigurationError, match=says):
+        around("model", ops.retry(2), wrong)
+    with pytest.raises(ConfigurationError, match=says):
+        around("model", priority=wrong)
+    with pytest.raises(ConfigurationError, match=says):
+        hook(PreReasoningEvent, priority=wrong)
+    with pytest.raises(ConfigurationError, match=says):
+        hook_operator(ReasoningChunkEvent, ops.sample(0.1), priority=wrong)
+    with pytest.raises(ConfigurationError, match="Hook Misplaced needs a number"):
+        agent(ScriptedModel(), hooks=[Misplaced()])

@@ -24,7 +24,7 @@ from reactivex import Observable
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
-from agentscope_rx.hooks.base import AROUND, AROUND_KINDS, DEFAULT_PRIORITY, Hook
+from agentscope_rx.hooks.base import AROUND, AROUND_KINDS, DEFAULT_PRIORITY, Hook, check_priority
 from agentscope_rx.hooks.wrapping.requests import CallRequest, ModelRequest, Request, StageRequest, ToolRequest
 from agentscope_rx.models.response import ChatResponse
 from agentscope_rx.tools.calls.signals import ToolEvent
@@ -141,6 +141,7 @@ def around(
     `operator` it is a decorator.
     """
     check_kind(kind)
+    check_priority(f"around({kind!r})", priority)
     if operator is None:
         return partial(_decorated, kind, priority)
     return AroundHook(kind, operator, priority)
