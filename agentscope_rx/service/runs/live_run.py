@@ -224,7 +224,7 @@ def _check_own(given: dict[str, object]) -> None:
             )
 
 
-def _linger(on_disconnect: OnDisconnectChoice) -> float | None:
+def _linger(on_disconnect: object) -> float | None:
     if on_disconnect == OnDisconnect.STOP:
         return 0
     if on_disconnect == OnDisconnect.CONTINUE:
