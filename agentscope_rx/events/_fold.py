@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from reactivex import abc
+
+from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events._partial import PartialMessage
 from agentscope_rx.events.base import Event
 from agentscope_rx.events.kinds import (
@@ -103,9 +106,14 @@ class RunFold:
         self._error: ErrorEvent | None = None
 
     def add(self, event: Event) -> None:
-        """Account for the next event."""
-        if self._depth is None or event.depth < self._depth:
-            self._depth, self._run_id = event.depth, event.run_id
+        """Account for the next event; `InvalidInputError` if it is none."""
+        try:
+            outer = self._depth is None or event.depth < self._depth
+            if outer:
+                self._depth, self._run_id = event.depth, event.run_id
+        except AttributeError:
+            raise InvalidInputError(f"A fold takes events, not {event!r:.80}.") from None
+        if outer:
             self._reset()
         if event.run_id == self._run_id:
             step = _step_of(type(event))
@@ -135,6 +143,11 @@ class RunFold:
             for result in message.tool_results:
                 calls.pop(result.id, None)
         return tuple(calls.values())
+
+    def __repr__(self) -> str:
+        outcome = "no event yet" if self._depth is None else f"run {self._run_id}, {len(self._history)} messages"
+        end = ", failed" if self._error is not None else ", ended" if self._reply is not None else ""
+        return f"<RunFold {outcome}{end}>"
 
     # --- the steps ------------------------------------------------------------------------------------------------
 
@@ -240,7 +253,17 @@ def _step_of(kind: type[Event]) -> Callable[[RunFold, Any], None] | None:
 
 
 def fold(events: Iterable[Event]) -> Folded:
-    """Compute the state of a run from its events: all of them, or those up to some moment."""
+    """Compute the state of a run from its events: all of them, or those up to some moment.
+
+    `InvalidInputError` for anything but events.
+    """
+    if isinstance(events, abc.ObservableBase):
+        raise InvalidInputError(
+            "fold takes the events themselves, not a stream of them. Collect them first, as in "
+            "fold([event async for event in stream]), or add each to a RunFold()."
+        )
+    if not isinstance(events, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(f"fold takes a list of events, not {events!r:.80}.")
     run = RunFold()
     for event in events:
         run.add(event)

@@ -51,11 +51,13 @@ def record(stream: Observable[Event], file: LogFile, *, mode: WriteMode = "x") -
     run begins, or written, and `InvalidInputError` for an event without a JSON form: both end the run.
     Cancels: the run; the file is closed.
     """
-    check_file(file, "record", "write")
-    if mode not in ("x", "a", "w"):
-        raise ConfigurationError(
-            f"The mode of record must be 'x' (new), 'a' (append) or 'w' (overwrite), not {mode!r}."
-        )
+    try:
+        _check_record(stream, file, mode)
+    except ConfigurationError:
+        if isinstance(stream, Flow):
+            # no warning beside this error that the run was never begun
+            stream.take_over()
+        raise
     return _as_stream(Producer(partial(_Recorder, file, mode), stream))
 
 
@@ -78,6 +80,23 @@ def replay(file: LogFile, *, pace: float | None = None, file_root: str | PathLik
     # the worker reads one batch ahead
     events = batches.pipe(concat_map(lambda some: from_iterable(events_in(some, file_root)), prefetch=1))
     return _as_stream(events if pace is None else _paced(events, pace))
+
+
+def _check_record(stream: object, file: object, mode: object) -> None:
+    if mode not in ("x", "a", "w"):
+        raise ConfigurationError(
+            f"The mode of record must be 'x' (new), 'a' (append) or 'w' (overwrite), not {mode!r}."
+        )
+    if isinstance(stream, abc.ObservableBase):
+        check_file(file, "record", "write")
+        return
+    if isinstance(file, abc.ObservableBase):
+        hint = "The stream comes first: record(stream, file)."
+    elif callable(getattr(stream, "events", None)):
+        hint = "Give it the events of the run: record(handle.events(), file)."
+    else:
+        hint = "Give it agent.stream(...) or handle.events()."
+    raise ConfigurationError(f"record takes a stream of events, not {stream!r:.60}. {hint}")
 
 
 def _as_stream(events: Flow[Event]) -> EventStream:

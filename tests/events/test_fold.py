@@ -22,11 +22,13 @@ from agentscope_rx.events import (
     PreSummaryEvent,
     ReasoningChunkEvent,
     RetryEvent,
+    RunFold,
     StreamOptions,
     fold,
 )
 from agentscope_rx.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.accumulate import block_builder
+from agentscope_rx.reactive import from_iterable
 from tests.events.values import EVENTS, events
 
 HI = Msg.user("hi")
@@ -48,6 +50,26 @@ def begin(id: str) -> PreActingEvent:
 
 def test_nothing_amounts_to_nothing():
     assert fold(()) == fold(iter(())) and fold(()).message is None and fold(()).history == ()
+
+
+@pytest.mark.parametrize("wrong", [["x"], [None], "x", (HI,), 3, None])
+def test_what_is_no_event_is_refused(wrong):
+    with pytest.raises(InvalidInputError, match=r"takes (a list of )?events, not"):
+        fold(wrong)
+
+
+def test_a_stream_is_to_be_collected_first():
+    with pytest.raises(InvalidInputError, match="Collect them first"):
+        fold(from_iterable([PreCallEvent(input=(HI,))]))  # pyright: ignore
+
+
+def test_a_fold_tells_how_far_it_is():
+    run = RunFold()
+    assert repr(run) == "<RunFold no event yet>"
+    run.add(PreCallEvent(input=(HI,)))
+    assert repr(run) == f"<RunFold run {run.state.run_id}, 1 messages>"
+    run.add(PostCallEvent(message=ANSWER))
+    assert repr(run).endswith("2 messages, ended>")
 
 
 def test_a_plain_answer():

@@ -111,6 +111,27 @@ def test_an_existing_file_is_kept_unless_a_mode_says_so(path: Path):
         record(just(PostCallEvent()), path, mode="r")  # pyright: ignore
 
 
+def test_swapped_or_wrong_arguments_are_refused_at_the_call(path: Path):
+    with pytest.raises(ConfigurationError, match=r"The stream comes first: record\(stream, file\)"):
+        record(path, just(PostCallEvent()))  # pyright: ignore
+    with pytest.raises(ConfigurationError, match="is a path, or an open file"):
+        record(agent(ScriptedModel()).stream("hi"), 3)  # pyright: ignore
+    with pytest.raises(ConfigurationError, match=r"Give it agent\.stream"):
+        record(3, path)  # pyright: ignore
+    assert not path.exists()
+
+
+def test_a_handle_is_recorded_by_its_events(path: Path):
+    async def main() -> None:
+        handle = agent(ScriptedModel("fine")).start("hi")
+        with pytest.raises(ConfigurationError, match=r"record\(handle\.events\(\), file\)"):
+            record(handle, path)  # pyright: ignore
+        await record(handle.events(), path)
+
+    run_virtual(main())
+    assert fold(read(path)).message is not None
+
+
 def test_nothing_is_appended_to_half_a_line(path: Path):
     path.write_text('{"v":1,"type":"pre')
     with pytest.raises(EventLogError, match="in the middle of a line"):
