@@ -69,7 +69,11 @@ class RecordedModel(ScriptedModel):
             raise ConfigurationError(f"pace must be a number greater than 0, or None for no waits, not {pace!r}.")
         is_path = isinstance(log, (str, PathLike))
         self.log_name: str = fspath(log) if is_path else "the log"
-        self.calls: list[RecordedCall] = recorded_calls(read_log(log) if is_path else log, agent)
+        if not is_path and not isinstance(log, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"A log is the path of a file, or a list of events, not {log!r:.60}.")
+        events = tuple(read_log(log) if is_path else log)
+        _check_log(self.log_name, events, agent)
+        self.calls: list[RecordedCall] = recorded_calls(events, agent)
         """The recorded calls, in the order in which they are played."""
         name = model_name or next((call.pre.model_name for call in self.calls if call.pre.model_name), "recorded")
         super().__init__(*map(self._turn, range(len(self.calls))), model_name=name, output_modes=output_modes)
@@ -163,6 +167,17 @@ class RecordedModel(ScriptedModel):
             if call.run_begin <= end and call.pre.run_id not in runs:
                 runs.add(call.pre.run_id)
                 yield index
+
+
+def _check_log(name: str, events: Sequence[object], agent: str | None) -> None:
+    """`ConfigurationError` for a log without events, or without any of this agent."""
+    found = dict.fromkeys(event.agent if isinstance(event, Event) else None for event in events)
+    if not found or None in found:
+        wrong = next((event for event in events if not isinstance(event, Event)), None)
+        problem = "holds no events" if not found else f"holds {wrong!r:.60}, which is no event"
+        raise ConfigurationError(f"{name} {problem}: there is nothing to play. Record a run, by record(stream, file).")
+    if agent is not None and agent not in found:
+        raise ConfigurationError(f"{name} has no events of an agent {agent!r}. It has those of {[*found]}.")
 
 
 def _steps(call: RecordedCall, pace: float | None, ids: Mapping[str, str]) -> Iterator[PlainStep]:

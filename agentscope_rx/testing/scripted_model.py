@@ -40,7 +40,7 @@ from agentscope_rx.models.chat_model import ChatModel, OutputSupport
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, ChunkBlock
 from agentscope_rx.reactive import Flow, from_async_iterable
-from agentscope_rx.testing.marbles import check_elements, marbles_of
+from agentscope_rx.testing.marbles import Marble, check_elements, marbles_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +136,17 @@ class ScriptedModel(ChatModel):
     ) -> Self:
         """A model whose turns are marble diagrams, of `frame` seconds a character: `marbles("--a-b-|", "-(a,b)-#")`.
 
-        `values` has the step, or steps, of an element; without one the element is a chunk of text. '#' is `error`, a
-        `ModelConnectionError` unless given. A turn without '|' or '#' has no end.
+        `values` has the step, or steps, of an element, which must be in a diagram; an element without one is a chunk
+        of text. '#' is `error`, a `ModelConnectionError` unless given. A turn without '|' or '#' has no end.
         """
         steps = values or {}
-        script = [_marble_turn(turn, steps, frame, error) for turn in turns]
+        diagrams = [_marbles(turn, steps, frame) for turn in turns]
+        script = [_marble_turn(*each, steps, error) for each in zip(turns, diagrams, strict=True)]
+        unused = set(steps).difference(marble.element for marbles in diagrams for marble in marbles)
+        if unused:
+            raise ConfigurationError(
+                f"No marble diagram has the elements {sorted(unused)}, for which values are given."
+            )
         return cls(
             *script,
             repeat=repeat,
@@ -210,9 +216,17 @@ def _steps(turn: Turn) -> tuple[Step, ...]:
     return steps
 
 
-def _marble_turn(diagram: str, values: Mapping[str, Turn], frame: float, error: Exception | None) -> list[Step]:
+def _marbles(diagram: str, values: Mapping[str, Turn], frame: float) -> list[Marble]:
     marbles = marbles_of(diagram, frame)
+    if not diagram.strip():
+        raise ConfigurationError("A marble diagram must not be empty. A turn that never answers is '-'.")
     check_elements(diagram, marbles, set(values))
+    return marbles
+
+
+def _marble_turn(
+    diagram: str, marbles: Sequence[Marble], values: Mapping[str, Turn], error: Exception | None
+) -> list[Step]:
     steps: list[Step] = []
     for marble in marbles:
         steps.append(_Until(marble.at))

@@ -69,9 +69,9 @@ def test_an_error_of_ones_own_ends_the_turn():
 
 def test_a_turn_without_an_end_has_none():
     config = ExecutionConfig(timeout=None, first_chunk_timeout=None, idle_timeout=None, total_timeout=None)
-    for diagram in ("-a-", "a", ""):
+    for diagram in ("-a-", "a", "-"):
         model = ScriptedModel.marbles(diagram, execution_config=config)
-        script = verify(model.stream(HI)).expect_count(min(1, len(diagram))).expect_no_event(for_=86_000)
+        script = verify(model.stream(HI)).expect_count(diagram.count("a")).expect_no_event(for_=86_000)
         script.then_dispose().run()
         assert len(model.closed) == 1
 
@@ -132,6 +132,9 @@ def test_a_diagram_to_expect_has_an_end():
         ("-a|", {"frame": 0}, "frame must be a number of seconds above 0"),
         ("-(ab)|", {"values": {"a": "x", "b": "y"}}, r"Separate several by commas in a group: '\(a,b\)'"),
         (3, {}, "A marble diagram is text"),
+        ("", {}, "A marble diagram must not be empty"),
+        (" ", {}, "A marble diagram must not be empty"),
+        ("-ab|", {"values": {"a": "x", "ab": "y"}}, r"No marble diagram has the elements \['a'\]"),
         ("-a|", {"values": {"a": 3}}, "3 is not a step of a script"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentscope_rx import hook, tool
-from agentscope_rx.errors import AgentScopeError, EventLogError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError, EventLogError
 from agentscope_rx.events import Event, PreReasoningEvent
 from agentscope_rx.messages import Msg
 from agentscope_rx.testing import (
@@ -105,15 +105,29 @@ def test_more_calls_than_recorded_and_answers_left():
     assert model.unplayed == 2
     with pytest.raises(AssertionError, match="2 of 2 answers of the log were not played; next: assistant 'Friday'"):
         model.assert_complete()
-    empty = RecordedModel([])
+    before = RecordedModel(log[: [event.type for event in log].index("pre_reasoning")])
+    assert before.model_name == "recorded"
     with pytest.raises(ScriptExhaustedError, match="0 model calls"):
-        run_virtual(agent(empty).call("hi"))
+        run_virtual(agent(before).call("hi"))
+
+
+@pytest.mark.parametrize(
+    ("log", "agent", "says"),
+    [
+        ([], None, "the log holds no events"),
+        (["text"], None, "the log holds 'text', which is no event"),
+        (3, None, "A log is the path of a file, or a list of events, not 3"),
+        (None, "Typo", "has no events of an agent 'Typo'. It has those of \\['Friday'\\]"),
+    ],
+)
+def test_a_log_without_answers_is_refused(log: Any, agent: str | None, says: str):
+    with pytest.raises(ConfigurationError, match=says):
+        RecordedModel(recorded("a") if log is None else log, agent=agent)
 
 
 def test_the_model_has_the_recorded_name_unless_given():
     log = recorded("a")
     assert RecordedModel(log).model_name == "scripted" and RecordedModel(log, model_name="mine").model_name == "mine"
-    assert RecordedModel([]).model_name == "recorded"
     assert RecordedModel(log, output_modes=["native"]).output_modes == {"native"}
 
 
