@@ -17,7 +17,7 @@ from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
-from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, equal, raises, require
+from agentscope_rx.testing.kits.rules import Kit, KitReport, SkippedRule, check_factory, equal, raises, require
 from agentscope_rx.testing.record import DroppedErrors
 
 Make = Callable[[], ChatModel]
@@ -74,6 +74,12 @@ def check_chat_model(
     | `unsupported` | the names of the options that it must refuse                                                |
     | `ahead`       | the number of increments that may come after demand is withheld, as one read may give       |
     """
+    for role, each in (("make", make), ("failing", failing), ("calling", calling), ("hanging", hanging)):
+        if role == "make" or each is not None:
+            check_factory(each, "ChatModel", "lambda: MyModel(client)", role)
+    unknown = sorted(set(unsupported) - set(OPTIONS))
+    if isinstance(unsupported, str) or unknown:
+        raise ConfigurationError(f"unsupported takes names of options, of {[*OPTIONS]}, not {unsupported!r:.80}.")
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
     case = _Case(make, failing, calling, hanging, closed, requests, tuple(unsupported))
     for rule, law, check in LAWS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,10 +52,14 @@ def check_hook(
     whose `kinds` are empty, as one that only stands around parts of a run, is checked in runs only.
     For a hook that works on in the background, `idle(hook)` waits for the end of that.
     """
+    if not isinstance(hook, Hook):
+        _check_maker(hook)
     made: list[H] = []
 
     def make() -> H:
         new = cast("H", hook if isinstance(hook, Hook) else hook())
+        if not isinstance(new, Hook):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"The function for check_hook must return a new hook, not {new!r:.60}.")
         made.append(new)
         return new
 
@@ -80,6 +85,22 @@ def check_hook(
         prefix = f"{each.type} "
         apply_rules(kit, Publisher(lambda each=each: fired(make(), each), ahead=None), prefix)
     return kit.report()
+
+
+def _check_maker(make: object) -> None:
+    problem = ConfigurationError(
+        f"check_hook takes a hook, or a function without parameters that returns a new one, not {make!r:.60}. Make a "
+        "function of an event a hook by @hook(PreReasoningEvent)."
+    )
+    if not callable(make):
+        raise problem
+    try:
+        inspect.signature(make).bind()
+    except TypeError:
+        raise problem from None
+    except ValueError:
+        # it has no signature, as some built-in types
+        return
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import reactivex
 from reactivex import Observable
 from reactivex import operators as ops
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import Demand, Flow, flow, from_async_iterable, from_iterable
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
@@ -40,6 +41,8 @@ def check_operator(
     source, after demand is withheld; None if it needs all of the source at once. An operator that `catches` does not
     pass the error of its source on.
     """
+    if not callable(operator):
+        raise ConfigurationError(f"check_operator takes an operator, such as ops.scan(...), not {operator!r:.60}.")
     kit = Kit(name or getattr(operator, "__qualname__", repr(operator)))
     taken: tuple[object, ...] = VALUES if values is None else tuple(values)
     applied = cast("AnyOperator", operator)

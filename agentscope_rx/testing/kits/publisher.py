@@ -12,7 +12,7 @@ from functools import partial
 from reactivex import Observable
 
 from agentscope_rx.testing.kits.publisher_rules import HOT, NOT_APPLICABLE, RULES, Publisher, counted
-from agentscope_rx.testing.kits.rules import Kit, KitReport
+from agentscope_rx.testing.kits.rules import Kit, KitReport, check_factory
 from agentscope_rx.testing.record import DroppedErrors
 
 
@@ -36,6 +36,9 @@ def check_publisher(
     that is `endless` has no terminal signal; one that is `hot`, such as the events of a run that has begun, belongs to
     the loop that it was made on.
     """
+    check_factory(make, "Observable", "lambda: my_stream()")
+    if failing is not None:
+        check_factory(failing, "Observable", "lambda: my_stream(fails=True)", "failing")
     kit = Kit(name or getattr(make, "__qualname__", repr(make)), real_time=real_time)
     apply_rules(kit, Publisher(make, failing, ahead, repeatable, concurrent and repeatable, endless, hot))
     for number, reason in NOT_APPLICABLE.items():

@@ -132,6 +132,14 @@ class Kit:
         return KitReport(self._subject, tuple(self._checked), tuple(self._skipped))
 
 
+def check_factory(make: object, what: str, example: str, name: str = "make") -> None:
+    """`ConfigurationError` unless it can be called for a new object wherever a rule needs one."""
+    if not callable(make):
+        raise ConfigurationError(
+            f"{name} must be a function that returns a new {what} at each call, such as {example}, not {make!r:.60}."
+        )
+
+
 async def quiet() -> None:
     """Wait until anything late would have come: a minute of virtual time, some turns of a loop in real time."""
     for _ in range(20):

@@ -13,7 +13,7 @@ from typing import cast
 from reactivex import operators as ops
 
 from agentscope_rx.agent import ReActAgent
-from agentscope_rx.errors import AgentScopeError
+from agentscope_rx.errors import AgentScopeError, ConfigurationError
 from agentscope_rx.events import PreActingEvent
 from agentscope_rx.messages import Msg, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow
@@ -55,6 +55,12 @@ def check_tool(
         lifted = as_tool(tool)
     except AgentScopeError as error:
         raise kit.broken("definition", LAWS[0][1], f"{error}") from error
+    required = lifted.parameters.get("required")
+    if arguments is None and required:
+        raise ConfigurationError(
+            f"Tool {lifted.name!r} needs arguments for a call that succeeds: check_tool(tool, arguments={{...}}), with "
+            f"{required!r:.200}."
+        )
     case = _Case(lifted, dict(arguments or {}), invalid, failing)
     for rule, law, check in LAWS:
         kit.check(rule, law, partial(check, case))
