@@ -495,3 +495,18 @@ def test_a_shared_run_of_a_pool() -> None:
         assert pool.statistics().kept == 0
 
     run_virtual(main())
+
+
+def test_an_option_that_a_pool_does_not_take_is_named():
+    async def main():
+        async with ConversationPool(counting(), InMemorySession()) as pool:
+            for begin in (pool.call, pool.stream, pool.start):
+                with pytest.raises(ConfigurationError, match="gives each conversation its own memory"):
+                    begin("ann", "1", "hi", memory=InMemoryMemory())  # type: ignore[operator]
+                with pytest.raises(ConfigurationError, match=r"has no option 'limit'. It takes context, limits"):
+                    begin("ann", "1", "hi", limit=3)  # type: ignore[operator]
+            async with pool.conversation("ann", "1") as leased:
+                with pytest.raises(ConfigurationError, match="its own memory"):
+                    leased.call("hi", memory=leased.memory)  # type: ignore[call-arg]
+
+    run_virtual(main())

@@ -5,6 +5,7 @@ A conversation is named by two texts that are not blank, the user and the sessio
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypedDict
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.pool.kept_conversations import Pair
 from agentscope_rx.agent.when_busy import WhenBusy
 from agentscope_rx.context import RuntimeContext
-from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.frozen import check_encodable
@@ -49,8 +50,9 @@ def check_pair(user: str, session_id: str) -> Pair:
 
 
 def checked_options(user: str, session_id: str, options: PoolCallOptions) -> PoolCallOptions:
-    """The options, with a context that names the user and the session."""
+    """The options, with a context that names the user and the session; `ConfigurationError` for unknown ones."""
     check_pair(user, session_id)
+    _check_names(options)
     context = options.get("context")
     if context is None:
         return {**options, "context": RuntimeContext(user_id=user, session_id=session_id)}
@@ -61,6 +63,18 @@ def checked_options(user: str, session_id: str, options: PoolCallOptions) -> Poo
         if given is not None and given != own:
             raise InvalidInputError(f"The context has {name} {given!r}, but the call is for {own!r}.")
     return options
+
+
+def _check_names(options: Iterable[str]) -> None:
+    for name in options:
+        if name == "memory":
+            raise ConfigurationError(
+                "memory is no option of a call through a pool, which gives each conversation its own memory. "
+                "ConversationPool(..., memory=...) takes the function that makes it."
+            )
+        if name not in PoolCallOptions.__optional_keys__:
+            known = ", ".join(sorted(PoolCallOptions.__optional_keys__))
+            raise ConfigurationError(f"A call through a pool has no option {name!r}. It takes {known}.")
 
 
 @dataclass(frozen=True, slots=True)
