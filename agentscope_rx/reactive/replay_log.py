@@ -10,7 +10,7 @@
 | no reader is so far behind       | the oldest value is dropped, the run goes on                                    |
 
 A reader that pulls is bound by the capacity, a subscription by its own demand (see `log_readers`). `pause` withholds
-demand, too. With `weigh` and `max_weight` a log is also full when its values weigh more than that. As with a channel,
+demand, too. With `size_of` and `max_bytes` a log is also full when its values are larger than that. As with a channel,
 it may exceed its bounds by the values that one source item expands to; `overshoot` counts by how many at most.
 
 An error is kept for readers to come. If none has had it when the log is freed, it is reported as dropped. A log belongs
@@ -27,6 +27,7 @@ from typing import Generic, NamedTuple, TypeVar
 from reactivex import abc
 
 from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive.channel import Overshoot
 from agentscope_rx.reactive.kernel.demand import Demand
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.one_shot_event import OneShotEvent
@@ -41,8 +42,8 @@ T = TypeVar("T")
 class LogStatistics(NamedTuple):
     """Counts of a log's values since it was opened; `behind` is the number that the slowest reader has yet to read.
 
-    `weight` is that of the values kept, at most `max_weight` (None: not weighed). `overshoot` and `overweight` are the
-    number of values and the weight by which the bounds were exceeded at most.
+    `bytes` are those of the values kept, at most `max_bytes` (None: not counted), and `overshoot` is by how much these
+    bounds were exceeded at most; as in `ChannelStatistics`.
     """
 
     received: int
@@ -52,28 +53,26 @@ class LogStatistics(NamedTuple):
     readers: int
     behind: int
     withheld: bool
-    weight: int = 0
-    max_weight: int | None = None
-    overshoot: int = 0
-    overweight: int = 0
+    bytes: int = 0
+    max_bytes: int | None = None
+    overshoot: Overshoot = Overshoot()
 
 
 class ReplayLog(Generic[T]):
     """Keeps the last `capacity` values of a source, numbered from 0, and all that a reader has yet to read."""
 
     __slots__ = (
+        "_bytes",
         "_capacity",
         "_error",
         "_error_read",
-        "_max_weight",
+        "_max_bytes",
         "_overshoot",
-        "_overweight",
         "_paused",
         "_readers",
+        "_size_of",
         "_subscription",
         "_traceback",
-        "_weigh",
-        "_weight",
         "demand",
         "dropped",
         "end",
@@ -85,7 +84,7 @@ class ReplayLog(Generic[T]):
     )
 
     def __init__(
-        self, capacity: int, *, weigh: Callable[[T], int] | None = None, max_weight: int | None = None
+        self, capacity: int, *, size_of: Callable[[T], int] | None = None, max_bytes: int | None = None
     ) -> None:
         # first, as `__del__` reads them
         self._error: Exception | None = None
@@ -93,9 +92,10 @@ class ReplayLog(Generic[T]):
         if capacity < 1:
             raise ConfigurationError(f"A log's capacity must be at least 1, not {capacity}.")
         self._capacity = capacity
-        self._weigh = None if max_weight is None else weigh
-        self._max_weight = max_weight
-        self._weight = self._overshoot = self._overweight = 0
+        self._size_of = None if max_bytes is None else size_of
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._overshoot = Overshoot()
         # replaced, not changed: it is iterated while readers come and leave, and on other threads
         self._readers: tuple[Reader, ...] = ()
         self._paused = False
@@ -190,10 +190,9 @@ class ReplayLog(Generic[T]):
             readers=len(self._readers),
             behind=self.end - self._slowest(),
             withheld=not self.demand.ready,
-            weight=self._weight,
-            max_weight=self._max_weight,
+            bytes=self._bytes,
+            max_bytes=self._max_bytes,
             overshoot=self._overshoot,
-            overweight=self._overweight,
         )
 
     def behind(self) -> tuple[int, ...]:
@@ -217,31 +216,29 @@ class ReplayLog(Generic[T]):
         for reader in self._readers:
             slowest = min(slowest, reader.position)
             stalled = stalled or reader.stalled
-        heaviest = self._max_weight
-        if len(self.values) > self._capacity or (heaviest is not None and self._weight > heaviest):
+        most = self._max_bytes
+        if len(self.values) > self._capacity or (most is not None and self._bytes > most):
             self._drop(slowest)
         behind = end - slowest
-        # values that were read have been dropped by now, if there is too much weight
-        heavy = heaviest is not None and self._weight > heaviest
-        if self.ended.fired or not (stalled or heavy or behind > self._capacity // 2):
+        # values that were read have been dropped by now, if they are too large
+        large = most is not None and self._bytes > most
+        if self.ended.fired or not (stalled or large or behind > self._capacity // 2):
             if not self.demand.ready:
                 self.demand.resume()
-        elif stalled or heavy or behind >= self._capacity:
+        elif stalled or large or behind >= self._capacity:
             self.demand.withhold()
 
     def _drop(self, slowest: int) -> None:
-        heaviest = self._max_weight
-        while self.first < slowest and (
-            len(self.values) > self._capacity or (heaviest is not None and self._weight > heaviest)
-        ):
+        most = self._max_bytes
+        while self.first < slowest and (len(self.values) > self._capacity or (most is not None and self._bytes > most)):
             self.dropped = self.values.popleft()
             self.first += 1
-            if self._weigh is not None:
-                self._weight -= self._weigh(self.dropped)
+            if self._size_of is not None:
+                self._bytes -= self._size_of(self.dropped)
         # counted now: what could be dropped at once has exceeded no bound
-        self._overshoot = max(self._overshoot, len(self.values) - self._capacity)
-        if heaviest is not None:
-            self._overweight = max(self._overweight, self._weight - heaviest)
+        items, size = len(self.values) - self._capacity, 0 if most is None else self._bytes - most
+        if items > self._overshoot.items or size > self._overshoot.bytes:
+            self._overshoot = Overshoot(max(self._overshoot.items, items), max(self._overshoot.bytes, size))
 
     def failure(self) -> Exception | None:
         """The error of the run, for a reader that raises it."""
@@ -257,14 +254,14 @@ class ReplayLog(Generic[T]):
     def _next(self, value: T) -> None:
         self.values.append(value)
         self.end += 1
-        heavy = False
-        if self._weigh is not None and self._max_weight is not None:
-            self._weight += self._weigh(value)
-            heavy = self._weight > self._max_weight
+        large = False
+        if self._size_of is not None and self._max_bytes is not None:
+            self._bytes += self._size_of(value)
+            large = self._bytes > self._max_bytes
         for reader in self._readers:
             reader.wake()
         # last: subscriptions have read the value by now. (One that stalls settles by itself.)
-        if heavy or len(self.values) >= self._capacity or not self.demand.ready:
+        if large or len(self.values) >= self._capacity or not self.demand.ready:
             self.settle()
 
     def _fail(self, error: Exception) -> None:

@@ -469,14 +469,14 @@ def test_the_log_is_bounded_in_bytes_and_counts_its_overshoot() -> None:
         await asyncio.sleep(1)
         log = handle.stats().log
         # one chunk was under way as demand was withheld
-        assert log.withheld and 0 < log.overweight < 25_000 and log.weight == 100_000 + log.overweight
+        assert log.withheld and 0 < log.overshoot.bytes < 25_000 and log.bytes == 100_000 + log.overshoot.bytes
         while await reader.wait():
             reader.take()
         reader.close()
         await handle.result()
         # the reply is one event, five times as large as the log
         log = handle.stats().log
-        assert log.weight <= 100_000 and log.kept <= 1 and log.overweight > 400_000
+        assert log.bytes <= 100_000 and log.kept <= 1 and log.overshoot.bytes > 400_000
 
     run_virtual(main())
 

@@ -105,7 +105,7 @@ def test_a_stalled_subscriber_withholds_demand_until_it_leaves() -> None:
         await turns(50)
         assert source.read <= 7 and values == list(range(source.read))
         statistics = log.statistics()
-        assert statistics.withheld and statistics.behind == source.read - 5 and statistics.overshoot == 0
+        assert statistics.withheld and statistics.behind == source.read - 5 and statistics.overshoot == (0, 0)
         assert sorted(log.behind()) == [0, source.read - 1]
         await stalled.aclose()
         await turns(300)
@@ -116,7 +116,7 @@ def test_a_stalled_subscriber_withholds_demand_until_it_leaves() -> None:
 
 def test_values_that_are_needed_count_as_overshoot() -> None:
     async def main() -> None:
-        log: ReplayLog[int] = ReplayLog(4, weigh=lambda value: 10, max_weight=30)
+        log: ReplayLog[int] = ReplayLog(4, size_of=lambda value: 10, max_bytes=30)
         stalled = followed(log).buffered(1)
         waiting = asyncio.ensure_future(anext(stalled))
         await turns(2)
@@ -124,8 +124,8 @@ def test_values_that_are_needed_count_as_overshoot() -> None:
         log.open(just(*range(20)))
         statistics = log.statistics()
         assert await waiting == 0
-        assert (statistics.kept, statistics.overshoot) == (19, 15)
-        assert (statistics.weight, statistics.max_weight, statistics.overweight) == (190, 30, 160)
+        assert (statistics.kept, statistics.overshoot.items) == (19, 15)
+        assert (statistics.bytes, statistics.max_bytes, statistics.overshoot.bytes) == (190, 30, 160)
         assert [value async for value in stalled] == list(range(1, 20))
         assert log.statistics()[2] == 3
 

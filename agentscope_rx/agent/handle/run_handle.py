@@ -172,7 +172,7 @@ class RunHandle:
         self._recorder = EventRecorder(record)
         self._final: RunStats | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._log: ReplayLog[LoggedEvent] = ReplayLog(capacity, weigh=attrgetter("size"), max_weight=max_bytes)
+        self._log: ReplayLog[LoggedEvent] = ReplayLog(capacity, size_of=attrgetter("size"), max_bytes=max_bytes)
         self._start = Start(agent, id, self._log.scope.loop)
         self._log.scope.context.run(STARTED.set, self._start)
         self.gone: OneShotEvent = OneShotEvent()
