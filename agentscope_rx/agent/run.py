@@ -170,6 +170,10 @@ class Run:
         self.extras: dict[str, object] = {}
         """State that stages of a subclass or a feature keep during the run, by name."""
 
+    def __repr__(self) -> str:
+        ending = ", ended" if self.calls.ended else ", interrupted" if self.interrupted else ""
+        return f"<Run {self.id} of agent {self.name!r}, round {self.iteration}, {self.seq} events{ending}>"
+
     # --- interruption ---------------------------------------------------------------------------------------------
 
     @property

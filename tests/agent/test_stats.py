@@ -183,3 +183,19 @@ def test_overlapping_runs_are_all_shown():
         assert friday.runs == ()
 
     run_virtual(main())
+
+
+def test_a_run_names_itself_its_agent_and_how_far_it_is():
+    async def main() -> None:
+        friday = agent(ScriptedModel(["Hm", HANG]))
+        task = friday.call("go").as_task()
+        await asyncio.sleep(1)
+        (run,) = friday.runs
+        shown = f"<Run {run.id} of agent 'Friday', round 0, {run.seq} events"
+        assert repr(run) == f"{shown}>"
+        friday.interrupt()
+        assert repr(run) == f"{shown}, interrupted>"
+        await task
+        assert repr(run).endswith(", ended>")
+
+    run_virtual(main())

@@ -513,3 +513,17 @@ def test_never_awaited_is_no_run() -> None:
                 await never()
 
     run_virtual(main())
+
+
+def test_an_iterator_tells_how_far_it_is() -> None:
+    async def main() -> None:
+        values = just(1, 2, 3).buffered(5)
+        assert repr(values) == "<FlowIterator not begun>"
+        assert await anext(values) == 1
+        assert repr(values) == "<FlowIterator 3 received, 2 waiting>"
+        await values.aclose()
+        unused = just(1).buffered()
+        await unused.aclose()
+        assert repr(unused) == "<FlowIterator closed>"
+
+    asyncio.run(main())

@@ -50,6 +50,12 @@ class FlowIterator(AsyncIterator[T], Generic[T]):
         self._source: Flow[T] | None = source
         self._buffering = Buffering(capacity, overflow, coalesce, max_bytes, size_of)
 
+    def __repr__(self) -> str:
+        if self._channel is None:
+            return f"<FlowIterator {'not begun' if self._source is not None else 'closed'}>"
+        counts = self._channel.statistics()
+        return f"<FlowIterator {counts.received} received, {counts.waiting} waiting>"
+
     def __aiter__(self) -> FlowIterator[T]:
         return self
 
