@@ -81,12 +81,20 @@ class ReplayLog(Generic[T]):
         "on_readers",
         "scope",
         "values",
+        "where",
     )
 
     def __init__(
-        self, capacity: int, *, size_of: Callable[[T], int] | None = None, max_bytes: int | None = None
+        self,
+        capacity: int,
+        *,
+        size_of: Callable[[T], int] | None = None,
+        max_bytes: int | None = None,
+        where: str = "a run",
     ) -> None:
         # first, as `__del__` reads them
+        self.where: str = where
+        """What the log is of, for a report of an error that no reader has had."""
         self._error: Exception | None = None
         self._error_read = False
         if capacity < 1:
@@ -283,4 +291,4 @@ class ReplayLog(Generic[T]):
 
     def __del__(self) -> None:
         if self._error is not None and not self._error_read:
-            report_dropped(self._error, "a log without readers")
+            report_dropped(self._error, f"the log of {self.where}, which had no reader at its end")

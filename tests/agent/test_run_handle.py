@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 from typing import Any
 from weakref import ref
 
@@ -421,6 +422,7 @@ def test_an_error_that_no_subscriber_had_is_reported(heard: bool) -> None:
         run_virtual(main())
         gc.collect()
     assert [str(error) for error in dropped] == ([] if heard else ["broken pipe"])
+    assert all(re.search(r"run \w{32} of agent 'Friday', which had no reader", where) for where in dropped.where)
 
 
 def test_a_stopped_run_is_no_unheard_error() -> None:

@@ -133,4 +133,5 @@ def test_clients_that_come_and_go_at_random(
 
     with collect_dropped() as dropped:
         run_virtual(main())
-    assert [str(error) for error in dropped] in ([], ["down"]) and set(dropped.where) <= {"a log without readers"}
+    assert [str(error) for error in dropped] in ([], ["down"])
+    assert all("had no reader" in where for where in dropped.where)

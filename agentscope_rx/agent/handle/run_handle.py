@@ -176,7 +176,7 @@ class RunHandle:
         self._start = Start(agent, id, self._log.scope.loop)
         self._log.scope.context.run(STARTED.set, self._start)
         self.gone: OneShotEvent = OneShotEvent()
-        """Fires, on the run's loop, when the run has ended and is cleaned up."""
+        """For services: fires, on the run's loop, when the run has ended and is cleaned up; see `idle`."""
 
     def __repr__(self) -> str:
         return f"<RunHandle {self.id}, {self.state}>"
@@ -200,17 +200,17 @@ class RunHandle:
         return HandleState.RUNNING if self._recorder.begun.fired else HandleState.WAITING
 
     def belongs_to(self, agent: AgentCore) -> None:
-        """The run will be one of this agent, which was not known at the start. Call it before the run begins."""
+        """For pools: the run will be one of this agent, which was not known at the start. Call it before it begins."""
         self._start.agent = agent
 
     @property
     def begun(self) -> OneShotEvent:
-        """Fires, on the run's loop, at the first event."""
+        """For services: fires, on the run's loop, at the first event; see `state`."""
         return self._recorder.begun
 
     @property
     def ended(self) -> OneShotEvent:
-        """Fires, on the run's loop, when the run has ended, before its subscribers get the end."""
+        """For services: fires, on the run's loop, at the end, before subscribers get it; see `result` and `state`."""
         return self._log.ended
 
     @property
@@ -264,7 +264,7 @@ class RunHandle:
         return just(None) if self.gone.fired or loop.is_closed() else on_loop(from_callable(self.gone.wait), loop)
 
     def read(self, from_seq: int = 0) -> LogReader[LoggedEvent]:
-        """A reader of the logged events from this number on, for a protocol that sends them; on the run's loop.
+        """For services: a reader of the logged events from this number on, which a protocol sends; on the run's loop.
 
         It slows the run once it is `capacity` events or `max_bytes` behind. Errors as `events`, raised here; an
         error of the run that an `error` event reports is not raised. Close it in the end.
@@ -334,14 +334,17 @@ class RunHandle:
         return HandleStats(self.state, now, self._log.statistics(), self._log.behind())
 
     def begin(self) -> RunHandle:
-        """Subscribe to the events, once: the run begins on the loop's next turn, subscriber or not."""
+        """For services: subscribe to the events, once: the run begins on the loop's next turn, subscriber or not.
+
+        `Agent.start` and `ConversationPool.start` have done so.
+        """
         source, self._source = self._source, None
         if source is not None:
             self._on_loop(lambda: self._begin(source))
         return self
 
     def ended_at(self, seq: int) -> bool:
-        """True if the run has ended and this is the number of its last event."""
+        """For services: true if the run has ended and this is the number of its last event."""
         return self._log.ended.fired and bool(self._log.values) and self._log.values[-1].seq == seq
 
     # --- internals ------------------------------------------------------------------------------------------------
@@ -356,6 +359,7 @@ class RunHandle:
         self._log.open(self._recorder.recorded(source))
 
     def _ended(self) -> None:
+        self._log.where = self._name()
         self._start.over = True
         run = self._start.run
         if run is not None and self._recorder.reply is None:
@@ -364,6 +368,12 @@ class RunHandle:
         self._log.on_readers = None
         self._drop_timer()
         self._log.scope.work.when_idle(self.gone.fire)
+
+    def _name(self) -> str:
+        """The run and its agent, for a report; known once the run has ended."""
+        first, agent = self._recorder.first, self._start.agent
+        name = agent.name if agent is not None else "" if first is None else first.event.agent
+        return f"run {self.id or 'without events'}" + (f" of agent {name!r}" if name else "")
 
     def _gone(self, keeper: Runtime) -> None:
         keeper.release(self)
