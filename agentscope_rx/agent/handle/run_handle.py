@@ -228,7 +228,8 @@ class RunHandle:
         """The events that are kept from this number on, then the live ones, without a gap. For any number of times.
 
         `async for` and `buffered` slow the run as their policy says; a plain `subscribe` never does. From another loop
-        than the run's up to 64 more events are under way, and a loop that is blocked slows the run, too.
+        than the run's up to 64 more events are under way, and a loop that is blocked slows the run, too. If the run's
+        loop shuts down, a subscription on another one that is behind ends with `SourceCancelledError`.
 
         Signals: the events; completion; the error of the run, after an `ErrorEvent` unless it is the first signal or
         that of a loop's shutdown. Signals come after `subscribe` has returned. `EventsGoneError` if the log has dropped
@@ -241,6 +242,8 @@ class RunHandle:
 
     def result(self) -> Flow[Msg]:
         """The reply, as soon as the run has ended; also later, and for any number of times.
+
+        In a tool or hook of the run it deadlocks.
 
         Signals: the reply; the error of the run, `RunStoppedError` if it was stopped.
         Cancels: the waiting, which counts as a subscriber.
