@@ -114,7 +114,7 @@ def test_an_existing_file_is_kept_unless_a_mode_says_so(path: Path):
 def test_swapped_or_wrong_arguments_are_refused_at_the_call(path: Path):
     with pytest.raises(ConfigurationError, match=r"The stream comes first: record\(stream, file\)"):
         record(path, just(PostCallEvent()))  # pyright: ignore
-    with pytest.raises(ConfigurationError, match="is a path, or an open file"):
+    with pytest.raises(ConfigurationError, match="takes a path, or an open file"):
         record(agent(ScriptedModel()).stream("hi"), 3)  # pyright: ignore
     with pytest.raises(ConfigurationError, match=r"Give it agent\.stream"):
         record(3, path)  # pyright: ignore
