@@ -55,6 +55,10 @@ async def one() -> int:
     return 1
 
 
+async def failed() -> int:
+    raise ValueError("x")
+
+
 async def five() -> AsyncIterator[int]:
     for number in range(5):
         await asyncio.sleep(1)
@@ -89,7 +93,7 @@ SOURCES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     ),
     "from_awaitable": (
         lambda: from_awaitable(one()),
-        {"repeatable": False, "failing": lambda: from_awaitable(anext(failing_at_once()))},
+        {"repeatable": False, "failing": lambda: from_awaitable(failed())},
     ),
     "from_callable": (lambda: from_callable(one), {"failing": lambda: from_callable(fault)}),
     "from_iterable": (
@@ -106,11 +110,6 @@ SOURCES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     "throw": (lambda: throw(ValueError("x")).pipe(catch(lambda error: empty())), {"failing": lambda: throw(fault_())}),
     "timer": (lambda: timer(1), {}),
 }
-
-
-async def failing_at_once() -> AsyncIterator[int]:
-    raise ValueError("x")
-    yield 1
 
 
 def fault_() -> ValueError:
