@@ -40,7 +40,9 @@ def current() -> str:
 
 
 class Seen(list[tuple[str, str]]):
-    """The places where a span was looked at, with its name."""
+    """The places where a span was looked at, with its name. What takes time takes `pause` seconds."""
+
+    pause = 0.1
 
     def note(self, place: str) -> None:
         self.append((place, current()))
@@ -121,7 +123,7 @@ def hooks_of(seen: Seen) -> list[Hook]:
     @hook(PreReasoningEvent)
     async def waits(event: Event) -> None:
         seen.note("hook, async def")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(seen.pause)
         seen.note("hook, async def later")
 
     @hook(PostReasoningEvent)
@@ -132,7 +134,7 @@ def hooks_of(seen: Seen) -> list[Hook]:
             seen.note("hook, Observable later")
             return event
 
-        return reactivex.timer(0.1).pipe(ops.map(later))
+        return reactivex.timer(seen.pause).pipe(ops.map(later))
 
     @hook(PreActingEvent, priority=900)
     def after_slow_ones(event: Event) -> None:
@@ -140,7 +142,7 @@ def hooks_of(seen: Seen) -> list[Hook]:
 
     @hook(PreActingEvent, priority=10)
     async def slow(event: Event) -> None:
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(seen.pause)
 
     @hook(PostActingEvent, observe=True)
     async def observer(event: Event) -> None:
@@ -156,7 +158,7 @@ def hooks_of(seen: Seen) -> list[Hook]:
         seen.note("hook, operator")
         return event
 
-    operator = hook_operator(ActingChunkEvent, lambda chunks: chunks.pipe(ops.delay(0.1), ops.map(shown)))
+    operator = hook_operator(ActingChunkEvent, lambda chunks: chunks.pipe(ops.delay(seen.pause), ops.map(shown)))
     return [plain, waits, observable, after_slow_ones, slow, observer, Object(), operator]
 
 
@@ -174,7 +176,7 @@ def tools_of(seen: Seen) -> list[Any]:
     async def waits() -> str:
         """An async def."""
         seen.note("tool, async def")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(seen.pause)
         seen.note("tool, async def later")
         return "ok"
 
@@ -189,7 +191,7 @@ def tools_of(seen: Seen) -> list[Any]:
     async def waiting_steps() -> AsyncIterator[str]:
         """An async generator."""
         for number in range(2):
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(seen.pause)
             seen.note(f"tool, async generator {number}")
             yield "ok"
 
@@ -202,7 +204,7 @@ def tools_of(seen: Seen) -> list[Any]:
             seen.note("tool, Observable later")
             return "ok"
 
-        return reactivex.timer(0.1).pipe(ops.map(later))
+        return reactivex.timer(seen.pause).pipe(ops.map(later))
 
     return [on_thread, waits, steps, waiting_steps, observed]
 
@@ -214,7 +216,7 @@ def agent_of(
     own = [] if sub is not None else [each.name for each in tools_of(seen)]
     at_once = [call(each.name) for each in more] + [call(each) for each in own]
     first = [call(f"call_{sub.name}", message="Well?")] if sub is not None else at_once
-    model = NotingModel(first, *([call(each), Delay(0.1)] for each in own), "Done.", repeat=True)
+    model = NotingModel(first, *([call(each), Delay(seen.pause)] for each in own), "Done.", repeat=True)
     model.seen = seen
     tools = [*tools_of(seen), *more, *([] if sub is None else [sub])]
     return ReActAgent(name, model, tools=tools, hooks=[*hooks_of(seen), *hooks], memory=NotingMemory(seen))

@@ -347,3 +347,11 @@ def test_a_model_without_extras_is_checked_too():
 
 def test_each_rule_has_a_fault():
     assert {rule for _, rule, _ in FAULTS} - {"stream 1.01"} == FULL
+
+
+def test_a_generator_in_place_of_a_flow_is_named():
+    class Generates(Faulty):
+        async def do_stream(self, messages: Any, tools: Any, options: Any) -> Any:  # type: ignore[override]
+            yield self.chunks[0]
+
+    assert "no Flow; an async generator needs" in broken(lambda: check_chat_model(Generates), "increments").seen

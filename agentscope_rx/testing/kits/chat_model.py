@@ -107,7 +107,10 @@ def request(
     options: GenerateOptions | None = None,
 ) -> Flow[ChatResponse]:
     """One attempt of the model."""
-    return model.do_stream(messages, tools, options or GenerateOptions())
+    made = model.do_stream(messages, tools, options or GenerateOptions())
+    is_flow = isinstance(made, Flow)  # pyright: ignore[reportUnnecessaryIsInstance]
+    require(is_flow, f"do_stream returned {made!r:.80}, no Flow; an async generator needs from_async_iterable")
+    return made
 
 
 async def _answer(flow: Flow[ChatResponse]) -> list[ChatResponse]:
