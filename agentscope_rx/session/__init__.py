@@ -2,6 +2,16 @@
 
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
-from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, Unchanging
+from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
 
-__all__ = ["ANY_VERSION", "Expected", "InMemorySession", "JsonSession", "Saved", "Session", "Unchanging"]
+__all__ = [
+    "ANY_VERSION",
+    "Expected",
+    "InMemorySession",
+    "Items",
+    "JsonSession",
+    "ListTail",
+    "Saved",
+    "Session",
+    "Unchanging",
+]

@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 
 from agentscope_rx.errors import InvalidInputError, SavedStateError, SessionValueError
 from agentscope_rx.errors.text import encode_json
-from agentscope_rx.session.session import Saved, Unchanging
+from agentscope_rx.session.session import Items, ListTail, Saved, Unchanging
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
@@ -29,10 +29,40 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry as lines of JSON in UTF-8, each with its newline; a value is one line."""
+    """An entry as lines of JSON in UTF-8, each with its newline; a value is one line.
+
+    With another `start` than 0 it is the tail of a list: it follows the first `start` lines, or, if that is None, all.
+    """
 
     kind: EntryKind
     lines: tuple[bytes, ...]
+    start: int | None = 0
+
+    def start_in(self, key: str, name: str, kind: EntryKind | None, count: int) -> int:
+        """The index of the first line in a list of `count` items; `kind` is what is stored (None: nothing).
+
+        `InvalidInputError` if the tail does not fit there.
+        """
+        if self.start == 0:
+            return 0
+        if kind is EntryKind.VALUE:
+            raise InvalidInputError(
+                f"Entry {name!r} of session {key!r} is a single value: a list cannot go on from it."
+            )
+        if self.start is None:
+            return count
+        if self.start > count:
+            raise InvalidInputError(
+                f"Entry {name!r} of session {key!r} has {count} items: a tail from item {self.start} leaves a gap. "
+                "Save the whole list."
+            )
+        return self.start
+
+    def onto(self, key: str, name: str, old: StoredEntry | None) -> StoredEntry:
+        """The whole entry that a save of this makes of the old one; `InvalidInputError` if the tail does not fit."""
+        start = self.start_in(key, name, None if old is None else old.kind, 0 if old is None else len(old.lines))
+        kept = () if old is None else old.lines[:start]
+        return StoredEntry(self.kind, kept + self.lines) if start else StoredEntry(self.kind, self.lines)
 
 
 def check_key(key: str) -> str:
@@ -52,20 +82,19 @@ def check_names(names: Sequence[str] | None) -> list[str] | None:
     return None if names is None else [check_name(name) for name in names]
 
 
-def encode(
-    key: str, values: Mapping[str, object], lists: Mapping[str, Sequence[object]] | None = None
-) -> dict[str, StoredEntry]:
+def encode(key: str, values: Mapping[str, object], lists: Mapping[str, Items] | None = None) -> dict[str, StoredEntry]:
     """The entries of one save as JSON: a copy that later changes of the values do not reach."""
     check_key(key)
     entries = {
         check_name(name): StoredEntry(EntryKind.VALUE, (_line(key, name, value),)) for name, value in values.items()
     }
-    for name, items in (lists or {}).items():
+    for name, given in (lists or {}).items():
         if check_name(name) in entries:
             raise InvalidInputError(f"Entry {name!r} of session {key!r} cannot be a value and a list in one save.")
+        items, start = (given.items, given.start) if isinstance(given, ListTail) else (given, 0)
         _check_items(key, name, items)
-        lines = [_item(key, name, item, index) for index, item in enumerate(items)]
-        entries[name] = StoredEntry(EntryKind.LIST, tuple(lines))
+        lines = [_item(key, name, item, index) for index, item in enumerate(items, start or 0)]
+        entries[name] = StoredEntry(EntryKind.LIST, tuple(lines), start)
     return entries
 
 

@@ -159,8 +159,11 @@ class Folder:
 
     def _store(self, manifest: Manifest, name: str, entry: StoredEntry) -> Stored:
         """Make an entry durable: by appending, if it begins with the stored content of its file."""
-        data = b"".join(entry.lines)
         old = manifest.entries.get(name)
+        if entry.start != 0:
+            entry.start_in(self.key, name, None if old is None else old.kind, 0 if old is None else old.items)
+            entry = entry.onto(self.key, name, None if old is None else self._entry(name, old))
+        data = b"".join(entry.lines)
         if old is not None and old.kind is entry.kind and self._has(old):
             digest = hashlib.sha256(data[: old.size])
             if digest.hexdigest() == old.sha256:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session.entry import StoredEntry, check_key, check_name, check_names, decode, encode
-from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
+from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class InMemorySession(Session):
         self,
         key: str,
         values: Mapping[str, object],
-        lists: Mapping[str, Sequence[object]] | None = None,
+        lists: Mapping[str, Items] | None = None,
         *,
         expected: Expected = ANY_VERSION,
     ) -> Flow[str | None]:
@@ -51,7 +51,8 @@ class InMemorySession(Session):
             with self._lock:
                 before = self._sessions.get(key, _ABSENT)
                 check_expected(key, expected, before.version)
-                return self._put(key, before, {**before.entries, **entries})
+                whole = {name: entry.onto(key, name, before.entries.get(name)) for name, entry in entries.items()}
+                return self._put(key, before, {**before.entries, **whole})
 
         return _now(save)
 

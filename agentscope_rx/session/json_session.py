@@ -36,7 +36,7 @@ from agentscope_rx.reactive import (
 from agentscope_rx.session.durable import LOCK, HeldError, locked, make_folder
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.folder import Folder, stored_keys
-from agentscope_rx.session.session import ANY_VERSION, Expected, Saved, Session, check_expected
+from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class JsonSession(Session):
         self,
         key: str,
         values: Mapping[str, object],
-        lists: Mapping[str, Sequence[object]] | None = None,
+        lists: Mapping[str, Items] | None = None,
         *,
         expected: Expected = ANY_VERSION,
     ) -> Flow[str | None]:

@@ -1,7 +1,7 @@
 """The port to saved state: named entries under a key, each a JSON value or a list of them. Every method is a cold Flow.
 
     session "ann"      "state"     {"version": 1, ...}           a value, replaced as a whole
-                       "memory"    [{...}, {...}, ...]           a list, saved in full; the store finds the new items
+                       "memory"    [{...}, {...}, ...]           a list, saved in full, or from an index on (`ListTail`)
 
 | law                                                                                                         |
 |-------------------------------------------------------------------------------------------------------------|
@@ -11,6 +11,7 @@
 | A session exists while it has an entry. Any text that is not blank is a key, and a name.                      |
 | Concurrent changes take place one after the other, in any order.                                              |
 | A session has a version, which each change replaces; a save that expects another version changes nothing.     |
+| The save of a tail costs what its items cost, however long the list is.                                        |
 """
 
 from __future__ import annotations
@@ -60,6 +61,30 @@ class Unchanging:
         """Its JSON and a newline, once it has been saved."""
 
 
+class ListTail:
+    """The end of a list: a save keeps the first `start` items, and puts these in place of all that follow.
+
+    Without `start` the items come behind those that the list has, as many as there are. A list that does not exist is
+    empty. A list of fewer than `start` items, and an entry that is a single value, is an `InvalidInputError` of the
+    save: a save that names the version it expects knows the length.
+    """
+
+    __slots__ = ("items", "start")
+
+    def __init__(self, items: Sequence[object], start: int | None = None) -> None:
+        if start is not None and start < 0:
+            raise InvalidInputError(f"The tail of a list starts at item 0 or later, not {start}.")
+        self.items: Sequence[object] = items
+        self.start: int | None = start
+
+    def __repr__(self) -> str:
+        return f"<ListTail of {len(self.items)} items from {'the end' if self.start is None else self.start}>"
+
+
+Items = Sequence[object] | ListTail
+"""What a save takes for a list: all of its items, or its tail."""
+
+
 class Session(ABC):
     """A store for saved state. Implementations are thread-safe and keep the laws above.
 
@@ -75,13 +100,14 @@ class Session(ABC):
         self,
         key: str,
         values: Mapping[str, object],
-        lists: Mapping[str, Sequence[object]] | None = None,
+        lists: Mapping[str, Items] | None = None,
         *,
         expected: Expected = ANY_VERSION,
     ) -> Flow[str | None]:
         """Replace these entries in one step, and leave the session's other entries as they are.
 
-        An item of a list may be `Unchanging(value)`, which is stored as the value. With `expected` the save happens
+        A list is given as all of its items, or as a `ListTail`. An item may be `Unchanging(value)`, which is stored as
+        the value. With `expected` the save happens
         only if that is the session's version at that moment (None: if there is no session): compare and write are one
         step for all writers of the store.
 

@@ -15,7 +15,7 @@ import pytest
 
 from agentscope_rx.errors import SessionConflictError
 from agentscope_rx.reactive import Flow, concat, defer, from_callable, just
-from agentscope_rx.session import ANY_VERSION, InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import ANY_VERSION, InMemorySession, Items, JsonSession, ListTail, Saved, Session
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.testing import check_session
 from tests.testing.faults import broken
@@ -43,7 +43,7 @@ class Faulty(InMemorySession):
         self,
         key: str,
         values: Mapping[str, object],
-        lists: Mapping[str, Sequence[object]] | None = None,
+        lists: Mapping[str, Items] | None = None,
         *,
         expected: Any = ANY_VERSION,
     ) -> Flow[str | None]:
@@ -175,6 +175,13 @@ class FoldsCase(Faulty):
         return super().saving(key.lower(), values, lists, expected)
 
 
+class OnlyAppends(Faulty):
+    def saving(self, key: str, values: Any, lists: Any, expected: Any) -> Flow[Any]:
+        given = (lists or {}).items()
+        behind = {name: ListTail(each.items) if isinstance(each, ListTail) else each for name, each in given}
+        return super().saving(key, values, behind, expected)
+
+
 class IgnoresVersions(Faulty):
     def saving(self, key: str, values: Any, lists: Any, expected: Any) -> Flow[Any]:
         return super().saving(key, values, lists, ANY_VERSION)
@@ -231,6 +238,7 @@ FAULTS: list[tuple[Callable[[], Session], str]] = [
     (Hot, "cold"),
     (NoVersion, "one signal"),
     (Merges, "overwrite"),
+    (OnlyAppends, "tails"),
     (ValuesAreLists, "kinds"),
     (NothingMakesASession, "deletion"),
     (Unsorted, "apart"),

@@ -9,7 +9,7 @@ from functools import partial
 from typing import cast
 
 from agentscope_rx.errors import InvalidInputError, SessionConflictError, SessionValueError
-from agentscope_rx.session import Saved, Session, Unchanging
+from agentscope_rx.session import Items, ListTail, Saved, Session, Unchanging
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
@@ -156,6 +156,39 @@ async def _overwrites(make: Make, dropped: DroppedErrors) -> None:
         equal(await session.load_list("k", "l"), items, "a list that was replaced")
 
 
+async def _tails(make: Make, dropped: DroppedErrors) -> None:
+    session = make()
+    expected: list[object] = []
+    tails: list[tuple[list[object], int | None]] = [
+        ([1, 2], None),
+        ([3], 2),
+        ([4, 5], None),
+        ([9], 1),
+        ([], 1),
+        ([7], 0),
+        ([8], 1),
+        ([], 0),
+        (["x"], None),
+    ]
+    for number, (items, start) in enumerate(tails):
+        expected = [*(expected if start is None else expected[:start]), *items]
+        lists: dict[str, Items] = {"l": ListTail([Unchanging(item) for item in items], start), "other": [number]}
+        await session.save_all("k", {"n": number}, lists)
+        await _holds(session, "k", {"n": number}, {"l": expected, "other": [number]})
+    before = (await session.load_all("k")).version
+    what = "a tail behind a gap"
+    await raises(session.save_all("k", {"n": -1}, {"l": ListTail([1], 9)}), InvalidInputError, what)
+    await raises(session.save_all("k", {"m": 1}, {"new": ListTail([1], 1)}), InvalidInputError, what)
+    await raises(session.save_all("k", {"m": 1}, {"n": ListTail([1])}), InvalidInputError, "a tail of a single value")
+    await raises(
+        session.save_all("k", {"m": 1}, {"l": ListTail([object()], 0)}), SessionValueError, "a tail without JSON"
+    )
+    equal((await session.load_all("k")).version, before, "the version after refused tails")
+    await _holds(session, "k", {"n": len(tails) - 1}, {"l": expected, "other": [len(tails) - 1]})
+    await session.save_all("k", {}, {"n": ListTail([1], 0)})
+    equal(await session.load_list("k", "n"), [1], "a list in place of a value")
+
+
 async def _kinds(make: Make, dropped: DroppedErrors) -> None:
     session = make()
     await session.save("k", "x", [1])
@@ -289,6 +322,7 @@ _LAWS: tuple[tuple[str, str, Callable[[Make, DroppedErrors], Coroutine[object, o
     ("cold", "an operation takes place at each subscription, and not before", _cold),
     ("one signal", "an operation emits its one result, then completion", _one_signal),
     ("overwrite", "a save replaces its entries as a whole, and leaves the others", _overwrites),
+    ("tails", "a tail keeps the items before it, and replaces all that follow", _tails),
     ("kinds", "the last save makes an entry a value or a list", _kinds),
     ("deletion", "a session exists while it has an entry", _deletion),
     ("apart", "sessions are apart, and keys lists them in order", _apart),
