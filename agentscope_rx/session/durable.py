@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentscope_rx.reactive.kernel.forking import call_after_fork
+from agentscope_rx.session.attempts import HeldError
 
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # private: the files hold conversations
@@ -122,10 +123,6 @@ class _Descriptors(set[int]):
 
 _open = _Descriptors()
 call_after_fork(_open)
-
-
-class HeldError(Exception):
-    """Another writer holds the lock: try again later."""
 
 
 @contextmanager

@@ -20,15 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agentscope_rx.errors import SessionDamagedError, SessionFormatError
-from agentscope_rx.session.durable import (
-    LOCK,
-    HeldError,
-    append_to,
-    remove_files,
-    replace_file,
-    sync_folder,
-    write_file,
-)
+from agentscope_rx.session.attempts import HeldError
+from agentscope_rx.session.durable import LOCK, append_to, remove_files, replace_file, sync_folder, write_file
 from agentscope_rx.session.entry import StoredEntry
 from agentscope_rx.session.manifest import (
     FORMAT,

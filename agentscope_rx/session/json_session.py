@@ -14,26 +14,15 @@ session locked tries again after a pause on the loop's clock.
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from agentscope_rx.errors import ConfigurationError, SessionLockedError, SessionStorageError
-from agentscope_rx.reactive import (
-    ENGINE_WORKERS,
-    Flow,
-    RetryPolicy,
-    concat_map,
-    defer,
-    just,
-    on_worker,
-    retry,
-    shield,
-    using,
-)
-from agentscope_rx.session.durable import LOCK, HeldError, locked, make_folder
+from agentscope_rx.errors import ConfigurationError, SessionStorageError
+from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
+from agentscope_rx.session.attempts import LOCK_SECONDS, Attempt, HeldError, begun_to_end, lock_policy, until_free
+from agentscope_rx.session.durable import LOCK, locked, make_folder
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.folder import Folder, stored_keys
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
@@ -41,25 +30,14 @@ from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, S
 T = TypeVar("T")
 
 DEFAULT_ROOT = "~/.agentscope_rx/sessions"
-LOCK_SECONDS = 30.0
-"""How long a change waits for the lock of the session."""
-PAUSE, LONGEST_PAUSE = 0.002, 0.05
-"""Seconds between two attempts: the pause grows by the first number each time, up to the second."""
 
 
 class JsonSession(Session):
     """Keeps sessions in files below the folder `root`, which the first write creates; a leading `~` is expanded."""
 
     def __init__(self, root: str | os.PathLike[str] | None = None, *, lock_timeout: float = LOCK_SECONDS) -> None:
-        if not lock_timeout >= 0:
-            raise ConfigurationError(f"lock_timeout must be 0 or more seconds, not {lock_timeout!r}.")
+        self._lock_retry = lock_policy(lock_timeout)
         self.root: Path = Path(DEFAULT_ROOT if root is None else root)
-        self._lock_retry = RetryPolicy(
-            stop=lambda state: (state.seconds_since_start or 0.0) >= lock_timeout,
-            # jitter needs no secure random numbers
-            wait=lambda state: min(LONGEST_PAUSE, PAUSE * state.attempt_number) * random.uniform(0.5, 1.0),  # noqa: S311
-            retry=lambda state: isinstance(state.outcome and state.outcome.exception(), SessionLockedError),
-        )
 
     def __repr__(self) -> str:
         return f"<JsonSession in {self.root}>"
@@ -136,25 +114,17 @@ class JsonSession(Session):
     def _change(self, key: str, work: Callable[[Folder], T], absent: Callable[[], T], *, make: bool = False) -> Flow[T]:
         """Change the session on a worker, with its lock held; calls `absent` if there is no folder and none is made."""
 
-        def change(folder: Folder, attempted: _Attempt) -> T | HeldError:
+        def change(folder: Folder, attempt: Attempt) -> T | HeldError:
             if make:
                 make_folder(folder.path)
             elif not folder.path.is_dir():
                 return absent()
             with locked(folder.path):
                 # checked with the lock held: a disposed save must not overwrite a later one
-                return HeldError() if attempted.left else work(folder)
+                return HeldError() if attempt.left else work(folder)
 
-        # a change that has begun runs to its end; an error after the subscriber has left is reported as dropped
-        attempt = using(
-            lambda: just(_Attempt()),
-            lambda attempted: shield(
-                on_worker(lambda: self._at(key, lambda folder: change(folder, attempted)), ENGINE_WORKERS)
-            ),
-            lambda attempted, ending: None,
-            on_dispose=_Attempt.leave,
-        )
-        return self._until_free(key, attempt)
+        changes = begun_to_end(lambda attempt: self._at(key, lambda folder: change(folder, attempt)))
+        return self._until_free(key, changes)
 
     def _at(self, key: str, work: Callable[[Folder], T | HeldError]) -> T | HeldError:
         folder = Folder(_expanded(self.root), key)
@@ -168,25 +138,7 @@ class JsonSession(Session):
     def _until_free(self, key: str, attempt: Flow[T | HeldError]) -> Flow[T]:
         """Subscribe again while another writer holds the lock."""
 
-        def unless_held(result: T | HeldError) -> T:
-            if isinstance(result, HeldError):
-                raise SessionLockedError(key, str(Folder(_expanded(self.root), key).path / LOCK))
-            return result
-
-        return attempt.pipe(concat_map(unless_held), retry(self._lock_retry))
-
-
-class _Attempt:
-    """One attempt at a change; `left` is True once its subscriber has left."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = False
-
-    def leave(self) -> None:
-        """Note that the subscriber has left."""
-        self.left = True
+        return until_free(attempt, key, lambda: str(Folder(_expanded(self.root), key).path / LOCK), self._lock_retry)
 
 
 def _nothing_removed() -> bool:
