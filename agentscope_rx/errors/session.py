@@ -78,13 +78,14 @@ class SessionFormatError(SessionError):
 
 
 class SessionLockedError(SessionError):
-    """Another process held the lock of the session until the timeout; `file` is the lock."""
+    """Another writer held the lock of the session, or of the store, until the timeout; `file` is the lock."""
 
     retryable = True
 
-    def __init__(self, key: str, file: str) -> None:
+    def __init__(self, key: str | None, file: str) -> None:
+        what = "The store" if key is None else f"Session {key!r}"
         super().__init__(
-            f"Session {key!r} is being written to by another process, which holds {file}. "
+            f"{what} is being written to by another process, which holds {file}. "
             "Try again, or end a process that hangs.",
             key=key,
         )

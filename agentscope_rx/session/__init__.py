@@ -1,8 +1,9 @@
-"""Sessions: the port to saved state, a store in this process and one in files."""
+"""Sessions: the port to saved state, a store in this process, one in a SQLite file and one in a folder."""
 
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
+from agentscope_rx.session.sqlite import SqliteSession
 
 __all__ = [
     "ANY_VERSION",
@@ -13,5 +14,6 @@ __all__ = [
     "ListTail",
     "Saved",
     "Session",
+    "SqliteSession",
     "Unchanging",
 ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import JsonSession, Saved
 from agentscope_rx.session.manifest import LONGEST, code_of, file_name, is_shortened, text_of
+from tests.session.stores import EACH, Make
 
 AWKWARD = [
     ".",
@@ -105,10 +105,10 @@ def test_what_is_no_name_of_ours_stands_for_nothing(name: str):
     assert text is None or code_of(text) == name
 
 
-@pytest.mark.parametrize("make", [lambda path: InMemorySession(), JsonSession], ids=["memory", "files"])
-def test_all_awkward_texts_at_once(make, tmp_path: Path):
+@EACH
+def test_all_awkward_texts_at_once(make: Make, tmp_path: Path):
     root = tmp_path / "outer" / "root"
-    session: Session = make(root)
+    session = make(root)
     for number, key in enumerate(AWKWARD):
         session.save_all(key, {"n": number, key: [number]}, {f"{key} list": [number]}).run()
     assert session.keys().run() == sorted(AWKWARD)
@@ -123,14 +123,17 @@ def test_all_awkward_texts_at_once(make, tmp_path: Path):
     assert sorted(path.name for path in tmp_path.iterdir()) in ([], ["outer"])
 
 
-def test_all_names_are_awkward_in_one_session(tmp_path: Path):
-    session = JsonSession(tmp_path / "root")
+@EACH
+def test_all_names_are_awkward_in_one_session(make: Make, tmp_path: Path):
+    session = make(tmp_path / "root")
     values = {name: number for number, name in enumerate(AWKWARD)}
     session.save_all("k", values).run()
     assert session.load_all("k").run() == Saved(values, {})
     for name in AWKWARD:
         assert session.remove("k", name).run() is True
-    assert list((tmp_path / "root").iterdir()) == []
+    assert session.keys().run() == []
+    if isinstance(session, JsonSession):
+        assert list((tmp_path / "root").iterdir()) == []
 
 
 @given(texts, texts)

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import Saved
+from tests.session.stores import EACH, ON_DISK, Make
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-def writer(root: Path, name: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.session.writer", str(root), name, str(count)]
+def writer(kind: str, root: Path, name: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.session.writer", kind, str(root), name, str(count)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -32,10 +33,11 @@ def check(found: Saved) -> None:
 
 
 @pytest.mark.spec("W69")
-def test_two_programs_write_and_a_third_reads(tmp_path: Path):
+@pytest.mark.parametrize("kind", list(ON_DISK))
+def test_two_programs_write_and_a_third_reads(kind: str, tmp_path: Path):
     """Writes were neither atomic nor locked."""
-    programs = [writer(tmp_path, name, 60) for name in ("one", "two")]
-    session = JsonSession(tmp_path)
+    programs = [writer(kind, tmp_path, name, 60) for name in ("one", "two")]
+    session = ON_DISK[kind](tmp_path)
     reads = 0
     while any(program.poll() is None for program in programs):
         check(session.load_all("shared").run())
@@ -50,11 +52,12 @@ def test_two_programs_write_and_a_third_reads(tmp_path: Path):
 
 
 @pytest.mark.spec("W69")
-def test_programs_are_killed_in_the_middle(tmp_path: Path):
+@pytest.mark.parametrize("kind", list(ON_DISK))
+def test_programs_are_killed_in_the_middle(kind: str, tmp_path: Path):
     """Between data and hash file a crash made for a stale append. The lock of a dead process is free."""
-    session = JsonSession(tmp_path, lock_timeout=5)
+    session = ON_DISK[kind](tmp_path)
     for number in range(4):
-        with writer(tmp_path, f"n{number}", 10_000) as program:
+        with writer(kind, tmp_path, f"n{number}", 10_000) as program:
             assert program.stdout is not None and program.stdout.readline() == "begun\n"
             time.sleep(random.uniform(0.0, 0.05))
             program.kill()
@@ -63,12 +66,13 @@ def test_programs_are_killed_in_the_middle(tmp_path: Path):
         turns = [*found.lists["turns"], "mine"]
         session.save_all("shared", {"a": ["x", 0, turns], "b": ["x", 0]}, {"turns": turns}).run()
         check(session.load_all("shared").run())
-        assert len(os.listdir(tmp_path / "shared")) == 5, "manifest, lock, a, b and turns"
+        if kind == "files":
+            assert len(os.listdir(tmp_path / "shared")) == 5, "manifest, lock, a, b and turns"
 
 
-@pytest.mark.parametrize("make", [lambda path: InMemorySession(), JsonSession], ids=["memory", "files"])
-def test_threads_lose_nothing_and_read_whole_saves(make, tmp_path: Path):
-    session: Session = make(tmp_path)
+@EACH
+def test_threads_lose_nothing_and_read_whole_saves(make: Make, tmp_path: Path):
+    session = make(tmp_path)
     problems: list[object] = []
     done = threading.Event()
 

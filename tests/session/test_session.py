@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from agentscope_rx.errors import InvalidInputError, SessionError, SessionValueError
 from agentscope_rx.messages import Msg
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session, Unchanging
+from agentscope_rx.session import Saved, Session, Unchanging
 from agentscope_rx.testing import run_virtual
+from tests.session.stores import STORES
 
 
-@pytest.fixture(params=["memory", "files"])
+@pytest.fixture(params=list(STORES))
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
-    return InMemorySession() if request.param == "memory" else JsonSession(tmp_path / "sessions")
+    return STORES[request.param](tmp_path / "sessions")
 
 
 def test_values_are_taken_when_the_save_is_subscribed_to(session: Session):

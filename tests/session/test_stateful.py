@@ -1,4 +1,4 @@
-"""Whatever is done, in any order, both implementations hold what a plain dict would; files also when opened anew."""
+"""Whatever is done, in any order, every store holds what a plain dict would; those on disk also when opened anew."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import Saved, Session
+from tests.session.stores import STORES
 
 KEYS = ["ann", "Ann", "..", "k" * 300]
 NAMES = ["state", "State", "memory"]
@@ -81,7 +82,7 @@ def without(state: Saved, gone: list[str]) -> Saved:
     )
 
 
-@pytest.fixture(params=["memory", "files"])
+@pytest.fixture(params=list(STORES))
 def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
@@ -90,12 +91,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 @settings(max_examples=60)
 def test_a_session_is_a_dict(kind: str, tmp_path_factory: pytest.TempPathFactory, done: list[tuple[Any, ...]]):
     root = tmp_path_factory.mktemp("sessions")
-    session: Session = InMemorySession() if kind == "memory" else JsonSession(root)
+    session = STORES[kind](root)
     model: dict[str, Saved] = {}
     for step in done:
         apply(model, session, step)
-        if step == ("reopen",) and kind == "files":
-            session = JsonSession(root)
+        if step == ("reopen",) and kind != "memory":
+            session = STORES[kind](root)
         assert session.keys().run() == sorted(model)
         for key in KEYS:
             found = session.load_all(key).run()

@@ -13,15 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import SessionConflictError
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, Session
+from agentscope_rx.session import InMemorySession, Saved, Session
 from agentscope_rx.testing import run_virtual
+from tests.session.stores import EACH_ON_DISK, ON_DISK, STORES, Make
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(params=["memory", "files"])
+@pytest.fixture(params=list(STORES))
 def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
-    return InMemorySession() if request.param == "memory" else JsonSession(tmp_path / "sessions")
+    return STORES[request.param](tmp_path / "sessions")
 
 
 def test_a_conflict_names_both_versions_and_changes_nothing(session: Session):
@@ -61,10 +62,11 @@ def test_what_is_the_same_keeps_its_version(session: Session):
     assert session.save_all("k", {"v": 1}, {"l": [1]}, expected=version).run() == version
 
 
-def test_two_objects_of_one_folder_are_one_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@EACH_ON_DISK
+def test_two_objects_of_one_place_are_one_session(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    one, other = JsonSession(tmp_path / "s"), JsonSession("s")
-    assert one == other and hash(one) == hash(other) and one != JsonSession("t") and one != InMemorySession()
+    one, other = make(tmp_path / "s"), make(Path("s"))
+    assert one == other and hash(one) == hash(other) and one != make(Path("t")) and one != InMemorySession()
     version = one.save_all("k", {"v": 1}).run()
     assert other.save_all("k", {"v": 2}, expected=version).run() != version
 
@@ -83,10 +85,11 @@ def test_of_writers_at_once_one_wins(session: Session):
 
 COUNTER = """
 import sys
+from pathlib import Path
 from agentscope_rx.errors import SessionConflictError
-from agentscope_rx.session import JsonSession
+from tests.session.stores import ON_DISK
 
-session, lost, done = JsonSession(sys.argv[1]), 0, 0
+session, lost, done = ON_DISK[sys.argv[1]](Path(sys.argv[2])), 0, 0
 while done < 25:
     saved = session.load_all("k").run()
     try:
@@ -98,8 +101,9 @@ print(lost)
 """
 
 
-def test_programs_that_count_together_lose_no_count(tmp_path: Path):
-    command = [sys.executable, "-c", COUNTER, str(tmp_path)]
+@pytest.mark.parametrize("kind", list(ON_DISK))
+def test_programs_that_count_together_lose_no_count(kind: str, tmp_path: Path):
+    command = [sys.executable, "-c", COUNTER, kind, str(tmp_path)]
     programs = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     try:
         for program in programs:
@@ -109,7 +113,7 @@ def test_programs_that_count_together_lose_no_count(tmp_path: Path):
         for program in programs:
             program.kill()
             program.wait()
-    assert JsonSession(tmp_path).load("k", "n").run() == 75
+    assert ON_DISK[kind](tmp_path).load("k", "n").run() == 75
 
 
 # what a writer does: read, save at what it has read, save without, delete
@@ -119,11 +123,11 @@ steps = st.lists(
 )
 
 
-@pytest.mark.parametrize("kind", ["memory", "files"])
+@pytest.mark.parametrize("kind", list(STORES))
 @given(steps)
 @settings(max_examples=40)
 def test_a_save_replaces_only_what_was_read(kind: str, tmp_path_factory: pytest.TempPathFactory, done: list[Any]):
-    session: Session = InMemorySession() if kind == "memory" else JsonSession(tmp_path_factory.mktemp("s"))
+    session = STORES[kind](tmp_path_factory.mktemp("s"))
     stored: int | None = None
     # what each writer has read, and at which version
     known: list[tuple[int | None, str | None]] = [(None, None), (None, None)]

@@ -1,4 +1,4 @@
-"""A program of its own that saves without end: `python -m tests.session.writer ROOT NAME COUNT`.
+"""A program of its own that saves without end: `python -m tests.session.writer STORE ROOT NAME COUNT`.
 
 Each save puts a number into two values and into each item of a list that grows and, now and then, begins anew.
 """
@@ -6,12 +6,13 @@ Each save puts a number into two values and into each item of a list that grows 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from agentscope_rx.session import JsonSession
+from tests.session.stores import ON_DISK
 
 
-def main(root: str, name: str, count: int) -> None:
-    session = JsonSession(root)
+def main(store: str, root: str, name: str, count: int) -> None:
+    session = ON_DISK[store](Path(root))
     turns: list[str] = []
     for number in range(count):
         turns = [] if number % 20 == 19 else [*turns, f"{name} {number}"]
@@ -23,4 +24,4 @@ def main(root: str, name: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

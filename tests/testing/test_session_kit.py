@@ -15,18 +15,18 @@ import pytest
 
 from agentscope_rx.errors import SessionConflictError
 from agentscope_rx.reactive import Flow, concat, defer, from_callable, just
-from agentscope_rx.session import ANY_VERSION, InMemorySession, Items, JsonSession, ListTail, Saved, Session
+from agentscope_rx.session import ANY_VERSION, InMemorySession, Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.testing import check_session
+from tests.session.stores import STORES
 from tests.testing.faults import broken
 
 
 @pytest.mark.spec("§12.2", "case 141", "case 139", "case 140", "case 142", "W71")
-@pytest.mark.parametrize("kind", ["memory", "files"])
+@pytest.mark.parametrize("kind", list(STORES))
 def test_a_shipped_session_keeps_the_laws(kind: str, tmp_path: Path):
     numbers = count()
-    make = InMemorySession if kind == "memory" else (lambda: JsonSession(tmp_path / f"{next(numbers)}"))
-    report = check_session(make, name=kind)
+    report = check_session(lambda: STORES[kind](tmp_path / f"{next(numbers)}"), name=kind)
     assert {"round trip", "odd keys", "writers", "load_all 1.08", "save_all 3.13"} <= set(report.checked)
 
 
