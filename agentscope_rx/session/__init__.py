@@ -4,6 +4,7 @@ from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
 from agentscope_rx.session.sqlite import SqliteSession
+from agentscope_rx.session.urls import open_session
 
 __all__ = [
     "ANY_VERSION",
@@ -16,4 +17,5 @@ __all__ = [
     "Session",
     "SqliteSession",
     "Unchanging",
+    "open_session",
 ]

@@ -1,0 +1,120 @@
+"""`open_session`: a store from a path or a URL."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from agentscope_rx.errors import ConfigurationError, MissingExtraError
+from agentscope_rx.session import InMemorySession, JsonSession, SqliteSession, open_session, urls
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("chat.db", "chat.db"),
+        ("a folder/chat.SQLITE", "a folder/chat.SQLITE"),
+        ("x.sqlite3", "x.sqlite3"),
+        ("~/x.db3", "~/x.db3"),
+        ("sqlite:chat", "chat"),
+        ("sqlite:/tmp/chat", "/tmp/chat"),
+        ("sqlite:///chat.db", "chat.db"),
+        ("SQLite:////tmp/chat.db", "/tmp/chat.db"),
+        ("./odd:name.db", "./odd:name.db"),
+        ("c:\\chats\\x.db", "c:\\chats\\x.db"),
+    ],
+)
+def test_a_database_file_is_a_sqlite_session(text: str, path: str):
+    session = open_session(text)
+    assert session == SqliteSession(path) == open_session(text)
+    assert isinstance(session, SqliteSession) and session.path == path
+
+
+@pytest.mark.parametrize(
+    ("text", "root"),
+    [
+        ("conversations", "conversations"),
+        ("~/conversations", "~/conversations"),
+        ("a/b.c/", "a/b.c/"),
+        ("json:conversations", "conversations"),
+        ("json:x.db", "x.db"),
+        ("json:///tmp/x", "/tmp/x"),
+        ("json:", None),
+    ],
+)
+def test_a_folder_is_a_json_session(text: str, root: str | None):
+    assert open_session(text) == JsonSession(root) == open_session(text)
+
+
+def test_what_is_at_a_path_decides_over_its_name(tmp_path: Path):
+    (tmp_path / "old.db").mkdir()
+    assert open_session(str(tmp_path / "old.db")) == JsonSession(tmp_path / "old.db")
+    assert open_session(tmp_path / "new.db") == SqliteSession(tmp_path / "new.db")
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigurationError, match=r"notes\.txt is a file.*write sqlite:"):
+        open_session(tmp_path / "notes.txt")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "old.db"], "nothing is made"
+
+
+def test_stores_in_memory_are_found_again_by_name():
+    one = open_session("memory:test of urls")
+    one.save("k", "n", 1).run()
+    assert open_session("memory:test of urls") is one and isinstance(one, InMemorySession)
+    assert open_session("memory://test of urls") is one and open_session("memory:other") is not one
+    one.delete("k").run()
+
+
+@pytest.mark.parametrize("text", ["ftp://host/x", "sqlite3:chat.db", "redis+fast://host", "mongodb://user:secret@host"])
+def test_an_unknown_scheme_lists_the_known_ones(text: str):
+    with pytest.raises(ConfigurationError, match=r"sqlite:PATH, a folder, json:FOLDER.*redis://.*mysql://") as caught:
+        open_session(text)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", ["", "  ", None, 3, b"chat.db"])
+def test_what_is_no_path_is_refused(wrong: Any):
+    with pytest.raises((ConfigurationError, TypeError)):
+        open_session(wrong)
+
+
+@pytest.mark.parametrize("text", ["sqlite:", "sqlite://", "sqlite:///", "sqlite://host/x.db"])
+def test_a_sqlite_url_without_a_file_is_refused(text: str):
+    with pytest.raises(ConfigurationError, match=r"names no file\. Write sqlite:///chat\.db"):
+        open_session(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "name"),
+    [
+        ("redis://host:1/0", "redis_session", "RedisSession"),
+        ("rediss://host", "redis_session", "RedisSession"),
+        ("postgresql://host/db", "sql_session", "SqlSession"),
+        ("postgresql+asyncpg://host/db", "sql_session", "SqlSession"),
+        ("mysql+aiomysql://host/db", "sql_session", "SqlSession"),
+        ("sqlite+aiosqlite:///chat.db", "sql_session", "SqlSession"),
+    ],
+)
+def test_a_url_of_a_server_is_given_to_its_store(monkeypatch: pytest.MonkeyPatch, url: str, module: str, name: str):
+    stand_in = ModuleType(module)
+    setattr(stand_in, name, lambda given: (name, given))
+    monkeypatch.setitem(sys.modules, f"agentscope_rx.session.{module}", stand_in)
+    assert open_session(url) == (name, url)
+
+
+@pytest.mark.parametrize(("url", "extra"), [("redis://host", "redis"), ("postgresql://host/db", "sql")])
+def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, url: str, extra: str):
+    def missing(name: str) -> ModuleType:
+        raise ModuleNotFoundError("No module named 'client'", name="client")
+
+    monkeypatch.setattr(urls, "import_module", missing)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'agentscope-rx\[{extra}\]'"):
+        open_session(url)
+
+
+def test_a_name_and_the_name_of_a_store_are_told_apart():
+    assert all(urls.names_store(each) for each in ("chat.db", "a/b.SQLITE", "json:x", "redis://host", "memory:"))
+    assert not any(urls.names_store(each) for each in ("ann", "ann.txt", "a/b", "c:\\x", "trip to Rome"))
