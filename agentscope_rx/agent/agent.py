@@ -479,7 +479,7 @@ class Agent(ClassHooks, AgentCore):
         if conversation.binding is None:
             return None
         conversation.end(run)
-        return save(conversation, self.name, run.memory, self.state_persistence, conversation.binding)
+        return save(conversation, self.name, run.memory, self.state_persistence, conversation.binding, run=run.id)
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 from uuid import uuid4
 from weakref import ref
@@ -33,6 +32,7 @@ from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.saved_copy import Binding, SavedCopy
+from agentscope_rx.agent.saved_items import ItemsOfHistory, SavedItems
 from agentscope_rx.agent.saved_state import FrozenConversation
 from agentscope_rx.agent.structured_output.pending import PendingOutput
 from agentscope_rx.agent.sub_agent.pending import Pair, inner_pairs
@@ -41,7 +41,7 @@ from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
 from agentscope_rx.reactive.kernel.forking import new_rlock
-from agentscope_rx.session import Session, Unchanging
+from agentscope_rx.session import Session
 
 
 class Snapshot(NamedTuple):
@@ -104,7 +104,7 @@ class Conversation:
         """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0
         self._copies: list[SavedCopy] = []
-        self._saved_items: tuple[Sequence[Msg], list[Unchanging]] = ((), [])
+        self._saved_items = ItemsOfHistory()
 
     @property
     def name(self) -> str:
@@ -233,21 +233,15 @@ class Conversation:
             self._copies.append(SavedCopy(session, key, entries))
             return self._copies[-1]
 
-    def items_of(self, history: Sequence[Msg]) -> list[Unchanging]:
+    def items_of(self, history: Sequence[Msg]) -> SavedItems:
         """The messages as items of a session entry. The items of messages that were saved before are used again."""
-        before, items = self._saved_items
-        same = 0
-        for old, message in zip(before, history, strict=False):
-            if old is not message:
-                break
-            same += 1
-        items = [*items[:same], *(Unchanging(message.to_dict()) for message in islice(history, same, None))]
-        self._saved_items = (history, items)
-        return items
+        with self.lock:
+            return self._saved_items.of(history)
 
-    def keep_items(self, history: Sequence[Msg], items: list[Unchanging]) -> None:
+    def keep_items(self, history: Sequence[Msg], items: SavedItems) -> None:
         """Note the items that the messages were read from."""
-        self._saved_items = (history, items)
+        with self.lock:
+            self._saved_items.note(history, items)
 
 
 def _content(message: Msg) -> tuple[object, ...]:

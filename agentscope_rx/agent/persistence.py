@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
 from agentscope_rx.agent.ports import AgentCore
-from agentscope_rx.agent.saved_copy import Binding, SavedCopy
+from agentscope_rx.agent.saved_copy import Binding, Entries, Note, SavedCopy
+from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.agent.saved_state import (
-    MEMORY,
-    STATE,
     VERSION,
     FrozenConversation,
     Items,
@@ -31,12 +30,13 @@ from agentscope_rx.agent.saved_state import (
     read_state,
 )
 from agentscope_rx.agent.structured_output.pending import saved_output
-from agentscope_rx.errors import SavedStateError
+from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, just, shield, then
-from agentscope_rx.session import Saved
+from agentscope_rx.session import Saved, Unchanging
+from agentscope_rx.session.history import HISTORY, MEMORY, STATE, HistoryLog, lists_of_conversation
 
 _COMPARED = (MEMORY, STATE)
 """The entries compared after a conflict: a sub-agent's conversation changes only together with its parent's."""
@@ -66,23 +66,30 @@ def save(
     binding: Binding,
     *,
     overwrite: bool = False,
+    stage: str = "run",
+    run: str | None = None,
 ) -> Flow[None]:
-    """Write the conversation to the session in one step.
+    """Write the conversation to the session in one step, at the cost of what is new in it.
+
+    A whole conversation gets a checkpoint in the session's history, which tells the `stage` that the save was made for
+    and the id of the `run`; a save without one (a part of the conversation, or `binding.history` is false) drops the
+    history, because it would not fit any longer.
 
     Signals: one None when it is kept; `SessionConflictError` if the session holds entries that this conversation has
     neither read nor written (see `saved_copy`), unless `overwrite` is true; another `SessionError`.
     Cancels: nothing: a save, once begun, runs to its end.
     """
     copy = _copy_of(conversation, binding)
+    # a sub-agent's memory without its state, or its state without its memory, could not be continued
+    deep = persistence.memory and persistence.pending
+    note = Note(stage, run) if deep and binding.history else None
 
     def write(found: tuple[SavedState, Items]) -> Flow[None]:
         state, items = found
         values = {STATE: dump_state(state)} if persistence.pending else {}
         lists = {entry_name(place): each for place, each in items.items()} if persistence.memory else {}
-        return copy.write(values, lists, overwrite=overwrite)
+        return copy.write(Entries(values, lists), note, overwrite=overwrite)
 
-    # a sub-agent's memory without its state, or its state without its memory, could not be continued
-    deep = persistence.memory and persistence.pending
     # collected while the turn is held: a later save never writes an older state
     saving = defer(lambda: _collect(conversation, name, memory, deep=deep).pipe(concat_map(write)))
     return shield(copy.turn.around(saving))
@@ -102,7 +109,7 @@ def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Bin
         if copy.empty:
             # an empty conversation that was never saved
             return not any(items.values()) and value == dump_state(_state_of(Conversation(name), name))
-        return copy.holds({STATE: value}, {entry_name(place): each for place, each in items.items()})
+        return copy.holds(Entries({STATE: value}, {entry_name(place): each for place, each in items.items()}))
 
     return defer(lambda: _collect(conversation, name, memory, deep=True).pipe(concat_map(compare)))
 
@@ -182,33 +189,48 @@ def _state_of(conversation: Conversation, name: str) -> SavedState:
 
 
 def load(
-    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+    conversation: Conversation,
+    name: str,
+    memory: Memory,
+    persistence: StatePersistence,
+    binding: Binding,
+    *,
+    at: int | None = None,
 ) -> Flow[bool]:
     """Replace the conversation by the one that the session holds; without one, leave it as it is.
 
-    Everything is read and checked before anything is changed.
+    Everything is read and checked before anything is changed. `at` is the id of a checkpoint: the conversation is the
+    one of that time, and goes on from there.
 
-    Signals: True if the session holds one, else False; `SavedStateError` or a `SessionError`.
+    Signals: True if the session holds one, else False; `CheckpointError`, `SavedStateError` or a `SessionError`.
     Cancels: the reading; the change, once begun, runs to its end.
     """
-
-    loading = _Loading(conversation, name, memory, persistence, binding)
+    if at is not None and not (persistence.memory and persistence.pending):
+        raise ConfigurationError("load(..., at=) goes back with all of a conversation: leave persistence= out.")
+    loading = _Loading(conversation, name, memory, persistence, binding, at)
     return loading.copy.turn.around(defer(loading.begin))
 
 
 class _Loading:
     """One subscription to `load` at a time: the caller holds the copy's turn."""
 
-    __slots__ = ("_binding", "_conversation", "_files", "_memory", "_name", "_persistence", "_places", "copy")
+    __slots__ = ("_at", "_binding", "_conversation", "_files", "_memory", "_name", "_persistence", "_places", "copy")
 
     def __init__(
-        self, conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+        self,
+        conversation: Conversation,
+        name: str,
+        memory: Memory,
+        persistence: StatePersistence,
+        binding: Binding,
+        at: int | None = None,
     ) -> None:
         self._conversation = conversation
         self._name = name
         self._memory = memory
         self._persistence = persistence
         self._binding = binding
+        self._at = at
         self.copy = _copy_of(conversation, binding)
         # others may have written the session: files that its messages name are not opened
         self._files = reading(binding.file_root, lock=True)
@@ -216,47 +238,67 @@ class _Loading:
 
     def begin(self) -> Flow[bool]:
         self._places = []
+        if self._at is not None:
+            return self._binding.session.load_all(self._binding.key).pipe(concat_map(self._go_back))
         return self._read()
 
     def _read(self) -> Flow[bool]:
         names = [MEMORY, STATE, *(entry_name(place) for place in self._places)]
-        return self._binding.session.load_all(self._binding.key, names).pipe(concat_map(self._restore))
+        loaded = self._binding.session.load_all(self._binding.key, names)
+        return loaded.pipe(concat_map(lambda saved: self._restore(Entries.of(saved), saved.version)))
 
-    def _restore(self, saved: Saved) -> Flow[bool]:
+    def _go_back(self, saved: Saved) -> Flow[bool]:
+        """Restore the state of a checkpoint. What is stored stays as it is until the next save."""
+        key = self._binding.key
+        log = HistoryLog(key, saved.lists.get(HISTORY, []))
+        index = log.index_of(self._at)
+        stored = Entries.of(Saved(saved.values, lists_of_conversation(saved.lists)))
+        lists = log.undo(index, stored.lists, Unchanging)
+        then = Entries({STATE: log.records[index]["state"]}, {name: SavedItems(each) for name, each in lists.items()})
+        return self._restore(then, saved.version, stored)
+
+    def _restore(self, found: Entries, version: str | None, stored: Entries | None = None) -> Flow[bool]:
+        """Put the conversation in place that was found; `stored` is what the session holds, if it is another one."""
         persistence, key = self._persistence, self._binding.key
-        if not _holds(saved, persistence):
-            self.copy.read(saved, ())
+        if not _holds(found, persistence):
+            self.copy.read(found, version, ())
             return just(False)
-        value = saved.values.get(STATE)
+        value = found.values.get(STATE)
         state = read_state(key, self._name, value, self._files) if persistence.pending else None
         places = places_in(state) if state is not None and persistence.memory else []
-        missing = [place for place in places if entry_name(place) not in saved.lists]
-        if missing and places != self._places:
+        missing = [place for place in places if entry_name(place) not in found.lists]
+        if missing and stored is None and places != self._places:
             # the places of sub-agents are known only now: read all again, so that all of it is of one save
             self._places = places
             return self._read()
         if missing:
             raise SavedStateError(key, f"entry {entry_name(missing[0])!r} is missing, which entry {STATE!r} names.")
-        lists = {place: self._messages(saved, entry_name(place)) for place in places}
-        return self._replace(saved, _restoring(self._conversation, state, key, lists))
-
-    def _messages(self, saved: Saved, name: str) -> LoadedMessages:
-        return read_messages(self._binding.key, name, saved.lists[name], self._files)
-
-    def _replace(self, saved: Saved, put_state: Callable[[], None]) -> Flow[bool]:
-        persistence, memory = self._persistence, self._memory
+        lists = {place: self._messages(found, entry_name(place)) for place in places}
+        put_state = _restoring(self._conversation, state, key, lists)
 
         def put() -> None:
             put_state()
             taken = [*([MEMORY] if persistence.memory else []), *([STATE] if persistence.pending else [])]
-            self.copy.read(saved, taken)
+            self.copy.read(found if stored is None else stored, version, taken, self._at)
 
-        if not (persistence.memory and MEMORY in saved.lists):
+        return self._replace(found, put)
+
+    def _messages(self, found: Entries, name: str) -> LoadedMessages:
+        return read_messages(self._binding.key, name, found.lists[name], self._files)
+
+    def _replace(self, found: Entries, put: Callable[[], None]) -> Flow[bool]:
+        memory = self._memory
+        if not (self._persistence.memory and MEMORY in found.lists):
             put()
             return just(True)
-        own = self._messages(saved, MEMORY)
+        own = self._messages(found, MEMORY)
+
+        def done(_: object) -> None:
+            put()
+            self._conversation.keep_items(own.messages, own.items)
+
         replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
-        return shield(replaced.pipe(concat_map(lambda done: put()))).pipe(then(lambda: just(True)))
+        return shield(replaced.pipe(concat_map(done))).pipe(then(lambda: just(True)))
 
 
 def bind(
@@ -271,7 +313,7 @@ def bind(
     return load(conversation, name, memory, persistence, binding).pipe(concat_map(bound))
 
 
-def _holds(saved: Saved, persistence: StatePersistence) -> bool:
+def _holds(saved: Entries, persistence: StatePersistence) -> bool:
     return (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
 
 

@@ -1,26 +1,31 @@
 """`SavedCopy`: the copy of a conversation in a session. A save replaces only entries that this conversation knows.
 
     load        -> notes the version, and the entries that were taken over
-    save        -> expects that version; saves follow one another
+    save        -> expects that version, and writes what is new; saves follow one another
     a conflict  -> the entries are read again:   as this conversation knows them             saved at the new version
                                                  as a save with unknown outcome wrote them   saved at the new version
                                                  anything else                               SessionConflictError
 
-The version is that of the whole session. A session may hold entries of others, too: these make no conflict.
+The version is that of the whole session. A session may hold entries of others, too: these make no conflict. As the
+lists at the expected version are known, a save writes their new ends only, at the cost of these.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, cast
 
+from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.errors import SessionConflictError, SessionValueError
 from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, throw
-from agentscope_rx.session import ANY_VERSION, Expected, Saved, Session
+from agentscope_rx.session import Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
+from agentscope_rx.session.history import HISTORY, MEMORY, STATE, ListChange, lists_of_conversation, new_record
 
+CHECKPOINT: Final = "checkpoint"
+"""The field of the state with the id of the last checkpoint."""
 _TRIES: Final = 5
 """The number of attempts of a save while others keep changing their entries."""
 _UNSURE: Final = 4
@@ -35,112 +40,287 @@ _ADVICE: Final = (
 class Binding:
     """The place where a conversation is saved at the end of each of its runs.
 
-    `file_root` is the folder whose files its messages may read; files elsewhere come back locked.
+    `file_root` is the folder whose files its messages may read; files elsewhere come back locked. With `history` each
+    save adds a checkpoint to the session's history.
     """
 
     session: Session
     key: str
     file_root: str | None = None
+    history: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a checkpoint tells of its save: its stage, and the run, if it belongs to one."""
+
+    stage: str
+    run: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries as a conversation knows them."""
+
+    values: Mapping[str, object] = field(default_factory=dict[str, object])
+    lists: Mapping[str, SavedItems] = field(default_factory=dict[str, SavedItems])
+
+    @classmethod
+    def of(cls, saved: Saved) -> Entries:
+        """The entries that were read."""
+        return cls(saved.values, {name: SavedItems.of(items) for name, items in saved.lists.items()})
+
+    def only(self, names: Collection[str]) -> Entries:
+        """Those of these names."""
+        values = {name: value for name, value in self.values.items() if name in names}
+        return Entries(values, {name: items for name, items in self.lists.items() if name in names})
+
+    def has(self, name: str) -> bool:
+        """True if there is such an entry."""
+        return name in self.values or name in self.lists
+
+    @property
+    def empty(self) -> bool:
+        """True if there is none."""
+        return not (self.values or self.lists)
+
+    @property
+    def checkpoint(self) -> int:
+        """The id of the last checkpoint, 0 if there was none. The state may be that of another program."""
+        state = self.values.get(STATE)
+        id = cast("Mapping[str, object]", state).get(CHECKPOINT) if isinstance(state, Mapping) else None
+        return id if isinstance(id, int) else 0
 
 
 class SavedCopy:
     """The copy of one conversation under one key; `entries` are compared after a conflict."""
 
-    __slots__ = ("_entries", "_known", "_left", "_unsure", "_version", "key", "session", "turn")
+    __slots__ = ("entries", "key", "known", "left", "logged", "parent", "session", "turn", "unsure", "version")
 
     def __init__(self, session: Session, key: str, entries: Collection[str]) -> None:
         self.session: Session = session
         self.key: str = key
+        self.entries: Collection[str] = entries
         self.turn: Semaphore = Semaphore(1)
         """Held by a save or a load: each begins when the one before it has ended, whichever run it belongs to."""
-        self._entries = entries
-        self._version: str | None = None
-        self._known = Saved()
-        self._left: frozenset[str] = frozenset()
+        self.version: str | None = None
+        self.known: Entries = Entries()
+        """What the session holds, as far as this conversation has read or written it."""
+        self.parent: int = 0
+        """The checkpoint that the conversation goes on from, 0 without one."""
+        self.logged: bool = False
+        """True if there was a history at the last reading, also if the state was not taken over."""
+        self.left: frozenset[str] = frozenset()
         """Entries that exist and were not taken over: a save that would replace one compares first."""
         # saves that failed without the certainty that nothing was written
-        self._unsure: deque[Saved] = deque(maxlen=_UNSURE)
+        self.unsure: deque[Entries] = deque(maxlen=_UNSURE)
 
     def is_at(self, session: Session, key: str) -> bool:
         """True if this is the copy under the key of that session."""
         return self.key == key and self.session == session
 
-    def read(self, saved: Saved, taken: Collection[str]) -> None:
-        """The conversation continues from the entries in `taken`, as they were read, and ignores the others."""
-        self._left = frozenset(name for name in self._entries if name not in taken and _has(saved, name))
-        self._version = saved.version
-        self._known = _only(saved, taken)
-        self._unsure.clear()
+    def read(self, found: Entries, version: str | None, taken: Collection[str], at: int | None = None) -> None:
+        """The conversation continues from the entries in `taken`, as they were read, and ignores the others.
 
-    def holds(self, values: Mapping[str, object], lists: Mapping[str, Sequence[object]]) -> bool:
+        `at` is the checkpoint that it has gone back to.
+        """
+        self.left = frozenset(name for name in self.entries if name not in taken and found.has(name))
+        self.version = version
+        children = [name for name in found.lists if name not in self.entries] if MEMORY in taken else []
+        self.known = found.only([*taken, *children])
+        self.parent = self.known.checkpoint if at is None else at
+        self.logged = found.checkpoint > 0
+        self.unsure.clear()
+
+    def holds(self, given: Entries) -> bool:
         """True if the session held just these entries when this conversation last read or wrote it."""
-        known = self._known
-        # in most cases by identity: the items of a list are kept from save to save
-        if values == known.values and lists == known.lists:
+        known = self.known
+        if same_state(given, known) and _same_lists(given.lists, known.lists):
             return True
-        names = (*values, *lists)
-        given = Saved(dict(values), {name: list(items) for name, items in lists.items()})
-        return self._same(given, known, names)
+        names = (*given.values, *given.lists)
+        return self.text(_without_checkpoint(given)) == self.text(_without_checkpoint(known.only(names)))
 
     @property
     def empty(self) -> bool:
         """True if nothing was read or written yet, and nothing was left in the session."""
-        return not (self._known.values or self._known.lists or self._left or self._unsure)
+        return self.known.empty and not (self.left or self.unsure)
+
+    def append(self, name: str, items: Sequence[object]) -> Flow[None]:
+        """Add items to a list of the session that is not the conversation's own. The caller holds the turn.
+
+        Signals and cancels: as `write`; the conversation's own entries must be as it knows them.
+        """
+        return self.write(Entries(), None, besides={name: ListTail(items)})
 
     def write(
-        self, values: Mapping[str, object], lists: Mapping[str, Sequence[object]], *, overwrite: bool
+        self,
+        given: Entries,
+        note: Note | None,
+        *,
+        overwrite: bool = False,
+        besides: Mapping[str, Items] | None = None,
     ) -> Flow[None]:
-        """Save these entries. The caller holds the turn.
+        """Save these entries, with a checkpoint if there is a `note`. The caller holds the turn.
+
+        The lists in `besides` are saved in the same step, and neither noted nor compared.
 
         Signals: one None when they are kept; `SessionConflictError` if the session holds entries that this
         conversation has neither read nor written, unless `overwrite` is true; another `SessionError`.
         Cancels: as `Session.save_all`.
         """
-        given = Saved(dict(values), {name: list(items) for name, items in lists.items()})
+        return _Write(self, given, note, besides or {}, overwrite=overwrite).begin()
 
-        def record(version: str | None) -> None:
-            self._version = version
-            self._left = self._left.difference(given.values, given.lists)
-            self._known = Saved({**self._known.values, **given.values}, {**self._known.lists, **given.lists})
-            self._unsure.clear()
+    def same(self, one: Entries, other: Entries, names: Collection[str]) -> bool:
+        """True if both have equal entries of these names."""
+        return self.text(one.only(names)) == self.text(other.only(names))
 
-        def attempt(expected: Expected, left: int) -> Flow[None]:
-            def failed(error: Exception) -> Flow[None]:
-                if isinstance(error, SessionConflictError) and left and not overwrite:
-                    return self.session.load_all(self.key, list(self._entries)).pipe(
-                        concat_map(lambda saved: retry(saved, left))
-                    )
-                if not isinstance(error, (SessionConflictError, SessionValueError)):
-                    self._unsure.append(given)
-                return throw(error)
-
-            saving = defer(lambda: self.session.save_all(self.key, values, lists, expected=expected))
-            return saving.pipe(concat_map(record), catch(failed))
-
-        def retry(saved: Saved, left: int) -> Flow[None]:
-            names = [name for name in self._entries if _has(given, name)]
-            for each in (self._known, *self._unsure):
-                if self._same(saved, each, names):
-                    self._left = frozenset(name for name in self._entries if not self._same(saved, each, [name]))
-                    return attempt(saved.version, left - 1)
-            return throw(SessionConflictError(self.key, self._version, saved.version, _ADVICE))
-
-        if overwrite:
-            return attempt(ANY_VERSION, 0)
-        unread = not self._left.isdisjoint((*given.values, *given.lists))
-        return attempt(None if unread else self._version, _TRIES - 1)
-
-    def _same(self, one: Saved, other: Saved, names: Collection[str]) -> bool:
-        return self._text(_only(one, names)) == self._text(_only(other, names))
-
-    def _text(self, saved: Saved) -> dict[str, StoredEntry]:
-        return encode(self.key, saved.values, saved.lists)
+    def text(self, entries: Entries) -> dict[str, StoredEntry]:
+        """The entries as a store keeps them."""
+        return encode(self.key, entries.values, entries.lists)
 
 
-def _has(saved: Saved, name: str) -> bool:
-    return name in saved.values or name in saved.lists
+class _Write:
+    """One save: its attempts at the version that the session has."""
+
+    __slots__ = ("_besides", "_copy", "_given", "_note", "_overwrite")
+
+    def __init__(
+        self, copy: SavedCopy, given: Entries, note: Note | None, besides: Mapping[str, Items], *, overwrite: bool
+    ) -> None:
+        self._copy = copy
+        self._given = given
+        self._note = note
+        self._besides = besides
+        self._overwrite = overwrite
+
+    def begin(self) -> Flow[None]:
+        copy = self._copy
+        if self._overwrite:
+            return self._replace(_TRIES - 1)
+        unread = any(self._given.has(name) for name in copy.left)
+        return self._attempt(copy.known, None if unread else copy.version, copy.parent, _TRIES - 1)
+
+    def _replace(self, left: int) -> Flow[None]:
+        """Read what there is, whatever it is, so that the history tells what is replaced."""
+        copy = self._copy
+
+        def over(saved: Saved) -> Flow[None]:
+            found = Entries.of(Saved(saved.values, lists_of_conversation(saved.lists)))
+            return self._attempt(found, saved.version, copy.parent, left)
+
+        return copy.session.load_all(copy.key).pipe(concat_map(over))
+
+    def _attempt(self, base: Entries, version: str | None, parent: int, left: int) -> Flow[None]:
+        """Save what is new, if the session is at this version, with these entries."""
+        copy = self._copy
+        after, lists = self._changes(base, parent)
+        values = {name: after.values[name] for name in self._given.values}
+        lists |= self._besides
+
+        def record(saved_as: str | None) -> None:
+            copy.version = saved_as
+            copy.left = copy.left.difference(self._given.values, self._given.lists)
+            copy.known = after
+            copy.parent = parent if self._given.empty else after.checkpoint
+            copy.unsure.clear()
+
+        def failed(error: Exception) -> Flow[None]:
+            if isinstance(error, SessionConflictError) and left:
+                return self._replace(left - 1) if self._overwrite else self._compare(left - 1)
+            if not (self._given.empty or isinstance(error, (SessionConflictError, SessionValueError))):
+                copy.unsure.append(after)
+            return throw(error)
+
+        saving = defer(lambda: copy.session.save_all(copy.key, values, lists, expected=version))
+        return saving.pipe(concat_map(record), catch(failed))
+
+    def _compare(self, left: int) -> Flow[None]:
+        """After a conflict: go on if the entries are as this conversation knows them."""
+        copy = self._copy
+        compared = copy.known if self._given.empty else self._given
+        names = [name for name in copy.entries if compared.has(name)]
+
+        def compare(saved: Saved) -> Flow[None]:
+            found = Entries.of(saved)
+            for each in (copy.known, *copy.unsure):
+                if copy.same(found, each, names):
+                    copy.left = frozenset(name for name in copy.entries if not copy.same(found, each, [name]))
+                    parent = copy.parent if each is copy.known else each.checkpoint
+                    return self._attempt(each, saved.version, parent, left)
+            return throw(SessionConflictError(copy.key, copy.version, saved.version, _ADVICE))
+
+        return copy.session.load_all(copy.key, list(copy.entries)).pipe(concat_map(compare))
+
+    def _changes(self, base: Entries, parent: int) -> tuple[Entries, dict[str, Items]]:
+        """The entries after the save, and what is to be written of the lists."""
+        given, last = self._given, base.checkpoint
+        wanted = dict(given.lists)
+        if STATE in given.values and MEMORY in given.lists:
+            # of conversations that are dropped: their place may be used again, and their end is to be told
+            wanted |= {name: SavedItems() for name, items in base.lists.items() if items and name not in wanted}
+        changes = {name: _change(base.lists.get(name), items) for name, items in wanted.items()}
+        lists: dict[str, Items] = {
+            name: ListTail(wanted[name][change["kept"] :], change["kept"])
+            for name, change in changes.items()
+            if name == MEMORY or name not in base.lists or _is_change(change, base.lists[name])
+        }
+        after = Entries({**base.values, **given.values}, {**base.lists, **wanted})
+        if STATE in given.values:
+            after = _at(after, last)
+        if self._note is None:
+            if (last or self._copy.logged) and not given.empty:
+                # the records do not fit these lists any longer
+                lists[HISTORY] = ListTail([], 0)
+            return after, lists
+        same = all(not _is_change(change, base.lists.get(name)) for name, change in changes.items())
+        if last and same and same_state(given, base):
+            return after, lists
+        after = _at(after, last + 1)
+        written = {name: change for name, change in changes.items() if name in lists}
+        record = new_record(
+            (last + 1, parent or None),
+            (self._note.stage, self._note.run),
+            len(after.lists[MEMORY]),
+            written,
+            after.values[STATE],
+        )
+        # without an id in the state the records, if there are any, are not those of this conversation
+        lists[HISTORY] = ListTail([record], None if last else 0)
+        return after, lists
 
 
-def _only(saved: Saved, names: Collection[str]) -> Saved:
-    values = {name: value for name, value in saved.values.items() if name in names}
-    return Saved(values, {name: items for name, items in saved.lists.items() if name in names})
+def _change(before: SavedItems | None, now: SavedItems) -> ListChange:
+    kept = 0 if before is None else now.begins_as(before)
+    cut = [] if before is None else [item.value for item in before[kept:]]
+    return {"kept": kept, "length": len(now), "cut": cut}
+
+
+def _is_change(change: ListChange, before: SavedItems | None) -> bool:
+    return not change["kept"] == change["length"] == len(before or ())
+
+
+def _at(entries: Entries, checkpoint: int) -> Entries:
+    """The entries with a state that names the checkpoint."""
+    state = {**cast("Mapping[str, object]", entries.values[STATE]), CHECKPOINT: checkpoint}
+    return Entries({**entries.values, STATE: state}, entries.lists)
+
+
+def same_state(one: Entries, other: Entries) -> bool:
+    """True if both have the same state of a conversation, saved at whichever checkpoint."""
+    return _without_checkpoint(one).values == _without_checkpoint(other).values
+
+
+def _without_checkpoint(entries: Entries) -> Entries:
+    state = entries.values.get(STATE)
+    if not isinstance(state, Mapping):
+        return entries
+    rest = {name: value for name, value in cast("Mapping[str, object]", state).items() if name != CHECKPOINT}
+    return Entries({**entries.values, STATE: rest}, entries.lists)
+
+
+def _same_lists(one: Mapping[str, SavedItems], other: Mapping[str, SavedItems]) -> bool:
+    names = {name for lists in (one, other) for name, items in lists.items() if items}
+    return all(one.get(name, _NONE).same_as(other.get(name, _NONE)) for name in names)
+
+
+_NONE: Final = SavedItems()

@@ -2,11 +2,12 @@
 
     session entry   kind    content
     "memory"        list    the messages, one item each: a save appends the new ones
-    "state"         value   {"version": 3, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
+    "state"         value   {"version": 4, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
                              "cut_off": [messages] | null, "groups": [names] | null, "interrupted": source | null,
-                             "output": {...} | null, "children": [...]}
+                             "output": {...} | null, "children": [...], "checkpoint": 7}
     "child:0"       list    the messages of the sub-agent's conversation in slot 0
     "child:0/1"     list    those of the conversation in slot 1 of that one
+    "history"       list    a record for each save (see `session.history`)
 
 | field of the state        | means                                                                                  |
 |---------------------------|----------------------------------------------------------------------------------------|
@@ -15,6 +16,7 @@
 | `groups`                  | the active groups of tools; null (and in version 1): those of the agent's toolkit      |
 | `interrupted` (version 3) | who interrupted the last run, if it ended by that                                      |
 | `output` (version 3)      | the output, with its JSON schema, that the run which settles the pending calls gives   |
+| `checkpoint` (version 4)  | the id of the last record of the history; 0: there was none                            |
 | `children` (version 2)    | the conversations of sub-agents: slot, call that has taken it, pending calls, state    |
 
 A slot is used again once its conversation is dropped: the state says which lists count. A state of a newer version is
@@ -23,7 +25,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NotRequired, cast
 
@@ -31,16 +33,14 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from agentscope_rx.agent.interruption import InterruptSource
+from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.agent.structured_output.pending import PendingOutput, SavedOutput, read_output
 from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock
 from agentscope_rx.messages.msg import read_message
-from agentscope_rx.session import Unchanging
+from agentscope_rx.session.history import CHILD, MEMORY, STATE
 
-VERSION = 3
-STATE = "state"
-MEMORY = "memory"
-_CHILD = "child:"
+VERSION = 4
 
 
 class SavedRule(TypedDict):
@@ -65,6 +65,7 @@ class SavedState(TypedDict):
     interrupted: NotRequired[InterruptSource | None]
     output: NotRequired[SavedOutput | None]
     children: NotRequired[list[SavedChild]]
+    checkpoint: NotRequired[int]
 
 
 class SavedChild(TypedDict):
@@ -83,7 +84,7 @@ class SavedChild(TypedDict):
 
 _STATE = TypeAdapter(SavedState)
 
-Items = dict[str, list[Unchanging]]
+Items = dict[str, SavedItems]
 """Histories as items, by their place: "" is the conversation's own, "0/1" that in slot 1 of that in slot 0."""
 
 
@@ -92,7 +93,7 @@ class LoadedMessages:
     """A history that was loaded, with the items that it was read from."""
 
     messages: tuple[Msg, ...]
-    items: list[Unchanging]
+    items: SavedItems
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class FrozenConversation:
 
 def entry_name(place: str) -> str:
     """The session entry of the history in this place."""
-    return f"{_CHILD}{place}" if place else MEMORY
+    return f"{CHILD}{place}" if place else MEMORY
 
 
 def places_in(state: SavedState) -> list[str]:
@@ -154,12 +155,12 @@ def read_pending_output(key: str, state: SavedState) -> PendingOutput | None:
         raise SavedStateError(key, f"the output that was requested cannot be used: {error}") from error
 
 
-def read_messages(key: str, name: str, items: Sequence[object], files: dict[str, object]) -> LoadedMessages:
+def read_messages(key: str, name: str, items: SavedItems, files: dict[str, object]) -> LoadedMessages:
     """The messages of a list entry; `SavedStateError` names an item that is not a message."""
     messages: list[Msg] = []
     for index, item in enumerate(items):
         try:
-            messages.append(read_message(cast("Mapping[str, object]", item), files))
+            messages.append(read_message(cast("Mapping[str, object]", item.value), files))
         except ValueError as error:
             raise SavedStateError(key, f"item {index} of entry {name!r}: {error}") from error
-    return LoadedMessages(tuple(messages), [Unchanging(item) for item in items])
+    return LoadedMessages(tuple(messages), items)

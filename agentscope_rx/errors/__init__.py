@@ -61,6 +61,7 @@
     |   +-- SessionDamagedError             a file has changed since it was written
     |   +-- SessionFormatError              a file of a newer version of the library
     |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
+    |   +-- CheckpointError                 the history has no such checkpoint
     |   +-- SessionLockedError              another process held the session's lock too long
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     +-- RequestError                        an HTTP request that is refused before it is processed
@@ -157,6 +158,7 @@ from agentscope_rx.errors.run import (
     UserInputError,
 )
 from agentscope_rx.errors.session import (
+    CheckpointError,
     SavedStateError,
     SessionConflictError,
     SessionDamagedError,
@@ -194,6 +196,7 @@ __all__ = [
     "BodyTimeoutError",
     "BodyTooLargeError",
     "ChannelFullError",
+    "CheckpointError",
     "CircuitOpenError",
     "CommandDeniedError",
     "ConfigurationError",

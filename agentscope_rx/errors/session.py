@@ -33,6 +33,21 @@ class SavedStateError(SessionError):
         super().__init__(f"Session {key!r} cannot be loaded: {what}", key=key)
 
 
+class CheckpointError(SessionError):
+    """The history has no checkpoint `at` (None: none at all); it has those from `first` to `last`, if it has any."""
+
+    def __init__(self, key: str, at: int | None, first: int | None, last: int | None) -> None:
+        which = "no checkpoint" if at is None else f"no checkpoint {at}"
+        has = "it has no history" if first is None else f"its history has {first} to {last}"
+        super().__init__(
+            f"Session {key!r} has {which}: {has}. Earlier ones may have been pruned; history(key) lists what is there.",
+            key=key,
+        )
+        self.at = at
+        self.first = first
+        self.last = last
+
+
 class SessionConflictError(SessionError):
     """The session was changed after version `expected` was read, and is at version `found`; nothing was written.
 

@@ -1,5 +1,6 @@
 """Sessions: the port to saved state, a store in this process, one in a SQLite file and one in a folder."""
 
+from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
@@ -8,6 +9,7 @@ from agentscope_rx.session.urls import open_session
 
 __all__ = [
     "ANY_VERSION",
+    "Checkpoint",
     "Expected",
     "InMemorySession",
     "Items",

@@ -23,7 +23,8 @@ from enum import Enum
 from typing import Final, Literal
 
 from agentscope_rx.errors import InvalidInputError, SessionConflictError
-from agentscope_rx.reactive import Flow, concat_map, just
+from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, throw
+from agentscope_rx.session.history import HISTORY, STATE, Checkpoint, HistoryLog, checkpoint_id, lists_of_conversation
 
 
 class AnyVersion(Enum):
@@ -168,9 +169,77 @@ class Session(ABC):
 
         return self.load_all(key, [name]).pipe(concat_map(items))
 
+    # --- the history of a conversation ----------------------------------------------------------------------------
+
+    def history(self, key: str) -> Flow[list[Checkpoint]]:
+        """The saved states that an agent can go back to with `agent.load(session, key, at=...)`, oldest first.
+
+        Signals: one list, empty without a history; `SavedStateError` if the entry is none.
+        Cancels: as `load_all`.
+        """
+        return self.load_list(key, HISTORY).pipe(concat_map(lambda items: HistoryLog(key, items).checkpoints))
+
+    def fork(self, key: str, *, to: str, at: Checkpoint | int | None = None) -> Flow[Checkpoint]:
+        """Begin the new session `to` with the conversation as it was at a checkpoint (None: the last one).
+
+        It has the history up to there, and grows apart from the old one. Entries that are not the conversation's are
+        not copied.
+
+        Signals: the checkpoint, once the new session is stored; `CheckpointError` if there is none,
+        `SessionConflictError` if `to` exists.
+        Cancels: as `save_all`.
+        """
+        id = None if at is None else checkpoint_id(at)
+        if key == to:
+            raise InvalidInputError(f"A fork of session {key!r} needs another key: to={to!r} is the same.")
+
+        def fork(saved: Saved) -> Flow[Checkpoint]:
+            records = saved.lists.get(HISTORY, [])
+            log = HistoryLog(key, records)
+            index = log.index_of(id)
+            lists: dict[str, Items] = {**log.undo(index, lists_of_conversation(saved.lists), _as_it_is)}
+            lists[HISTORY] = records[: index + 1]
+            saving = self.save_all(to, {STATE: log.records[index]["state"]}, lists, expected=None)
+            return saving.pipe(concat_map(lambda version: just(log.checkpoints[index])))
+
+        return self.load_all(key).pipe(concat_map(fork))
+
+    def prune(self, key: str, *, keep: int) -> Flow[int]:
+        """Drop the oldest checkpoints, so that the last `keep` ones are left.
+
+        Signals: the number of dropped ones; `SessionConflictError` if others keep changing the session meanwhile.
+        Cancels: as `save_all`.
+        """
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"keep must be a number of checkpoints of at least 0, not {keep!r:.60}.")
+
+        def attempt(left: int) -> Flow[int]:
+            return self.load_all(key, [HISTORY]).pipe(concat_map(drop), catch(lambda error: again(error, left)))
+
+        def drop(saved: Saved) -> Flow[int]:
+            records = saved.lists.get(HISTORY, [])
+            if len(records) <= keep:
+                return just(0)
+            rest = records[len(records) - keep :]
+            saving = self.save_all(key, {}, {HISTORY: rest}, expected=saved.version)
+            return saving.pipe(concat_map(lambda version: just(len(records) - len(rest))))
+
+        def again(error: Exception, left: int) -> Flow[int]:
+            return attempt(left - 1) if left and isinstance(error, SessionConflictError) else throw(error)
+
+        return defer(lambda: attempt(_PRUNE_TRIES))
+
     def close(self) -> Flow[None]:
         """Release the resources of the store; saved state stays. Idempotent."""
         return just(None)
+
+
+_PRUNE_TRIES: Final = 5
+"""How often `prune` begins again because the session was changed meanwhile."""
+
+
+def _as_it_is(value: object) -> object:
+    return value
 
 
 def check_expected(key: str, expected: Expected, found: str | None) -> None:

@@ -336,9 +336,9 @@ def test_only_what_is_new_is_written_out():
         await someone.bind(store, "s")
         conversation = someone.conversation()
         for _ in range(5):
-            before = conversation._saved_items[1]
+            before = list(conversation._saved_items.items)
             await someone.call("go")
-            assert all(new is old for new, old in zip(conversation._saved_items[1], before, strict=False))
+            assert all(new is old for new, old in zip(conversation._saved_items.items, before, strict=False))
         assert len(await store.load_list("s", "memory")) == 10
 
     run_virtual(main())

@@ -150,7 +150,7 @@ def test_a_slot_is_used_again():
         for _ in range(3):
             await boss.call("go")
         saved = await session.load_all("s")
-        assert sorted(saved.lists) == ["child:0", "child:1", "memory"]
+        assert sorted(saved.lists) == ["child:0", "child:1", "history", "memory"]
         assert sorted(each["slot"] for each in saved.values["state"]["children"]) == [0, 1]
         other = agent("Boss", ask("d", conversation_id=child_of(boss, 1).id), "ok", tools=[child.as_tool()])
         await other.load(session, "s")
@@ -172,8 +172,8 @@ def test_a_state_of_version_1_is_read_and_a_newer_one_is_not():
         }
         await session.save("s", "state", {"version": 1, **old})
         assert await agent("Boss").load(session, "s")
-        await session.save("s", "state", {**state, "version": 4})
-        with pytest.raises(SavedStateError, match="version 4"):
+        await session.save("s", "state", {**state, "version": 5})
+        with pytest.raises(SavedStateError, match="version 5"):
             await agent("Boss").load(session, "s")
 
     run_virtual(main())

@@ -1,0 +1,156 @@
+"""The history of a saved conversation: one record for each save, from which every earlier state can be made again.
+
+    session entry   kind    content
+    "history"       list    {"id": 3, "at": time, "run": id | null, "stage": "run", "parent": 2 | null, "messages": 6,
+                             "lists": {name: {"kept": 4, "length": 6, "cut": [items]}}, "state": {...}}
+
+A record says how its save has changed the lists of the conversation: it has kept the first `kept` items, has removed
+those in `cut`, and the list has `length` items since. So the log is an undo log: the lists at a checkpoint are the
+lists now with all later records undone, newest first. A save that only adds items stores none of them twice, and
+records at the beginning of the log can be dropped.
+
+`parent` is the checkpoint that the save went on from, which is not the one before it if the conversation had gone back.
+Nothing is removed by going back: the log has every checkpoint, and a later one can be returned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from agentscope_rx.errors import CheckpointError, InvalidInputError, SavedStateError
+
+T = TypeVar("T")
+
+HISTORY: Final = "history"
+"""The entry that holds the records."""
+STATE: Final = "state"
+"""The entry that holds the state of a conversation beside its messages."""
+MEMORY: Final = "memory"
+"""The entry that holds the messages of a conversation."""
+CHILD: Final = "child:"
+"""The beginning of the names of the entries that hold the messages of sub-agents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A saved state that can be returned to. `stage` is "run" for the end of a run, else what the save was made for.
+
+    `run` is the id of the run that was saved, None for a save between runs. `messages` is the number of messages.
+    """
+
+    id: int
+    at: datetime
+    run: str | None
+    stage: str
+    parent: int | None
+    messages: int
+
+
+class ListChange(TypedDict):
+    """How a save has changed a list."""
+
+    kept: int
+    length: int
+    cut: list[object]
+
+
+class HistoryRecord(TypedDict):
+    """An item of the entry "history"."""
+
+    id: int
+    at: datetime
+    run: str | None
+    stage: str
+    parent: int | None
+    messages: int
+    lists: dict[str, ListChange]
+    state: dict[str, object]
+
+
+_RECORD = TypeAdapter(HistoryRecord)
+
+
+def new_record(
+    checkpoint: tuple[int, int | None],
+    saved: tuple[str, str | None],
+    messages: int,
+    lists: Mapping[str, object],
+    state: object,
+) -> dict[str, object]:
+    """The record of a save now: `checkpoint` is its id and its parent, `saved` the stage and the run."""
+    (id, parent), (stage, run) = checkpoint, saved
+    at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    head = {"id": id, "at": at, "run": run, "stage": stage, "parent": parent, "messages": messages}
+    return {**head, "lists": lists, "state": state}
+
+
+def lists_of_conversation(lists: Mapping[str, T]) -> dict[str, T]:
+    """Those of the session's lists that hold messages of a conversation."""
+    return {name: items for name, items in lists.items() if name == MEMORY or name.startswith(CHILD)}
+
+
+class HistoryLog:
+    """The records of one session, oldest first."""
+
+    __slots__ = ("_key", "records")
+
+    def __init__(self, key: str, items: Sequence[object]) -> None:
+        self._key = key
+        self.records: list[HistoryRecord] = [self._read(index, item) for index, item in enumerate(items)]
+
+    def _read(self, index: int, item: object) -> HistoryRecord:
+        try:
+            return _RECORD.validate_python(item)
+        except ValidationError as error:
+            raise SavedStateError(self._key, f"item {index} of entry {HISTORY!r} is no record: {error}") from error
+
+    @property
+    def checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints, oldest first."""
+        return [
+            Checkpoint(each["id"], each["at"], each["run"], each["stage"], each["parent"], each["messages"])
+            for each in self.records
+        ]
+
+    def index_of(self, id: int | None) -> int:
+        """The index of a checkpoint (None: of the last one); `CheckpointError` names the ones there are."""
+        if id is None and self.records:
+            return len(self.records) - 1
+        for index, record in enumerate(self.records):
+            if record["id"] == id:
+                return index
+        ids = [record["id"] for record in self.records]
+        raise CheckpointError(self._key, id, ids[0] if ids else None, ids[-1] if ids else None)
+
+    def undo(self, index: int, lists: Mapping[str, Sequence[T]], item: Callable[[object], T]) -> dict[str, list[T]]:
+        """The lists as they were at the checkpoint of this index; `item` makes an item of a JSON value.
+
+        `SavedStateError` if a list was changed by other means than the saves in the log.
+        """
+        found = {name: list(items) for name, items in lists.items()}
+        for record in reversed(self.records[index + 1 :]):
+            for name, change in record["lists"].items():
+                items = found.setdefault(name, [])
+                if len(items) != change["length"] or change["kept"] > len(items):
+                    raise SavedStateError(
+                        self._key,
+                        f"checkpoint {record['id']} left {change['length']} items in entry {name!r}, and it has "
+                        f"{len(items)}: it was changed by other means than a save of the conversation. What is saved "
+                        "now can be loaded.",
+                    )
+                items[change["kept"] :] = [item(each) for each in change["cut"]]
+        return found
+
+
+def checkpoint_id(at: object) -> int:
+    """The id of a `Checkpoint`, or the id itself; `InvalidInputError` for anything else."""
+    found = at.id if isinstance(at, Checkpoint) else at
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise InvalidInputError(f"A checkpoint is given as a Checkpoint or as its id, not as {at!r:.60}.")
+    return found
