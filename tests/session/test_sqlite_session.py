@@ -79,7 +79,9 @@ def test_a_save_costs_the_same_behind_10_and_10000_items(tmp_path: Path):
     """Statements and Python calls are the same; the trees of the tables are up to two levels deeper."""
     few, few_calls, few_pages = cost_of_a_save(tmp_path / "few.db", 10)
     many, many_calls, many_pages = cost_of_a_save(tmp_path / "many.db", 10_000)
-    assert len(many) == len(few) < 15 and many_calls == few_calls
+    assert len(many) == len(few) < 15
+    # a collection of garbage calls the callbacks that are registered for it
+    assert abs(many_calls - few_calls) <= 20
     assert many_pages <= few_pages + 4 and many_pages < 15
 
 
