@@ -13,7 +13,6 @@ changed, the file is damaged.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -22,7 +21,7 @@ from pathlib import Path
 from agentscope_rx.errors import SessionDamagedError, SessionFormatError
 from agentscope_rx.session.attempts import HeldError
 from agentscope_rx.session.durable import LOCK, append_to, remove_files, replace_file, sync_folder, write_file
-from agentscope_rx.session.entry import StoredEntry
+from agentscope_rx.session.entry import EntryKind, StoredEntry
 from agentscope_rx.session.manifest import (
     FORMAT,
     MANIFEST,
@@ -31,6 +30,8 @@ from agentscope_rx.session.manifest import (
     NewerFormatError,
     Stored,
     UnreadableError,
+    chain,
+    digest,
     file_name,
     is_shortened,
     text_of,
@@ -154,20 +155,26 @@ class Folder:
         """Make an entry durable: by appending, if it begins with the stored content of its file."""
         old = manifest.entries.get(name)
         if entry.start != 0:
-            entry.start_in(self.key, name, None if old is None else old.kind, 0 if old is None else old.items)
+            start = entry.start_in(self.key, name, None if old is None else old.kind, 0 if old is None else old.items)
+            if old is not None and old.chained and start == old.items and self._has(old):
+                return self._append(old, entry.lines, old.sha256)
             entry = entry.onto(self.key, name, None if old is None else self._entry(name, old))
-        data = b"".join(entry.lines)
-        if old is not None and old.kind is entry.kind and self._has(old):
-            digest = hashlib.sha256(data[: old.size])
-            if digest.hexdigest() == old.sha256:
-                if len(data) == old.size:
-                    return old
-                append_to(self.path / old.file, old.size, data[old.size :])
-                digest.update(data[old.size :])
-                return Stored(entry.kind, old.file, len(data), len(entry.lines), digest.hexdigest())
+        lines = entry.lines
+        if old is not None and old.kind is entry.kind and self._has(old) and old.holds(lines[: old.items]):
+            return self._append(old, lines[old.items :], old.sha256 if old.chained else chain(lines[: old.items]))
         file = manifest.file_for(name, entry.kind)
+        data = b"".join(lines)
         write_file(self.path / file, data)
-        return Stored(entry.kind, file, len(data), len(entry.lines), hashlib.sha256(data).hexdigest())
+        chained = entry.kind is EntryKind.LIST
+        return Stored(entry.kind, file, len(data), len(lines), chain(lines) if chained else digest(lines), chained)
+
+    def _append(self, old: Stored, lines: tuple[bytes, ...], before: str) -> Stored:
+        """Put lines behind the stored ones, which have the chain `before`. The cost is that of the new lines."""
+        if not lines:
+            return old
+        data = b"".join(lines)
+        append_to(self.path / old.file, old.size, data)
+        return Stored(old.kind, old.file, old.size + len(data), old.items + len(lines), chain(lines, before), True)
 
     def _has(self, stored: Stored) -> bool:
         try:
@@ -210,9 +217,10 @@ class Folder:
             raise self._damaged(stored.file, "it is missing", name) from None
         if len(data) < stored.size:
             raise self._damaged(stored.file, f"it ends after {len(data)} of {stored.size} bytes", name)
-        if hashlib.sha256(data).hexdigest() != stored.sha256:
+        lines = tuple(data.splitlines(keepends=True))
+        if not stored.holds(lines):
             raise self._damaged(stored.file, "its content has changed since it was written", name)
-        return StoredEntry(stored.kind, tuple(data.splitlines(keepends=True)))
+        return StoredEntry(stored.kind, lines)
 
     def _own_files(self) -> list[str]:
         try:

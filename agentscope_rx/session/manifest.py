@@ -1,12 +1,17 @@
 """The manifest: the file that lists the files of a session. Replacing it commits a save.
 
-    {"format": 1, "sha256": "...", "session": {
+    {"format": 2, "sha256": "...", "session": {
         "key": "ann", "generation": 7, "entries": {
-            "memory": {"kind": "list",  "file": "memory.2.jsonl", "size": 51234, "items": 310, "sha256": "..."},
+            "memory": {"kind": "list",  "file": "memory.2.jsonl", "size": 51234, "items": 310, "sha256": "...",
+                       "chained": true},
             "state":  {"kind": "value", "file": "state.7.json",   "size": 187,   "items": 1,   "sha256": "..."}}}}
 
 The first `size` bytes of a file are its content, if their digest is right. Bytes behind them and files that are not
 listed are left from saves that were not committed.
+
+A value's digest is that of its bytes. A list's is a chain: that of each line begins with the digest of the line before
+it, so that an append is digested without what it follows. Format 1 had the digest of all bytes for lists, too; such an
+entry is read, and gets a chain when it changes.
 
 Keys and names become file names; each text has another one, and none leads out of the folder:
 
@@ -25,7 +30,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -75,10 +80,24 @@ def is_shortened(name: str) -> bool:
     return _DIGEST.search(name) is not None
 
 
-FORMAT = 1
+FORMAT = 2
+OLDEST_FORMAT = 1
 MANIFEST = "manifest.json"
 OWN_FILE = re.compile(r"[a-z0-9_=-]+\.[0-9]+\.jsonl?")
 """The names of files that hold entries."""
+
+
+def digest(lines: Iterable[bytes]) -> str:
+    """The digest of all bytes."""
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def chain(lines: Iterable[bytes], before: str = "") -> str:
+    """The digest of a list with these lines behind those of the digest `before`; that of an empty list is empty."""
+    last = bytes.fromhex(before)
+    for line in lines:
+        last = hashlib.sha256(last + line).digest()
+    return last.hex()
 
 
 class UnreadableError(Exception):
@@ -95,13 +114,20 @@ class NewerFormatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The file of an entry: `size` bytes in `items` lines, with this digest."""
+    """The file of an entry: `size` bytes in `items` lines, with this digest, which may be `chained`."""
 
     kind: EntryKind
     file: str
     size: int
     items: int
     sha256: str
+    chained: bool = False
+
+    def holds(self, lines: Sequence[bytes]) -> bool:
+        """True if these are the lines of the file."""
+        if len(lines) != self.items or sum(map(len, lines)) != self.size:
+            return False
+        return (chain(lines) if self.chained else digest(lines)) == self.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +169,7 @@ class Manifest:
         return {
             "key": code_of(self.key),
             "generation": self.generation,
-            "entries": {code_of(name): asdict(stored) for name, stored in self.entries.items()},
+            "entries": {code_of(name): _row(stored) for name, stored in self.entries.items()},
         }
 
     @classmethod
@@ -151,14 +177,14 @@ class Manifest:
         """The manifest from the content of its file; `UnreadableError` or `NewerFormatError` if it is not valid."""
         try:
             whole = json.loads(data)
-            found, digest = whole["format"], whole["sha256"]
+            found, sha256 = whole["format"], whole["sha256"]
             if type(found) is int and found > FORMAT:
                 raise NewerFormatError(found)
             body = cast("dict[str, object]", whole["session"])
-            fits = digest == _digest(body)
+            fits = sha256 == _digest(body)
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UnreadableError("it is not the JSON of a manifest") from None
-        if found != FORMAT or not fits:
+        if type(found) is not int or found < OLDEST_FORMAT or not fits:
             raise UnreadableError("its digest does not fit its content")
         return _from_body(body)
 
@@ -173,6 +199,14 @@ def _from_body(body: dict[str, object]) -> Manifest:
     if not all(OWN_FILE.fullmatch(file) for file in manifest.files):
         raise UnreadableError("it names files that a session cannot have")
     return manifest
+
+
+def _row(stored: Stored) -> dict[str, object]:
+    """Without `chained` if it is False: the version of a session of format 1 is that of the library that wrote it."""
+    values = asdict(stored)
+    if not stored.chained:
+        del values["chained"]
+    return values
 
 
 def _fields(values: dict[str, object]) -> dict[str, object]:

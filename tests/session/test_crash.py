@@ -11,7 +11,7 @@ import pytest
 
 from agentscope_rx.errors import SessionStorageError
 from agentscope_rx.reactive import Flow
-from agentscope_rx.session import JsonSession, Saved
+from agentscope_rx.session import JsonSession, ListTail, Saved
 from agentscope_rx.session.durable import locked, make_folder
 from agentscope_rx.session.entry import encode
 from agentscope_rx.session.folder import Folder
@@ -25,6 +25,11 @@ KEY = "Ann"
 
 def save(root: Path) -> None:
     change(root, lambda folder: folder.write(encode(KEY, *NEW)))
+
+
+def tail(root: Path) -> None:
+    lists = {"memory": ListTail(["three" * 20]), "other": ListTail([2], 0)}
+    change(root, lambda folder: folder.write(encode(KEY, {"state": {"turn": 2}}, lists)))
 
 
 def remove(root: Path) -> None:
@@ -44,10 +49,17 @@ def change(root: Path, work: Callable[[Folder], object]) -> None:
 
 
 LESS = Saved(OLD[0], {"other": [1]})
+LONGER = Saved({**OLD[0], "state": {"turn": 2}}, {"memory": ["one", "two", "three" * 20], "other": [2]})
 CHANGES = pytest.mark.parametrize(
     ("operation", "begun", "after"),
-    [(save, True, AFTER), (save, False, Saved(*NEW)), (remove, True, LESS), (delete, True, Saved())],
-    ids=["save", "first save", "remove", "delete"],
+    [
+        (save, True, AFTER),
+        (save, False, Saved(*NEW)),
+        (tail, True, LONGER),
+        (remove, True, LESS),
+        (delete, True, Saved()),
+    ],
+    ids=["save", "first save", "tail", "remove", "delete"],
 )
 
 
