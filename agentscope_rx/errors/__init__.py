@@ -64,6 +64,7 @@
     |   +-- CheckpointError                 the history has no such checkpoint
     |   +-- SessionLockedError              another process held the session's lock too long
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
+    |       +-- SessionServerError          a database server was not reached, or refused; is the change `unsure`?
     +-- RequestError                        an HTTP request that is refused before it is processed
     |   +-- UnknownHostError                421: it names a host that is not the application's
     |   +-- ForeignOriginError              403: a web page of another origin sent it
@@ -165,6 +166,7 @@ from agentscope_rx.errors.session import (
     SessionError,
     SessionFormatError,
     SessionLockedError,
+    SessionServerError,
     SessionStorageError,
     SessionValueError,
 )
@@ -250,6 +252,7 @@ __all__ = [
     "SessionError",
     "SessionFormatError",
     "SessionLockedError",
+    "SessionServerError",
     "SessionStorageError",
     "SessionValueError",
     "SetupError",

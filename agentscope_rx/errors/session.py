@@ -114,3 +114,21 @@ class SessionStorageError(SessionError):
         what = "Sessions" if key is None else f"Session {key!r}"
         super().__init__(f"{what} could not be reached: {reason} ({file}).", key=key)
         self.file = file
+
+
+class SessionServerError(SessionStorageError):
+    """A database server was not reached, or it refused the request; `server` is its address, without the password.
+
+    `retryable` is true if the same request may succeed later. `unsure` is true for a change that was sent and whose
+    answer did not arrive: the session holds the old state or the new one, as a whole.
+    """
+
+    def __init__(
+        self, key: str | None, server: str, reason: str, *, retryable: bool = False, unsure: bool = False
+    ) -> None:
+        super().__init__(key, server, reason)
+        self.server = server
+        self.retryable = retryable
+        self.unsure = unsure
+        if unsure:
+            self.args = (f"{self.args[0]} The change may have taken place. Load the session before you repeat it.",)

@@ -1,4 +1,12 @@
-"""Sessions: the port to saved state, a store in this process, one in a SQLite file and one in a folder."""
+"""Sessions: the port to saved state, and stores in this process, in files and on database servers.
+
+Those on servers need an extra each, and are imported when they are first named.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
@@ -6,6 +14,12 @@ from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
 from agentscope_rx.session.sqlite import SqliteSession
 from agentscope_rx.session.urls import open_session
+
+if TYPE_CHECKING:
+    from agentscope_rx.session.redis import RedisSession
+    from agentscope_rx.session.sql import SqlSession
+
+_LAZY = {"RedisSession": "agentscope_rx.session.redis", "SqlSession": "agentscope_rx.session.sql"}
 
 __all__ = [
     "ANY_VERSION",
@@ -15,9 +29,19 @@ __all__ = [
     "Items",
     "JsonSession",
     "ListTail",
+    "RedisSession",
     "Saved",
     "Session",
+    "SqlSession",
     "SqliteSession",
     "Unchanging",
     "open_session",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

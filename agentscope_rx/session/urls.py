@@ -29,8 +29,8 @@ class _Server(NamedTuple):
     extra: str
 
 
-_REDIS = _Server("agentscope_rx.session.redis_session", "RedisSession", "redis")
-_SQL = _Server("agentscope_rx.session.sql_session", "SqlSession", "sql")
+_REDIS = _Server("agentscope_rx.session.redis", "RedisSession", "redis")
+_SQL = _Server("agentscope_rx.session.sql", "SqlSession", "sql")
 _SERVERS = {"redis": _REDIS, "rediss": _REDIS, "postgresql": _SQL, "mysql": _SQL, "mariadb": _SQL}
 _KNOWN = (
     "a path that ends in .db or .sqlite, sqlite:PATH, a folder, json:FOLDER, memory:NAME, redis://..., rediss://..., "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +9,15 @@ from typing import Any
 import pytest
 
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
-from agentscope_rx.session import InMemorySession, JsonSession, SqliteSession, open_session, urls
+from agentscope_rx.session import (
+    InMemorySession,
+    JsonSession,
+    RedisSession,
+    SqliteSession,
+    SqlSession,
+    open_session,
+    urls,
+)
 
 
 @pytest.mark.parametrize(
@@ -88,21 +95,18 @@ def test_a_sqlite_url_without_a_file_is_refused(text: str):
 
 
 @pytest.mark.parametrize(
-    ("url", "module", "name"),
+    ("url", "kind"),
     [
-        ("redis://host:1/0", "redis_session", "RedisSession"),
-        ("rediss://host", "redis_session", "RedisSession"),
-        ("postgresql://host/db", "sql_session", "SqlSession"),
-        ("postgresql+asyncpg://host/db", "sql_session", "SqlSession"),
-        ("mysql+aiomysql://host/db", "sql_session", "SqlSession"),
-        ("sqlite+aiosqlite:///chat.db", "sql_session", "SqlSession"),
+        ("redis://host:1/0", RedisSession),
+        ("rediss://host", RedisSession),
+        ("postgresql://host/db", SqlSession),
+        ("postgresql+asyncpg://host/db", SqlSession),
+        ("sqlite+aiosqlite:///chat.db", SqlSession),
     ],
 )
-def test_a_url_of_a_server_is_given_to_its_store(monkeypatch: pytest.MonkeyPatch, url: str, module: str, name: str):
-    stand_in = ModuleType(module)
-    setattr(stand_in, name, lambda given: (name, given))
-    monkeypatch.setitem(sys.modules, f"agentscope_rx.session.{module}", stand_in)
-    assert open_session(url) == (name, url)
+def test_a_url_of_a_server_is_given_to_its_store(url: str, kind: type[Any]):
+    opened = open_session(url)
+    assert type(opened) is kind and opened == kind(url)
 
 
 @pytest.mark.parametrize(("url", "extra"), [("redis://host", "redis"), ("postgresql://host/db", "sql")])

@@ -15,10 +15,20 @@ import pytest
 
 from agentscope_rx.errors import SessionConflictError
 from agentscope_rx.reactive import Flow, concat, defer, from_callable, just
-from agentscope_rx.session import ANY_VERSION, InMemorySession, Items, ListTail, Saved, Session
+from agentscope_rx.session import (
+    ANY_VERSION,
+    InMemorySession,
+    Items,
+    ListTail,
+    RedisSession,
+    Saved,
+    Session,
+    SqlSession,
+)
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.testing import check_session
 from tests.session.stores import STORES
+from tests.support.servers import Server, postgres_url, redis_url
 from tests.testing.faults import broken
 
 
@@ -28,6 +38,28 @@ def test_a_shipped_session_keeps_the_laws(kind: str, tmp_path: Path):
     numbers = count()
     report = check_session(lambda: STORES[kind](tmp_path / f"{next(numbers)}"), name=kind)
     assert {"round trip", "odd keys", "writers", "load_all 1.08", "save_all 3.13"} <= set(report.checked)
+
+
+def keeps_the_laws(make: Callable[[str], Session], name: str) -> None:
+    """Each store of a rule has names of its own on the one server; its connections are closed as garbage."""
+    numbers = count()
+    report = check_session(lambda: make(f"kit{next(numbers)}_"), name=name, real_time=True)
+    assert {"round trip", "odd keys", "writers", "threads", "load_all 1.08", "save_all 3.13"} <= set(report.checked)
+
+
+@pytest.mark.spec("W70", "W71")
+def test_sessions_in_postgresql_keep_the_laws(postgres: Server):
+    keeps_the_laws(lambda prefix: SqlSession(postgres_url(postgres), prefix=prefix), "PostgreSQL")
+
+
+def test_sessions_in_sqlite_by_sqlalchemy_keep_the_laws(tmp_path: Path):
+    keeps_the_laws(lambda prefix: SqlSession(f"sqlite:///{tmp_path / prefix}.db"), "SQLite")
+
+
+@pytest.mark.spec("W70", "W71")
+@pytest.mark.parametrize("ttl", [None, 3600.0])
+def test_sessions_in_redis_keep_the_laws(redis: Server, ttl: float | None):
+    keeps_the_laws(lambda prefix: RedisSession(redis_url(redis), prefix=f"{prefix}{ttl}:", ttl=ttl), "Redis")
 
 
 class Faulty(InMemorySession):
