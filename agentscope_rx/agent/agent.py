@@ -22,18 +22,17 @@ from uuid import uuid4
 
 from typing_extensions import Unpack
 
-from agentscope_rx.agent.conversation import Conversation, Conversations
+from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.handle.run_handle import KEPT_EVENTS, MAX_LOG_BYTES, STARTED, RunHandle
 from agentscope_rx.agent.inbox import When
 from agentscope_rx.agent.input import CallInput, check_input, check_kind, check_name
 from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
-from agentscope_rx.agent.lifecycle import between_runs, connect_run
+from agentscope_rx.agent.lifecycle import connect_run
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.observe import observe_messages, parse_call
-from agentscope_rx.agent.persistence import StatePersistence, bind, load, save
-from agentscope_rx.agent.ports import AgentCore
+from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.run import Run, Stage
-from agentscope_rx.agent.saved_copy import Binding
+from agentscope_rx.agent.saving_agent import SavingAgent
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.stream import last_message, numbered, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
@@ -48,7 +47,6 @@ from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg, ToolUseBlock
-from agentscope_rx.messages.local_file import checked_root
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, flat_map_iterable, just, then
 from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.unbegun import Unbegun
@@ -57,7 +55,7 @@ from agentscope_rx.session import Session
 T = TypeVar("T")
 
 
-class Agent(ClassHooks, AgentCore):
+class Agent(ClassHooks, SavingAgent):
     """The life of a run, without its stages, which a subclass provides (see `ReActAgent`)."""
 
     def __init__(
@@ -74,13 +72,14 @@ class Agent(ClassHooks, AgentCore):
         limits: UsageLimits | None = None,
         state_persistence: StatePersistence | None = None,
         shutdown: GracefulShutdown | None = None,
+        session: Session | str | PathLike[str] | None = None,
+        session_key: str | None = None,
     ) -> None:
         check_name(name)
         check_kind("memory", memory, Memory, needed=True)
         check_system_prompt(sys_prompt)
         check_kind("tracer", tracer, Tracer)
         check_kind("limits", limits, UsageLimits)
-        check_kind("state_persistence", state_persistence, StatePersistence)
         check_kind("shutdown", shutdown, GracefulShutdown)
         self.name = name
         self.memory = memory
@@ -92,8 +91,7 @@ class Agent(ClassHooks, AgentCore):
         self.when_busy: WhenBusy = check_when_busy(when_busy, check_running)
         self.queue_limit: int = check_queue_limit(queue_limit)
         self.limits = limits
-        self.state_persistence: StatePersistence = state_persistence or StatePersistence()
-        self._conversations = Conversations(name)
+        self._save_in(state_persistence, session, session_key)
         self.shutdown = shutdown
         if shutdown is not None:
             shutdown.add(self)
@@ -263,84 +261,11 @@ class Agent(ClassHooks, AgentCore):
         Signals: one None when they are stored; a `HookError`, or the error of a hook on PreObserveEvent.
         Cancels: the hook in progress, and the write.
         """
-        return observe_messages(self.name, self.hooks, msgs, memory if memory is not None else self.memory)
-
-    # --- saving ---------------------------------------------------------------------------------------------------
-
-    def save(
-        self,
-        session: Session,
-        key: str,
-        *,
-        memory: Memory | None = None,
-        persistence: StatePersistence | None = None,
-        overwrite: bool = False,
-    ) -> Flow[None]:
-        """Write the conversation to the session under this key: messages, pending calls, answers and approvals.
-
-        A save must not lose the changes of others: it fails if the key holds a conversation that this agent has not
-        loaded, or that another agent has saved since. `overwrite=True` replaces such a conversation.
-
-        Signals: one None when it is stored; `AgentBusyError` while a call is running, `SessionConflictError` if changes
-        of others would be lost, or another `SessionError`.
-        Cancels: nothing that has begun.
-        """
-        check_kind("overwrite", overwrite, bool, needed=True)
-        return self._between_runs(partial(save, overwrite=overwrite), session, key, memory, persistence)
-
-    def load(
-        self,
-        session: Session,
-        key: str,
-        *,
-        memory: Memory | None = None,
-        persistence: StatePersistence | None = None,
-        file_root: str | PathLike[str] | None = None,
-    ) -> Flow[bool]:
-        """Replace the conversation by the one that the session holds under this key, with its pending calls.
-
-        Saved messages may name any local file. Only files beneath `file_root` can be read; other `FileSource`s are
-        locked.
-
-        Signals: True if a conversation was loaded, False if there is none; `AgentBusyError` while a call is running,
-        `SavedStateError` if another agent or a newer release has saved it, or a `SessionError`.
-        Cancels: the reading; the change, once begun, runs to its end.
-        """
-        return self._between_runs(load, session, key, memory, persistence, checked_root(file_root))
-
-    def bind(
-        self,
-        session: Session,
-        key: str,
-        *,
-        memory: Memory | None = None,
-        file_root: str | PathLike[str] | None = None,
-    ) -> Flow[bool]:
-        """Load the conversation, if there is one, and save it at the end of every run, failed runs included.
-
-        If the save fails, the run fails with the `SessionError`, although memory has the reply. After a
-        `SessionConflictError` (another agent has saved under this key) either `load` the stored conversation, or
-        replace it by `save(..., overwrite=True)`; both keep the binding. `file_root` as for `load`.
-
-        Signals and cancels: as `load`.
-        """
-        return self._between_runs(bind, session, key, memory, None, checked_root(file_root))
-
-    def _between_runs(
-        self,
-        act: Callable[[Conversation, str, Memory, StatePersistence, Binding], Flow[T]],
-        session: Session,
-        key: str,
-        memory: Memory | None,
-        persistence: StatePersistence | None,
-        file_root: str | None = None,
-    ) -> Flow[T]:
-        check_kind("session", session, Session, needed=True)
-        check_kind("persistence", persistence, StatePersistence)
         where = memory if memory is not None else self.memory
-        parts = persistence if persistence is not None else self.state_persistence
-        binding = Binding(session, key, file_root)
-        return between_runs(self, where, lambda conversation: act(conversation, self.name, where, parts, binding))
+        observed = observe_messages(self.name, self.hooks, msgs, where)
+        return observed if self.place is None else self.bound(where).pipe(then(lambda: observed))
+
+    # --- in progress ----------------------------------------------------------------------------------------------
 
     def interrupt(
         self,
@@ -432,7 +357,8 @@ class Agent(ClassHooks, AgentCore):
         """
         where = memory if memory is not None else self.memory
         conversation = self._conversations.of(where)
-        return where.get().pipe(concat_map(conversation.answerable_in))
+        pending = where.get().pipe(concat_map(conversation.answerable_in))
+        return pending if self.place is None else self.bound(where).pipe(then(lambda: pending))
 
     def conversation(self, memory: Memory | None = None) -> Conversation:
         """The state that this agent keeps between calls for one memory (default: its own): pending calls, approvals."""
@@ -472,14 +398,6 @@ class Agent(ClassHooks, AgentCore):
     def tidied(self, run: Run) -> Flow[Event]:
         """Clean up memory at the end of every run, failed ones included (default: nothing to do)."""
         return empty()
-
-    def checkpoint(self, run: Run) -> Flow[object] | None:
-        """Save the conversation at the end of a run, before the next call may begin; None if it is not bound."""
-        conversation = run.conversation
-        if conversation.binding is None:
-            return None
-        conversation.end(run)
-        return save(conversation, self.name, run.memory, self.state_persistence, conversation.binding, run=run.id)
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""

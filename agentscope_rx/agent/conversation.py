@@ -26,6 +26,7 @@ from typing import NamedTuple
 from uuid import uuid4
 from weakref import ref
 
+from agentscope_rx.agent.agent_parts import AgentParts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.call_ids import CallIds
 from agentscope_rx.agent.interruption import Cut, InterruptSource
@@ -40,6 +41,7 @@ from agentscope_rx.errors import ToolError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
+from agentscope_rx.parts import PartStates
 from agentscope_rx.reactive.kernel.forking import new_rlock
 from agentscope_rx.session import Session
 
@@ -75,7 +77,9 @@ class Conversation:
         "lock",
         "on_run",
         "output",
+        "parts",
         "pending",
+        "registered",
     )
 
     def __init__(self, name: str) -> None:
@@ -98,6 +102,10 @@ class Conversation:
         """Where the conversation is saved at the end of each run, if anywhere."""
         self.active_groups: tuple[str, ...] | None = None
         """The groups of tools that a run has left active, if one has changed them."""
+        self.parts: PartStates = PartStates()
+        """What hooks and tools keep in this conversation: a plan, a mode."""
+        self.registered: AgentParts | None = None
+        """The objects whose state belongs to this conversation, if it is the one in the agent's own memory."""
         self.children: SubConversations | None = None
         """The conversations of sub-agents within this one, if there were any."""
         self.on_run: Callable[[RunState], object] | None = None
@@ -251,8 +259,9 @@ def _content(message: Msg) -> tuple[object, ...]:
 class Conversations:
     """An agent's conversations by memory object. Each is made at its first use, and is dropped with its memory."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, parts: Callable[[Memory], AgentParts | None] = lambda memory: None) -> None:
         self._name = name
+        self._parts = parts
         self._lock = new_rlock()
         # by identity: memories may be equal, or not hashable
         self._by_id: dict[int, tuple[ref[Memory], Conversation]] = {}
@@ -268,7 +277,9 @@ class Conversations:
             if key not in self._by_id:
                 by_id = self._by_id
                 dropped = ref(memory, lambda _: by_id.pop(key, None))
-                self._by_id[key] = (dropped, Conversation(self._name))
+                conversation = Conversation(self._name)
+                conversation.registered = self._parts(memory)
+                self._by_id[key] = (dropped, conversation)
             return self._by_id[key][1]
 
     @property

@@ -208,7 +208,9 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
 
     def begin() -> Flow[Event]:
         stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=end))
-        return concat(_pre_call(agent, run, given), stages)
+        if agent.place is None:
+            return concat(_pre_call(agent, run, given), stages)
+        return concat(_bound(agent, run), defer(lambda: _pre_call(agent, run, given)), stages)
 
     around = run.hooks.around_call
     events = begin() if around is None else _around_call(around, run, given, begin)
@@ -256,6 +258,17 @@ def _until(run: Run, deadline: float, left: float) -> Callable[[Observable[T]], 
 
 
 # --- the beginning ------------------------------------------------------------------------------------------------
+
+
+def _bound(agent: AgentCore, run: Run) -> Flow[Event]:
+    """Load the conversation from the agent's session, if that is still to be done."""
+
+    def done(loaded: bool) -> Flow[Event]:
+        if loaded:
+            agent.restored(run)
+        return empty()
+
+    return agent.bound(run.memory).pipe(concat_map(done))
 
 
 def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:

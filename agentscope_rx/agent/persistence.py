@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
+from agentscope_rx.agent.agent_parts import checked_parts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
 from agentscope_rx.agent.ports import AgentCore
@@ -19,6 +21,7 @@ from agentscope_rx.agent.saved_state import (
     Items,
     LoadedMessages,
     SavedChild,
+    SavedPart,
     SavedRule,
     SavedState,
     check_agent,
@@ -34,7 +37,8 @@ from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.sources import reading
-from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, just, shield, then
+from agentscope_rx.parts import PartState
+from agentscope_rx.reactive import Flow, catch, concat, concat_map, defer, empty, just, shield, then, throw
 from agentscope_rx.session import Saved, Unchanging
 from agentscope_rx.session.history import HISTORY, MEMORY, STATE, HistoryLog, lists_of_conversation
 
@@ -91,7 +95,7 @@ def save(
         return copy.write(Entries(values, lists), note, overwrite=overwrite)
 
     # collected while the turn is held: a later save never writes an older state
-    saving = defer(lambda: _collect(conversation, name, memory, deep=deep).pipe(concat_map(write)))
+    saving = defer(lambda: _collect(conversation, name, memory, binding.key, deep=deep).pipe(concat_map(write)))
     return shield(copy.turn.around(saving))
 
 
@@ -108,30 +112,34 @@ def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Bin
         value = dump_state(state)
         if copy.empty:
             # an empty conversation that was never saved
-            return not any(items.values()) and value == dump_state(_state_of(Conversation(name), name))
+            return not any(items.values()) and value == dump_state(_state_of(Conversation(name), name, binding.key))
         return copy.holds(Entries({STATE: value}, {entry_name(place): each for place, each in items.items()}))
 
-    return defer(lambda: _collect(conversation, name, memory, deep=True).pipe(concat_map(compare)))
+    return defer(lambda: _collect(conversation, name, memory, binding.key, deep=True).pipe(concat_map(compare)))
 
 
 def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
     return conversation.copy_at(binding.session, binding.key, _COMPARED)
 
 
-def _collect(conversation: Conversation, name: str, memory: Memory, *, deep: bool) -> Flow[tuple[SavedState, Items]]:
+def _collect(
+    conversation: Conversation, name: str, memory: Memory, key: str, *, deep: bool
+) -> Flow[tuple[SavedState, Items]]:
     """The conversation's state and histories, with those of its sub-agents."""
     children = conversation.children.all if deep and conversation.children is not None else ()
 
     def with_history(history: Sequence[Msg]) -> Flow[tuple[SavedState, Items]]:
         items = {"": conversation.items_of(history)}
-        state = _state_of(conversation, name)
-        each = (_collect_child(child, state, items) for child in children)
+        if deep and conversation.registered is not None:
+            conversation.registered.put_into(conversation.parts, key)
+        state = _state_of(conversation, name, key)
+        each = (_collect_child(child, state, items, key) for child in children)
         return concat(*each).pipe(then(lambda: just((state, items))))
 
     return memory.get().pipe(concat_map(with_history))
 
 
-def _collect_child(child: SubConversation, state: SavedState, items: Items) -> Flow[None]:
+def _collect_child(child: SubConversation, state: SavedState, items: Items, key: str) -> Flow[None]:
     """Add the child to its parent's state and items."""
 
     def add(found: tuple[SavedState, Items]) -> Flow[None]:
@@ -159,10 +167,10 @@ def _collect_child(child: SubConversation, state: SavedState, items: Items) -> F
     if conversation is None or memory is None:
         # taken by a call that has not begun it
         return empty()
-    return _collect(conversation, conversation.name, memory, deep=True).pipe(concat_map(add))
+    return _collect(conversation, conversation.name, memory, key, deep=True).pipe(concat_map(add))
 
 
-def _state_of(conversation: Conversation, name: str) -> SavedState:
+def _state_of(conversation: Conversation, name: str, key: str) -> SavedState:
     rules: list[SavedRule] = [
         {
             "tool": rule.tool,
@@ -182,6 +190,7 @@ def _state_of(conversation: Conversation, name: str) -> SavedState:
         "groups": None if conversation.active_groups is None else list(conversation.active_groups),
         "interrupted": conversation.interrupted,
         "output": saved_output(conversation.output),
+        "parts": cast("dict[str, SavedPart]", checked_parts(conversation.parts, key)),
     }
 
 
@@ -289,16 +298,41 @@ class _Loading:
     def _replace(self, found: Entries, put: Callable[[], None]) -> Flow[bool]:
         memory = self._memory
         if not (self._persistence.memory and MEMORY in found.lists):
-            put()
-            return just(True)
+
+            def change() -> bool:
+                self._load_parts(found)
+                put()
+                return True
+
+            return defer(lambda: just(change()))
         own = self._messages(found, MEMORY)
 
-        def done(_: object) -> None:
+        def replace() -> Flow[bool]:
+            undo = self._load_parts(found)
+
+            def failed(error: Exception) -> Flow[bool]:
+                undo()
+                return throw(error)
+
+            replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
+            return replaced.pipe(concat_map(done), catch(failed))
+
+        def done(_: object) -> bool:
             put()
             self._conversation.keep_items(own.messages, own.items)
+            return True
 
-        replaced = memory.clear().pipe(then(lambda: memory.add(own.messages)))
-        return shield(replaced.pipe(concat_map(done))).pipe(then(lambda: just(True)))
+        return shield(defer(replace))
+
+    def _load_parts(self, found: Entries) -> Callable[[], None]:
+        """Give the agent's own parts their states; returns what undoes this."""
+        registered = self._conversation.registered
+        if registered is None or not self._persistence.pending:
+            return lambda: None
+        state = found.values.get(STATE)
+        saved = cast("SavedState", state).get("parts", {}) if isinstance(state, Mapping) else {}
+        states = {name: PartState(each["version"], each["state"]) for name, each in saved.items()}
+        return registered.load(states, self._binding.key)
 
 
 def bind(
@@ -322,6 +356,7 @@ def _restoring(
 ) -> Callable[[], None]:
     """What puts the state in place; it is read and checked now."""
     output = None if state is None else read_pending_output(key, state)
+    parts = {} if state is None else state.get("parts", {})
     children = [] if state is None else [_child(key, saved, lists) for saved in state.get("children", ()) if lists]
 
     def put() -> None:
@@ -336,6 +371,7 @@ def _restoring(
         conversation.active_groups = None if groups is None else tuple(groups)
         conversation.interrupted = None if state is None else state.get("interrupted")
         conversation.output = output
+        conversation.parts.restore(parts)
 
     return put
 

@@ -9,6 +9,7 @@ from agentscope_rx.agent.conversation import Conversation
 from agentscope_rx.agent.input import CallInput
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Run, Stage
+from agentscope_rx.agent.saved_copy import Binding
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.system_prompt import SystemPrompt
@@ -31,6 +32,8 @@ class AgentCore(ABC):
     queue_limit: int
     limits: UsageLimits | None
     shutdown: GracefulShutdown | None
+    place: Binding | None
+    """Where the agent's own conversation is bound at its first run, if the agent was given a session."""
 
     @property
     @abstractmethod
@@ -61,6 +64,12 @@ class AgentCore(ABC):
 
     @abstractmethod
     def tidied(self, run: Run) -> Flow[Event]: ...
+
+    @abstractmethod
+    def bound(self, memory: Memory) -> Flow[bool]: ...
+
+    @abstractmethod
+    def restored(self, run: Run) -> None: ...
 
     @abstractmethod
     def checkpoint(self, run: Run) -> Flow[object] | None: ...

@@ -49,6 +49,10 @@ class Binding:
     file_root: str | None = None
     history: bool = True
 
+    def is_at(self, other: Binding) -> bool:
+        """True if both are the same place."""
+        return self.key == other.key and self.session == other.session
+
 
 @dataclass(frozen=True, slots=True)
 class Note:

@@ -4,7 +4,8 @@
     "memory"        list    the messages, one item each: a save appends the new ones
     "state"         value   {"version": 4, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
                              "cut_off": [messages] | null, "groups": [names] | null, "interrupted": source | null,
-                             "output": {...} | null, "children": [...], "checkpoint": 7}
+                             "output": {...} | null, "children": [...], "checkpoint": 7,
+                             "parts": {name: {"version": 1, "state": ...}}}
     "child:0"       list    the messages of the sub-agent's conversation in slot 0
     "child:0/1"     list    those of the conversation in slot 1 of that one
     "history"       list    a record for each save (see `session.history`)
@@ -17,6 +18,7 @@
 | `interrupted` (version 3) | who interrupted the last run, if it ended by that                                      |
 | `output` (version 3)      | the output, with its JSON schema, that the run which settles the pending calls gives   |
 | `checkpoint` (version 4)  | the id of the last record of the history; 0: there was none                            |
+| `parts` (version 4)       | what hooks, tools and others keep in the conversation (see `agent_parts` and `parts`)  |
 | `children` (version 2)    | the conversations of sub-agents: slot, call that has taken it, pending calls, state    |
 
 A slot is used again once its conversation is dropped: the state says which lists count. A state of a newer version is
@@ -52,6 +54,13 @@ class SavedRule(TypedDict):
     reason: str
 
 
+class SavedPart(TypedDict):
+    """The state of a part, with the version of its form."""
+
+    version: int
+    state: object
+
+
 class SavedState(TypedDict):
     """The entry "state"."""
 
@@ -66,6 +75,7 @@ class SavedState(TypedDict):
     output: NotRequired[SavedOutput | None]
     children: NotRequired[list[SavedChild]]
     checkpoint: NotRequired[int]
+    parts: NotRequired[dict[str, SavedPart]]
 
 
 class SavedChild(TypedDict):

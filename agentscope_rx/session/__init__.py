@@ -13,6 +13,7 @@ from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
 from agentscope_rx.session.sqlite import SqliteSession
+from agentscope_rx.session.state_part import StatePart
 from agentscope_rx.session.urls import open_session
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ __all__ = [
     "Session",
     "SqlSession",
     "SqliteSession",
+    "StatePart",
     "Unchanging",
     "open_session",
 ]

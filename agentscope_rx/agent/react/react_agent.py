@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from os import PathLike
 from typing import Literal, cast
 
 from agentscope_rx.agent.agent import Agent
@@ -53,6 +54,7 @@ from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
+from agentscope_rx.session import Session
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tools.argument_wrappers import check_layers
 from agentscope_rx.tools.meta_tool import META_TOOL
@@ -79,6 +81,7 @@ class ReActAgent(Agent):
     are then stored in order of arrival. `when_busy` decides about a call that finds its conversation in use: "error"
     refuses it, "queue" lets it wait for its turn (at most `queue_limit` calls), "replace" interrupts what is in
     progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up.
+    `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run.
     """
 
     def __init__(
@@ -108,6 +111,8 @@ class ReActAgent(Agent):
         repeat_tool_choice: bool = False,
         tracer: Tracer | None = None,
         context_store: ContextStore | None = None,
+        session: Session | str | PathLike[str] | None = None,
+        session_key: str | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -121,6 +126,8 @@ class ReActAgent(Agent):
             limits=limits,
             state_persistence=state_persistence,
             shutdown=shutdown,
+            session=session,
+            session_key=session_key,
         )
         self.model: ChatModel = _model(model)
         self.max_iters = max_iters
@@ -143,6 +150,7 @@ class ReActAgent(Agent):
         if model_execution_config is not None:
             options = GenerateOptions(execution_config=model_execution_config).over(options)
         self.generate_options = options
+        self._parts.check()
 
     def _check_options(
         self,
@@ -329,15 +337,23 @@ class ReActAgent(Agent):
             # each conversation has its own active groups, and each run the context store of its beginning
             run.toolkit = self.toolkit.overlay()
         if self.toolkit.groups:
-            if run.conversation.active_groups is not None:
-                known = {group.name for group in self.toolkit.groups}
-                run.toolkit.set_active_groups(name for name in run.conversation.active_groups if name in known)
-            run.groups = run.toolkit.active_groups
+            self.restored(run)
         if context is not None and context.tool_arguments:
             # a sub-agent gets the arguments of its parent, which may name tools of the parent
             others = None if run.conversation.on_run is not None else sub_agent_tools(self.toolkit)
             check_layers(context.tool_arguments, run.toolkit, others)
         return run
+
+    def restored(self, run: Run) -> None:
+        if run.toolkit.groups:
+            if run.conversation.active_groups is not None:
+                known = {group.name for group in run.toolkit.groups}
+                run.toolkit.set_active_groups(name for name in run.conversation.active_groups if name in known)
+            run.groups = run.toolkit.active_groups
+
+    @property
+    def own_tools(self) -> tuple[Tool, ...]:
+        return tuple(self.toolkit)
 
     def requested(self, output: object) -> OutputRequest | None:
         request = request_of(output_of(output), self.model, finish=self.finish == "tool")
@@ -357,6 +373,7 @@ class ReActAgent(Agent):
 
     def _change_tools(self, added: Sequence[Hook], removed: Sequence[Hook]) -> None:
         """Register the tools of added hooks, all or none, and remove those of removed hooks."""
+        self._parts.check([hook for hook in added if hook not in self.hooks])
         added_tools: dict[int, list[Tool]] = {id(hook): [] for hook in added}
 
         def register(toolkit: Toolkit) -> list[Tool]:

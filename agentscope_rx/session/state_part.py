@@ -1,0 +1,56 @@
+"""`StatePart`: an object with state of its own that is saved and loaded with an agent's conversation.
+
+    class Counter(Hook):                              # a hook, a tool, an object with @tool methods, an agent
+        calls = 0
+
+        def state(self):
+            return {"calls": self.calls}
+
+        def load_state(self, value, version):
+            self.calls = value["calls"]
+
+A hook or a tool with these two methods is a part by itself; others are registered: `agent.register_state("counter",
+counter)`. A part belongs to the agent, so its state is saved with the agent's own conversation only. One that serves
+several conversations keeps its state in `run.conversation.parts` instead (see `parts`).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from agentscope_rx.errors import ConfigurationError
+
+
+class StatePart(Protocol):
+    """An object with these two methods.
+
+    Optional attributes: `state_version` (default 1) is the version of the form that `state` gives, and `state_name`
+    replaces the name that a hook or tool is saved under.
+    """
+
+    def state(self) -> object:
+        """The state as plain JSON."""
+        ...
+
+    def load_state(self, value: object, version: int) -> None:
+        """Continue with this state, which `state` has given at this version or an earlier one.
+
+        An error must leave the part as it was.
+        """
+        ...
+
+
+def as_part(found: object) -> StatePart | None:
+    """The object, if its class has the methods of a part; else None."""
+    is_one = all(callable(getattr(type(found), name, None)) for name in ("state", "load_state"))
+    return cast("StatePart", found) if is_one else None
+
+
+def version_of(name: str, part: object) -> int:
+    """The version of the form that the part saves now; `ConfigurationError` if it is no positive whole number."""
+    version = cast("object", getattr(part, "state_version", 1))
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise ConfigurationError(
+            f"state_version of part {name!r} must be a whole number of at least 1, not {version!r:.60}."
+        )
+    return version
