@@ -210,9 +210,20 @@ class _Write:
 
         def over(saved: Saved) -> Flow[None]:
             found = Entries.of(Saved(saved.values, lists_of_conversation(saved.lists)))
-            return self._attempt(found, saved.version, copy.parent, left)
+            lists = {name: self._as_given(name, items) for name, items in found.lists.items()}
+            return self._attempt(Entries(found.values, lists), saved.version, copy.parent, left)
 
         return copy.session.load_all(copy.key).pipe(concat_map(over))
+
+    def _as_given(self, name: str, items: SavedItems) -> SavedItems:
+        """These items, with those that are given at its beginning in place of equal ones."""
+        given = self._given.lists.get(name)
+        if given is None:
+            return items
+        lines = self._copy.text(Entries({}, {"0": items, "1": given}))
+        pairs = enumerate(zip(lines["0"].lines, lines["1"].lines, strict=False))
+        same = next((at for at, (a, b) in pairs if a != b), min(len(items), len(given)))
+        return SavedItems([*given[:same], *items[same:]])
 
     def _attempt(self, base: Entries, version: str | None, parent: int, left: int) -> Flow[None]:
         """Save what is new, if the session is at this version, with these entries."""
