@@ -392,6 +392,7 @@ def test_sessions_of_earlier_releases_go_on(version: int, session: Session):
 
 # --- the log against a model of it ----------------------------------------------------------------------------------
 
+SAVES = st.sampled_from(["save", "save", "save", "load", "fork", "prune", "new", "overwrite"])
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.integers(1, 3)),
     st.tuples(st.just("replace"), st.integers(0, 9)),
