@@ -62,6 +62,8 @@
     |   +-- SessionFormatError              a file of a newer version of the library
     |   +-- SavedStateError                 saved state that is not that of this agent, or of a newer release
     |   +-- CheckpointError                 the history has no such checkpoint
+    |   +-- ConversationLeasedError         another process is continuing the conversation
+    |   +-- LeaseLostError                  the lease of a conversation was lost during its run
     |   +-- SessionLockedError              another process held the session's lock too long
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     |       +-- SessionServerError          a database server was not reached, or refused; is the change `unsure`?
@@ -160,6 +162,8 @@ from agentscope_rx.errors.run import (
 )
 from agentscope_rx.errors.session import (
     CheckpointError,
+    ConversationLeasedError,
+    LeaseLostError,
     SavedStateError,
     SessionConflictError,
     SessionDamagedError,
@@ -205,6 +209,7 @@ __all__ = [
     "ContentFilterError",
     "ContextError",
     "ContextOverflowError",
+    "ConversationLeasedError",
     "DeadlineError",
     "DuplicateToolError",
     "EmptyResponseError",
@@ -217,6 +222,7 @@ __all__ = [
     "HookError",
     "InboxFullError",
     "InvalidInputError",
+    "LeaseLostError",
     "McpClosedError",
     "McpConnectionError",
     "McpError",

@@ -132,3 +132,39 @@ class SessionServerError(SessionStorageError):
         self.unsure = unsure
         if unsure:
             self.args = (f"{self.args[0]} The change may have taken place. Load the session before you repeat it.",)
+
+
+class ConversationLeasedError(SessionError):
+    """Another holder has the lease of the session: `host` and `pid` name its process, `since` is an ISO time.
+
+    `by` describes it in words. It ends its run or dies, and the lease is free.
+    """
+
+    retryable = True
+
+    def __init__(self, key: str, by: str, *, host: str, pid: int, since: str) -> None:
+        super().__init__(
+            f"Session {key!r} is leased by {by}, since {since}. Try again when its run has ended, or wait for it with "
+            "lease='queue'. If that process is dead, its lease is taken over.",
+            key=key,
+        )
+        self.by = by
+        self.host = host
+        self.pid = pid
+        self.since = since
+
+
+class LeaseLostError(SessionError):
+    """The lease of the session was lost during its use, which has ended; nothing more was written.
+
+    `by` describes the holder that has taken it over, None if there is none: the store could not be reached for `ttl`
+    seconds, or the session was deleted. `__cause__` is the error of the store.
+    """
+
+    def __init__(self, key: str, why: str, by: str | None = None) -> None:
+        super().__init__(
+            f"The lease of session {key!r} was lost: {why}. What this holder has not saved yet is in its memory only. "
+            "Continue from the stored conversation with load(), or replace it with save(..., overwrite=True).",
+            key=key,
+        )
+        self.by = by

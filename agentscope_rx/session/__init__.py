@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
+from agentscope_rx.session.lease import LeasePolicy, SessionLease, WhenHeld
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
 from agentscope_rx.session.sqlite import SqliteSession
 from agentscope_rx.session.state_part import StatePart
@@ -29,14 +30,17 @@ __all__ = [
     "InMemorySession",
     "Items",
     "JsonSession",
+    "LeasePolicy",
     "ListTail",
     "RedisSession",
     "Saved",
     "Session",
+    "SessionLease",
     "SqlSession",
     "SqliteSession",
     "StatePart",
     "Unchanging",
+    "WhenHeld",
     "open_session",
 ]
 
