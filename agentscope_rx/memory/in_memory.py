@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.memory.changes import Change, handed_on
 from agentscope_rx.memory.memory import Memory
+from agentscope_rx.memory.views import has_marks
 from agentscope_rx.messages.history import History
+from agentscope_rx.messages.marks import MARKS, check_marks
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.reactive.kernel.forking import new_lock
@@ -22,6 +25,8 @@ class InMemoryMemory(Memory):
         self._lock = new_lock()
         # views share the list: it is only appended to, and any other change makes a new list
         self._messages = _checked(messages)
+        self.marked: bool = False
+        self._look_for_marks(self._messages)
 
     @property
     def messages(self) -> History:
@@ -35,10 +40,21 @@ class InMemoryMemory(Memory):
     def __repr__(self) -> str:
         return f"<InMemoryMemory of {len(self)} messages>"
 
-    def add(self, messages: Sequence[Msg]) -> Flow[None]:
+    def add(self, messages: Sequence[Msg], marks: Collection[str] = ()) -> Flow[None]:
+        """Append the messages, all or none; with `marks`, each gets these marks. Signals and cancels as the port."""
+        if marks:
+            check_marks(marks)
+
         def add() -> Flow[None]:
             checked = _checked(messages)
+            if marks:
+                checked = [message.marked(*marks) for message in checked]
             with self._lock:
+                if not self.marked:
+                    # the look for marks, without its call
+                    for message in checked:
+                        if message.metadata and MARKS in message.metadata:
+                            self.marked = True
                 self._messages.extend(checked)
             return _STORED
 
@@ -55,6 +71,7 @@ class InMemoryMemory(Memory):
             with self._lock:
                 for index in range(len(self._messages) - 1, -1, -1):
                     if self._messages[index].id == message.id:
+                        self._look_for_marks((message,))
                         self._messages = [*self._messages[:index], message, *self._messages[index + 1 :]]
                         return True
             return False
@@ -69,6 +86,8 @@ class InMemoryMemory(Memory):
                     return 0
                 kept = [message for message in self._messages if message.id not in gone]
                 count = len(self._messages) - len(kept)
+                if self.marked and (change := handed_on(kept, (m for m in self._messages if m.id in gone))):
+                    kept = _changed(kept, [change])
                 self._messages = kept
                 return count
 
@@ -78,11 +97,38 @@ class InMemoryMemory(Memory):
         def clear() -> None:
             with self._lock:
                 self._messages = []
+                self.marked = False
 
         return _now(clear)
 
+    def _replace_each(
+        self,
+        change: Callable[[Sequence[Msg]], list[Change]],
+        counts: Callable[[Msg, Msg], bool] = lambda old, new: True,
+    ) -> Flow[int]:
+        """In one step: a reader sees all of the changes or none."""
+
+        def replace() -> int:
+            with self._lock:
+                changes = change(self._messages)
+                if changes:
+                    self._messages = _changed(self._messages, changes)
+                    self._look_for_marks([new for _, new in changes])
+            return sum(counts(old, new) for old, new in changes)
+
+        return _now(replace)
+
+    def _look_for_marks(self, messages: Iterable[Msg]) -> None:
+        self.marked = self.marked or has_marks(messages)
+
 
 _STORED = just(None)
+
+
+def _changed(messages: Sequence[Msg], changes: Sequence[Change]) -> list[Msg]:
+    """The messages with these changes, found by identity: ids may occur twice."""
+    new_of = {id(old): new for old, new in changes}
+    return [new_of.get(id(message), message) for message in messages]
 
 
 def _now(call: Callable[[], T]) -> Flow[T]:

@@ -1,16 +1,31 @@
-"""The port to an agent's memory: the conversation, in order. Every method is a cold Flow: subscribe or await it."""
+"""The port to an agent's memory: the conversation, in order. Every method is a cold Flow: subscribe or await it.
+
+A memory implements five methods. The others work by these for every memory, and a memory that can do them in one step,
+or without reading all messages, overrides them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.memory.changes import compressed, has_mark, remarked, selected
+from agentscope_rx.memory.views import summary_carrier
+from agentscope_rx.messages.marks import check_marks, summary_in
 from agentscope_rx.messages.msg import Msg
-from agentscope_rx.reactive import Flow
+from agentscope_rx.reactive import Flow, concat, concat_map, defer, flat_map_iterable, just, then
 
 
 class Memory(ABC):
     """Messages in the order in which they were added. Implementations can be called from several threads."""
+
+    durable: bool = False
+    """True if the memory itself keeps its messages: a session then holds the state of the conversation only."""
+
+    marked: bool = True
+    """False as long as no message has a mark: requests then send the conversation as it is, without looking."""
 
     @abstractmethod
     def add(self, messages: Sequence[Msg]) -> Flow[None]:
@@ -22,7 +37,9 @@ class Memory(ABC):
 
     @abstractmethod
     def get(self) -> Flow[Sequence[Msg]]:
-        """The whole conversation, as a sequence that does not change later.
+        """The conversation as the agent needs it, as a sequence that does not change later.
+
+        That is all of it, unless the memory says otherwise; `read` gives all of it in any case.
 
         Signals: the sequence, then completion.
         Cancels: the read.
@@ -39,3 +56,100 @@ class Memory(ABC):
     @abstractmethod
     def clear(self) -> Flow[None]:
         """Remove all messages; emits None. Cancels as `add`."""
+
+    # --- the whole ------------------------------------------------------------------------------------------------
+
+    def read(self, *, mark: str | None = None, exclude_mark: str | None = None) -> Flow[Msg]:
+        """The whole conversation, message by message; with `mark` those that have it, without `exclude_mark`.
+
+        Signals: the messages in order, as fast as there is demand; completion.
+        Cancels: the read.
+        """
+        kept = partial(has_mark, mark, exclude_mark)
+        return self.get().pipe(flat_map_iterable(lambda messages: [each for each in messages if kept(each)]))
+
+    def count(self) -> Flow[int]:
+        """The number of messages in the whole conversation. Cancels the read."""
+        return self.get().pipe(concat_map(lambda messages: just(len(messages))))
+
+    # --- marks ----------------------------------------------------------------------------------------------------
+
+    def get_memory(self, mark: str | None = None, exclude_mark: str | None = None) -> Flow[Sequence[Msg]]:
+        """The messages of the whole conversation that have `mark` and not `exclude_mark`. Signals, cancels as `get`."""
+
+        def collect() -> Flow[Sequence[Msg]]:
+            found: list[Msg] = []
+
+            def keep(message: Msg) -> Sequence[Msg]:
+                found.append(message)
+                return ()
+
+            collected: Flow[Msg] = self.read(mark=mark, exclude_mark=exclude_mark).pipe(flat_map_iterable(keep))
+            return collected.pipe(then(lambda: just(found)))
+
+        return defer(collect)
+
+    def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: Collection[str] | None = None
+    ) -> Flow[int]:
+        """Give messages the mark `new_mark` in the place of `old_mark`; None is no mark.
+
+        `msg_ids` selects the messages, else `old_mark` does; without both it is every message.
+
+        Signals: the number of changed messages.
+        Cancels: as `add`.
+        """
+        check_marks([mark for mark in (new_mark, old_mark) if mark is not None])
+        return self._replace_each(lambda messages: remarked(messages, new_mark, old_mark, msg_ids))
+
+    def delete_by_mark(self, mark: str) -> Flow[int]:
+        """Remove the messages that have this mark; emits their number. Cancels as `add`."""
+        check_marks([mark])
+
+        def delete(messages: Sequence[Msg]) -> Flow[int]:
+            ids = list(dict.fromkeys(message.id for message in messages))
+            return self.delete(ids) if ids else just(0)
+
+        return self.get_memory(mark).pipe(concat_map(delete))
+
+    def compress(self, msg_ids: Collection[str], summary: str) -> Flow[int]:
+        """Mark these messages as compressed, and let the summary take the place of all compressed ones in requests.
+
+        The summary covers the messages that were compressed before, too: it replaces their summary. The last compressed
+        message carries it, so it is saved with the conversation, and cleared with it.
+
+        Signals: the number of messages that are compressed now and were not before; `InvalidInputError` if the
+        conversation has none of the messages, or the summary is empty.
+        Cancels: as `add`.
+        """
+        if not isinstance(summary, str) or not summary.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"A summary is a text that is not empty, not {summary!r:.60}.")
+
+        def change(messages: Sequence[Msg]) -> list[tuple[Msg, Msg]]:
+            return compressed(messages, selected(messages, msg_ids), summary)
+
+        return self._replace_each(change, counts=lambda old, new: old.marks != new.marks)
+
+    def compressed_summary(self) -> Flow[str]:
+        """The summary that takes the place of the compressed messages; '' for none. Cancels the read."""
+
+        def summary(messages: Sequence[Msg]) -> Flow[str]:
+            carrier = summary_carrier(messages)
+            return just("" if carrier is None else summary_in(carrier.metadata))
+
+        return self.get().pipe(concat_map(summary))
+
+    def _replace_each(
+        self,
+        change: Callable[[Sequence[Msg]], list[tuple[Msg, Msg]]],
+        counts: Callable[[Msg, Msg], bool] = lambda old, new: True,
+    ) -> Flow[int]:
+        """Replace messages one by one: `change` gives the old and the new ones; emits how many `counts` holds for."""
+
+        def replace(messages: Sequence[Msg]) -> Flow[int]:
+            changes = change(messages)
+            number = sum(counts(old, new) for old, new in changes)
+            written = concat(*(self.replace(new) for _, new in changes))
+            return written.pipe(then(lambda: just(number)))
+
+        return self.get().pipe(concat_map(replace))

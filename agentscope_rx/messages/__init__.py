@@ -22,10 +22,14 @@ from agentscope_rx.messages.history import (
     open_calls,
     results_first,
 )
+from agentscope_rx.messages.marks import COMPRESSED, HIDDEN, TRANSIENT
 from agentscope_rx.messages.msg import ChatUsage, GenerateReason, Msg, MsgRole
 from agentscope_rx.messages.sources import Base64Source, FileSource, FramesSource, Source, URLSource
 
 __all__ = [
+    "COMPRESSED",
+    "HIDDEN",
+    "TRANSIENT",
     "ApprovalAnswer",
     "Approve",
     "AudioBlock",

@@ -17,6 +17,7 @@ from typing_extensions import TypedDict, Unpack
 from agentscope_rx.errors import InvalidInputError, NoStructuredOutputError
 from agentscope_rx.messages.blocks import BLOCK_TYPES, ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import EMPTY, check_encodable, freeze, shown, thaw
+from agentscope_rx.messages.marks import check_marks, marks_in, with_marks
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.messages.structured import STRUCTURED, structured_as
 
@@ -243,6 +244,22 @@ class Msg:
             raise NoStructuredOutputError(self.id, self.generate_reason.name)
         value = thaw({STRUCTURED: self.metadata[STRUCTURED]})[STRUCTURED]
         return value if kind is None else structured_as(kind, value, self.id)
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """The marks by which memory and requests go, such as "hidden" (see `messages.marks`)."""
+        return marks_in(self.metadata)
+
+    def marked(self, *marks: str) -> Msg:
+        """The message with these marks, too."""
+        return self._with_marks(self.marks | check_marks(marks))
+
+    def unmarked(self, *marks: str) -> Msg:
+        """The message without these marks."""
+        return self._with_marks(self.marks - check_marks(marks))
+
+    def _with_marks(self, marks: frozenset[str]) -> Msg:
+        return self if marks == self.marks else self.replace(metadata=with_marks(self.metadata, marks))
 
     def replace(self, **changes: Unpack[MsgFields]) -> Msg:
         """A copy with these fields changed; the id stays unless given."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import pytest
+from reactivex import operators as ops
 
-from agentscope_rx import InMemoryMemory, Msg
-from agentscope_rx.reactive import Flow, concat, defer, from_callable, just
+from agentscope_rx import InMemoryMemory, Memory, Msg
+from agentscope_rx.reactive import Flow, concat, concat_map, defer, from_callable, just
 from agentscope_rx.testing import check_memory
 from tests.testing.faults import broken
 
@@ -172,6 +173,41 @@ class LeavesAPart(InMemoryMemory):
         return from_callable(add)
 
 
+class LosesMarks(InMemoryMemory):
+    def replace(self, message: Msg) -> Flow[bool]:
+        return super().replace(message.unmarked("done"))
+
+    _replace_each = Memory._replace_each
+
+
+class NeverMarked(InMemoryMemory):
+    def replace(self, message: Msg) -> Flow[bool]:
+        return super().replace(message).pipe(concat_map(self.forget))
+
+    def forget(self, found: bool) -> Flow[bool]:
+        self.marked = any(message.marks for message in self._messages[1:])
+        return just(found)
+
+
+class DeletesTheFirst(InMemoryMemory):
+    def delete_by_mark(self, mark: str) -> Flow[int]:
+        return self.get_memory(mark).pipe(concat_map(lambda found: self.delete([each.id for each in found[:1]])))
+
+
+class KeepsTheFirstSummary(InMemoryMemory):
+    def compress(self, msg_ids: Collection[str], summary: str) -> Flow[int]:
+        def compress(old: str) -> Flow[int]:
+            return super(KeepsTheFirstSummary, self).compress(msg_ids, old or summary)
+
+        return self.compressed_summary().pipe(concat_map(compress))
+
+
+class ReadsTheEnd(InMemoryMemory):
+    def read(self, *, mark: str | None = None, exclude_mark: str | None = None) -> Flow[Msg]:
+        read = super().read(mark=mark, exclude_mark=exclude_mark)
+        return read if mark or exclude_mark else Flow(read.pipe(ops.skip(1)))
+
+
 FAULTS: list[tuple[Callable[[], InMemoryMemory], str]] = [
     (Prepends, "order"),
     (DropsMetadata, "whole"),
@@ -185,6 +221,11 @@ FAULTS: list[tuple[Callable[[], InMemoryMemory], str]] = [
     (ReplacesAtTheEnd, "replace"),
     (DeletesByCount, "delete"),
     (ClearsMost, "clear"),
+    (LosesMarks, "marks"),
+    (NeverMarked, "marked late"),
+    (DeletesTheFirst, "delete by mark"),
+    (KeepsTheFirstSummary, "compressed"),
+    (ReadsTheEnd, "read"),
     (Shared, "apart"),
     (Interleaves, "concurrent"),
     (OneThread, "threads"),

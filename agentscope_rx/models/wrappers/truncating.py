@@ -123,7 +123,7 @@ class _Rule(NamedTuple):
     notice: str | None
 
 
-class _Cut(NamedTuple):
+class Cut(NamedTuple):
     """A position where the conversation may be cut, and the tokens from there on."""
 
     at: int
@@ -143,12 +143,12 @@ def _cut(messages: Sequence[Msg], rule: _Rule, find_user: Callable[[Sequence[Msg
     user_tokens = 0 if user is None else rule.measure(messages[user])
     notice_tokens = 0 if rule.notice is None else rule.measure(_notice(rule.notice, len(messages), messages))
     totals = [
-        _Cut(at, notice_tokens + tokens + (user_tokens if user is not None and at > user else 0)) for at, tokens in cuts
+        Cut(at, notice_tokens + tokens + (user_tokens if user is not None and at > user else 0)) for at, tokens in cuts
     ]
     fitting = [cut for cut in totals if cut.tokens <= left]
     if not fitting:
         raise _TooLongError(system + (totals[0].tokens if totals else notice_tokens + user_tokens))
-    return _sent(messages, head, user, _steady(fitting, rule.keep * left), rule.notice)
+    return _sent(messages, head, user, steady(fitting, rule.keep * left), rule.notice)
 
 
 def _head(messages: Sequence[Msg]) -> int:
@@ -156,12 +156,12 @@ def _head(messages: Sequence[Msg]) -> int:
     return next((i for i, message in enumerate(messages) if message.role is not MsgRole.SYSTEM), len(messages))
 
 
-def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg], int]) -> tuple[list[_Cut], bool]:
+def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg], int]) -> tuple[list[Cut], bool]:
     """The cuts that separate no result from its call, newest first; and True if no cut is needed.
 
     It examines no more messages than fit, except to find the first cut, which may be too long.
     """
-    cuts: list[_Cut] = []
+    cuts: list[Cut] = []
     tokens = 0
     waiting: set[str] = set()
     for at in range(len(messages) - 1, head - 1, -1):
@@ -172,11 +172,11 @@ def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg]
         waiting.update(result.id for result in message.tool_results)
         waiting.difference_update(call.id for call in message.tool_calls)
         if not waiting:
-            cuts.append(_Cut(at, tokens))
+            cuts.append(Cut(at, tokens))
     return cuts, tokens <= left
 
 
-def _steady(fitting: Sequence[_Cut], low: float) -> int:
+def steady(fitting: Sequence[Cut], low: float) -> int:
     """Of the cuts that fit, newest first, the most stable one that uses at least `low` tokens."""
     places = [cut.at for cut in fitting]
     last = next((cut.at for cut in reversed(fitting) if cut.tokens <= low), places[0])

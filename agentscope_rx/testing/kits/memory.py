@@ -7,8 +7,17 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
 from typing import overload
 
-from agentscope_rx.memory import Memory
-from agentscope_rx.messages import ImageBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, URLSource
+from agentscope_rx.memory import Memory, sent
+from agentscope_rx.messages import (
+    HIDDEN,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    URLSource,
+)
 from agentscope_rx.testing.kits.probe import Probe
 from agentscope_rx.testing.kits.publisher import apply_rules
 from agentscope_rx.testing.kits.publisher_rules import Publisher
@@ -238,6 +247,68 @@ async def _disposed(make: Make, dropped: DroppedErrors) -> None:
         require((await _contents(memory))[-1] == A, "after a disposal an add was lost")
 
 
+async def _marks(make: Make, dropped: DroppedErrors) -> None:
+    memory = make()
+    await memory.add([A.marked("seen", HIDDEN), B])
+    require(memory.marked, "`marked` is False, although a message was added with marks")
+    equal(
+        [each.marks for each in await memory.get()],
+        [frozenset(("seen", HIDDEN)), frozenset[str]()],
+        "the marks that were added",
+    )
+    equal(await memory.update_messages_mark("seen", msg_ids=[B.id, "unknown"]), 1, "the number of marked messages")
+    equal(await memory.update_messages_mark("done", "seen", [A.id]), 1, "the number of messages of a changed mark")
+    await _holds(memory, A.marked("done", HIDDEN), B.marked("seen"))
+    equal(await memory.update_messages_mark(None, HIDDEN), 1, "the number of messages that lost a mark")
+    await _holds(memory, A.marked("done"), B.marked("seen"))
+    found = [[each.id for each in await memory.get_memory(*marks)] for marks in (("seen",), (None, "seen"), ("x",))]
+    equal(found, [[B.id], [A.id], []], "the messages that get_memory finds by mark, without a mark, and of no mark")
+
+
+async def _marked_late(make: Make, dropped: DroppedErrors) -> None:
+    for change in ("update_messages_mark", "replace"):
+        memory = make()
+        await memory.add([A, B])
+        if change == "replace":
+            await memory.replace(A.marked("m"))
+        else:
+            await memory.update_messages_mark("m", msg_ids=[A.id])
+        require(memory.marked, f"`marked` is False, although {change} has marked a message")
+
+
+async def _delete_by_mark(make: Make, dropped: DroppedErrors) -> None:
+    memory = make()
+    await memory.add([A.marked("old"), B, C.marked("old", "x")])
+    equal(await memory.delete_by_mark("unknown"), 0, "the number for a mark that no message has")
+    equal(await memory.delete_by_mark("old"), 2, "the number of messages deleted by mark")
+    await _holds(memory, B)
+
+
+async def _compressed(make: Make, dropped: DroppedErrors) -> None:
+    memory = make()
+    await memory.add([A, B, C])
+    equal(await memory.compressed_summary(), "", "the summary of a conversation without one")
+    equal(await memory.compress([A.id], "first"), 1, "the number of messages that were compressed")
+    equal(await memory.compressed_summary(), "first", "the summary")
+    equal(await memory.compress([B.id], "second"), 1, "the number of messages that were compressed later")
+    equal(await memory.compressed_summary(), "second", "the summary that replaces the first")
+    view = sent(await memory.get())
+    equal([view[0].text, *[each.id for each in view[1:]]], ["second", C.id], "what a request sends")
+    equal([each.id for each in await memory.get()], [A.id, B.id, C.id], "the messages that are kept")
+    await memory.clear()
+    equal(await memory.compressed_summary(), "", "the summary after clear")
+
+
+async def _read(make: Make, dropped: DroppedErrors) -> None:
+    memory = make()
+    equal(await memory.count(), 0, "the number of messages of an empty conversation")
+    await memory.add([A, B.marked("m"), C])
+    equal([each.id async for each in memory.read()], [A.id, B.id, C.id], "the whole conversation (by id)")
+    equal([each.id async for each in memory.read(mark="m")], [B.id], "the messages read by mark")
+    equal([each.id async for each in memory.read(exclude_mark="m")], [A.id, C.id], "the messages read without a mark")
+    equal(await memory.count(), 3, "the number of messages")
+
+
 LAWS: tuple[tuple[str, str, Callable[[Make, DroppedErrors], Coroutine[object, object, None]]], ...] = (
     ("order", "messages are kept in the order in which they were added", _order),
     ("whole", "messages come back as they were added, with blocks and metadata", _whole),
@@ -252,4 +323,13 @@ LAWS: tuple[tuple[str, str, Callable[[Make, DroppedErrors], Coroutine[object, ob
     ("concurrent", "adds at the same time are stored one after the other, each whole", _concurrent),
     ("threads", "adds from several threads are stored one after the other, each whole", _threads),
     ("disposal", "an add that is disposed is stored whole or not at all, and the memory works on", _disposed),
+    ("marks", "messages keep their marks, which can be changed and searched for", _marks),
+    ("marked late", "`marked` is true once any message has a mark", _marked_late),
+    (
+        "delete by mark",
+        "delete_by_mark removes the messages of that mark, and emits their number",
+        _delete_by_mark,
+    ),
+    ("compressed", "compressed messages are kept, and one summary stands for all of them, until clear", _compressed),
+    ("read", "read gives the whole conversation in order, and count its number", _read),
 )

@@ -1,0 +1,130 @@
+"""`sent`: the messages of a conversation that a request sends, by their marks.
+
+    hidden                        left out
+    compressed, with a summary    left out; the summary comes first, behind system messages
+    compressed, without one       sent: nothing would take its place
+
+A call and its results are left out together: the mark of one of them counts for all. If one of the calls has no result
+yet, all of them are sent, because the model or the caller still has to settle it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, Msg, MsgRole, call_places
+from agentscope_rx.messages.marks import MARKS, summary_in
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS
+
+_DROPPED: Final = frozenset((HIDDEN, COMPRESSED))
+
+
+def sent(messages: Sequence[Msg]) -> Sequence[Msg]:
+    """The messages that a request sends: the same sequence if no mark says otherwise."""
+    if not has_marks(messages):
+        return messages
+    carrier = summary_carrier(messages)
+    kept = without_dropped(messages, summarized=carrier is not None)
+    if carrier is None:
+        return kept
+    head = system_head(kept)
+    return [*kept[:head], summary_message(carrier), *kept[head:]]
+
+
+def system_head(messages: Sequence[Msg]) -> int:
+    """The number of system messages at the beginning."""
+    return next((n for n, message in enumerate(messages) if message.role is not MsgRole.SYSTEM), len(messages))
+
+
+def has_marks(messages: Iterable[Msg]) -> bool:
+    """True if a message has a mark."""
+    # (with any() each message would cost a call)
+    return bool([message for message in messages if message.metadata and MARKS in message.metadata])
+
+
+def without_dropped(messages: Sequence[Msg], *, summarized: bool) -> Sequence[Msg]:
+    """The messages without the hidden ones and, if a summary stands for them, without the compressed ones."""
+    dropping = _DROPPED if summarized else frozenset((HIDDEN,))
+    marked = [n for n, message in enumerate(messages) if message.metadata and MARKS in message.metadata]
+    dropped = {number for number in marked if not dropping.isdisjoint(messages[number].marks)}
+    if not dropped:
+        return messages
+    gone = set(dropped)
+    for group in groups(messages):
+        if group.open:
+            gone -= group.members
+        elif not group.members.isdisjoint(dropped):
+            gone |= group.members
+    return [message for number, message in enumerate(messages) if number not in gone]
+
+
+class Group:
+    """Messages that belong together: calls and their results. `members` are their indexes."""
+
+    __slots__ = ("members", "open")
+
+    def __init__(self, members: set[int], open: bool) -> None:
+        self.members = members
+        self.open = open
+        """True if a call among them has no result."""
+
+
+def groups(messages: Sequence[Msg]) -> list[Group]:
+    """The groups of calls and results among the messages, each message being in one at most."""
+    found: dict[int, Group] = {}
+    places = call_places(messages)
+    answered = set(places.values())
+    for number, message in enumerate(messages):
+        if message.role is MsgRole.ASSISTANT and message.tool_calls:
+            open = any((number, at) not in answered for at, b in enumerate(message.content) if b.type == "tool_use")
+            found[number] = Group({number}, open)
+    for (result, _), (call, _) in places.items():
+        one, other = found[call], found.get(result)
+        one.members.add(result)
+        if other is not None and other is not one:
+            # one message with results of several groups joins them
+            one.members |= other.members
+            one.open |= other.open
+        for number in one.members:
+            found[number] = one
+    return list({id(group): group for group in found.values()}.values())
+
+
+def transient_in(messages: Sequence[Msg]) -> list[Msg]:
+    """The transient messages that can be removed: a call and its results only together, and only if all are transient.
+
+    Their marks on a call without result count once it has one.
+    """
+    marked = {
+        number
+        for number, message in enumerate(messages)
+        if message.metadata and MARKS in message.metadata and TRANSIENT in message.marks
+    }
+    if not marked:
+        return []
+    for group in groups(messages):
+        if group.open or not group.members <= marked:
+            marked -= group.members
+    return [messages[number] for number in sorted(marked)]
+
+
+def without_transient(messages: Sequence[Msg]) -> Sequence[Msg]:
+    """The messages that are saved: the same sequence if none is transient."""
+    gone = {id(message) for message in transient_in(messages)}
+    return [message for message in messages if id(message) not in gone] if gone else messages
+
+
+def summary_carrier(messages: Sequence[Msg]) -> Msg | None:
+    """The compressed message that carries the summary: the latest, if there are several."""
+    for number in range(len(messages) - 1, -1, -1):
+        metadata = messages[number].metadata
+        if metadata and MARKS in metadata and summary_in(metadata):
+            return messages[number]
+    return None
+
+
+def summary_message(carrier: Msg) -> Msg:
+    """The message by which a request sends the summary; the same for the same carrier, so that prompt caches hold."""
+    text = summary_in(carrier.metadata)
+    return Msg("user", text, id=f"summary-{carrier.id}", timestamp=carrier.timestamp, metadata={AS_IT_IS: True})
