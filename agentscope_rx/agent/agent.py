@@ -38,6 +38,7 @@ from agentscope_rx.agent.stream import last_message, numbered, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions
 from agentscope_rx.agent.system_prompt import SystemPrompt, check_system_prompt
+from agentscope_rx.agent.transient import drop_transient
 from agentscope_rx.agent.when_busy import QUEUE_LIMIT, WhenBusy, check_queue_limit, check_when_busy
 from agentscope_rx.context import RuntimeContext
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, RunEndedError
@@ -396,8 +397,8 @@ class Agent(ClassHooks, SavingAgent):
         raise NotImplementedError
 
     def tidied(self, run: Run) -> Flow[Event]:
-        """Clean up memory at the end of every run, failed ones included (default: nothing to do)."""
-        return empty()
+        """Clean up memory at the end of every run, failed ones included: transient messages are removed."""
+        return drop_transient(run) if run.memory.marked else empty()
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""

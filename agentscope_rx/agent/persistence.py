@@ -35,6 +35,7 @@ from agentscope_rx.agent.saved_state import (
 from agentscope_rx.agent.structured_output.pending import saved_output
 from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
+from agentscope_rx.memory.views import without_transient
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.parts import PartState
@@ -86,12 +87,13 @@ def save(
     copy = _copy_of(conversation, binding)
     # a sub-agent's memory without its state, or its state without its memory, could not be continued
     deep = persistence.memory and persistence.pending
-    note = Note(stage, run) if deep and binding.history else None
+    # a durable memory cannot go back
+    note = Note(stage, run) if deep and binding.history and not memory.durable else None
 
     def write(found: tuple[SavedState, Items]) -> Flow[None]:
         state, items = found
         values = {STATE: dump_state(state)} if persistence.pending else {}
-        lists = {entry_name(place): each for place, each in items.items()} if persistence.memory else {}
+        lists = _lists(items, memory) if persistence.memory else {}
         return copy.write(Entries(values, lists), note, overwrite=overwrite)
 
     # collected while the turn is held: a later save never writes an older state
@@ -112,10 +114,16 @@ def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Bin
         value = dump_state(state)
         if copy.empty:
             # an empty conversation that was never saved
-            return not any(items.values()) and value == dump_state(_state_of(Conversation(name), name, binding.key))
-        return copy.holds(Entries({STATE: value}, {entry_name(place): each for place, each in items.items()}))
+            empty_state = dump_state(_state_of(Conversation(name), name, binding.key))
+            return not any(_lists(items, memory).values()) and value == empty_state
+        return copy.holds(Entries({STATE: value}, _lists(items, memory)))
 
     return defer(lambda: _collect(conversation, name, memory, binding.key, deep=True).pipe(concat_map(compare)))
+
+
+def _lists(items: Items, memory: Memory) -> dict[str, SavedItems]:
+    """The histories as entries; a durable memory keeps its own messages."""
+    return {entry_name(place): each for place, each in items.items() if place or not memory.durable}
 
 
 def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
@@ -129,7 +137,7 @@ def _collect(
     children = conversation.children.all if deep and conversation.children is not None else ()
 
     def with_history(history: Sequence[Msg]) -> Flow[tuple[SavedState, Items]]:
-        items = {"": conversation.items_of(history)}
+        items = {"": conversation.items_of(without_transient(history) if memory.marked else history)}
         if deep and conversation.registered is not None:
             conversation.registered.put_into(conversation.parts, key)
         state = _state_of(conversation, name, key)
@@ -305,6 +313,12 @@ class _Loading:
                 return True
 
             return defer(lambda: just(change()))
+        if memory.durable:
+            raise SavedStateError(
+                self._binding.key,
+                f"entry {MEMORY!r} holds messages, and the memory of the agent keeps its own. Load it into an "
+                "InMemoryMemory, add its messages to this memory, and save under another key.",
+            )
         own = self._messages(found, MEMORY)
 
         def replace() -> Flow[bool]:

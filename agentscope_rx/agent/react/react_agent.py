@@ -48,11 +48,12 @@ from agentscope_rx.errors import (
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
-from agentscope_rx.memory import InMemoryMemory, Memory
+from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
+from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
 from agentscope_rx.session import Session
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
@@ -71,6 +72,8 @@ class ReActAgent(Agent):
     `tools` are functions, `@tool`s, `Tool`s, agents, schemas, or objects with `@tool` methods. A `toolkit` replaces
     them; the agent uses a copy. `enable_meta_tool` gives the model the tool `reset_equipped_tools`, which activates
     groups of tools. `context_store` is searched for objects that the call's context does not have.
+    `memory_window` is the part of the memory that a request sends: a number of tokens, or a `TokenWindow`. Without it
+    all of it is sent; marks apply in both cases.
     `max_iters` bounds the model rounds of one call; `limits` bound its tokens, cost, calls and time.
     `generate_options` apply to every model call; `model_execution_config` and `tool_execution_config` set timeouts and
     retries. A `tool_choice` that forces a tool call applies until the model has made the call, or in every round with
@@ -93,6 +96,7 @@ class ReActAgent(Agent):
         tools: Iterable[object] | None = None,
         toolkit: Toolkit | None = None,
         memory: Memory | None = None,
+        memory_window: TokenWindow | int | None = None,
         hooks: Iterable[Hook] = (),
         max_iters: int = 10,
         generate_options: GenerateOptions | None = None,
@@ -130,6 +134,7 @@ class ReActAgent(Agent):
             session_key=session_key,
         )
         self.model: ChatModel = _model(model)
+        self.memory_window: TokenWindow | None = _window(memory_window, self.model)
         self.max_iters = max_iters
         self.finish = finish
         self.pending_policy = pending
@@ -369,7 +374,9 @@ class ReActAgent(Agent):
 
     def tidied(self, run: Run) -> Flow[Event]:
         output = structured.output_of(run)
-        return empty() if output is None else structured.remove_traces(run, output)
+        if output is None:
+            return super().tidied(run) if run.memory.marked else empty()
+        return concat(structured.remove_traces(run, output), defer(lambda: super(ReActAgent, self).tidied(run)))
 
     def _change_tools(self, added: Sequence[Hook], removed: Sequence[Hook]) -> None:
         """Register the tools of added hooks, all or none, and remove those of removed hooks."""
@@ -401,6 +408,14 @@ def _model(model: ChatModel | str) -> ChatModel:
             f"{model!r:.60}."
         )
     return model
+
+
+def _window(given: TokenWindow | int | None, model: ChatModel) -> TokenWindow | None:
+    if given is None or isinstance(given, TokenWindow):
+        return given
+    if type(given) is not int:
+        raise ConfigurationError(f"memory_window is a number of tokens or a TokenWindow, not {given!r:.60}.")
+    return TokenWindow(given, EstimatedTokens(COSTS_OF.get(model.provider)))
 
 
 def _toolkit(tools: Iterable[object] | None, toolkit: Toolkit | None) -> Toolkit:

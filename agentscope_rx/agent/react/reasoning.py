@@ -14,7 +14,7 @@ from functools import partial
 
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
-from agentscope_rx.agent.react.stage import ReActCore, around_stage
+from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
 from agentscope_rx.agent.react.steering import go_on
 from agentscope_rx.agent.react.structured_output import (
     answer_in_text,
@@ -86,13 +86,15 @@ def _fire_pre(agent: ReActCore, run: Run, output: StructuredOutputState | None, 
     """PreReasoning |> hooks."""
     options = run.options or agent.generate_options
     hints = () if output is None else output.hints()
+    plain = agent.memory_window is None and not run.memory.marked
+    messages = history if plain else sent_of(agent, run, history)
     event = PreReasoningEvent(
         source=run.source,
         iteration=run.iteration,
         model_name=agent.model.model_name,
         system_message=run.system_message if output is None else output.system(run.system_message),
         hints=(*hints, hint_message(CONTINUE)) if run.thinking else hints,
-        messages=history,
+        messages=messages,
         history=history,
         options=options if output is None else output.options(options),
     )

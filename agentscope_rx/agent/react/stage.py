@@ -1,4 +1,4 @@
-"""What the stages of a ReAct run share: `ReActCore`, the agent as they see it, and `around_stage`."""
+"""What the stages of a ReAct run share: `ReActCore`, the agent as they see it, `around_stage`, and `sent_of`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.hooks import StageRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.hooks.wrapping.requests import StageName
-from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.memory import TokenWindow, sent
+from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, defer
@@ -24,6 +25,7 @@ class ReActCore(Protocol):
     generate_options: GenerateOptions
     tool_execution_config: ExecutionConfig | None
     repeat_tool_choice: bool
+    memory_window: TokenWindow | None
 
     @property
     def interrupt_grace(self) -> float: ...
@@ -40,6 +42,14 @@ class ReActCore(Protocol):
     def end_interrupted(self, run: Run) -> Stage: ...
 
     def end_limited(self, run: Run, which: str, limit: float) -> Stage: ...
+
+
+def sent_of(agent: ReActCore, run: Run, history: Sequence[Msg]) -> Sequence[Msg]:
+    """The part of the history that a request sends: by marks, and by the agent's window."""
+    marked, window = run.memory.marked, agent.memory_window
+    if window is None:
+        return sent(history) if marked else history
+    return window.of(history, pending=run.conversation.unsettled or (), marked=marked)
 
 
 def around_stage(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
-from agentscope_rx.agent.react.stage import ReActCore, around_stage
+from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
 from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.events import PostSummaryEvent, PreSummaryEvent, SummaryChunkEvent
 from agentscope_rx.messages import ContentBlock, GenerateReason, Msg, TextBlock, ToolResultKind, ToolUseBlock
@@ -69,13 +69,14 @@ def _fire_pre(agent: ReActCore, run: Run, which: str | None, again: bool, histor
     request = hint_message(
         SUMMARY_REQUEST.format(rounds=rounds) if which is None else LIMIT_REQUEST.format(which=which)
     )
+    messages = sent_of(agent, run, history)
     event = PreSummaryEvent(
         source=run.source,
         iteration=run.iteration,
         max_iterations=agent.max_iters,
         model_name=agent.model.model_name,
         system_message=run.system_message,
-        messages=history,
+        messages=messages,
         history=history,
         hints=(request, hint_message(TEXT_REQUEST)) if again else (request,),
         options=agent.generate_options,
