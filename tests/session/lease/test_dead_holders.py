@@ -51,7 +51,7 @@ def test_a_dead_process_of_this_machine_is_replaced_at_once():
     run_virtual(main())
 
 
-def test_one_that_waits_for_a_dead_process_gets_it_within_a_second():
+def test_one_that_waits_replaces_a_dead_process_in_a_second():
     async def main() -> None:
         session, dead = InMemorySession(), set[int]()
         one, other = lease(session, FakeMachine(1, dead=dead)), lease(session, FakeMachine(2, dead=dead), "queue")
@@ -142,7 +142,7 @@ def test_a_queue_takes_over_from_a_silent_machine_after_ttl():
     run_virtual(main())
 
 
-def test_an_old_lease_of_another_machine_is_dead_at_the_first_look():
+def test_an_old_lease_of_another_machine_is_dead_at_a_look():
     async def main() -> None:
         session = InMemorySession()
         one, beta = lease(session, FakeMachine(1, "alpha")), FakeMachine(1, "beta")

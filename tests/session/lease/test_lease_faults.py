@@ -101,7 +101,7 @@ def test_a_release_that_fails_is_an_error_of_the_release():
     run_virtual(main())
 
 
-def test_a_use_that_has_ended_keeps_its_value_if_the_release_fails():
+def test_a_use_keeps_its_value_if_the_release_fails():
     async def main() -> None:
         session = Store()
         session.fault = lambda number: "fail" if number == 3 else None

@@ -32,7 +32,7 @@ def test_this_process_lives_and_is_itself():
     assert "process" in str(own) and machine.uptime() > 0
 
 
-def test_a_killed_process_has_ended_though_its_parent_has_not_looked():
+def test_a_killed_process_that_is_a_zombie_has_ended():
     with child([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as started:
         machine, process = Machine(), process_of(started.pid)
         assert not machine.has_ended(process)
