@@ -1,6 +1,6 @@
 """The life of a run, which is the same for every kind of agent.
 
-using(acquire the running flag, and on the loop's next turn:
+using(acquire the running flag and, if it is bound with one, the lease of the conversation; on the loop's next turn:
       repair the memory of lost runs -> PreCall |> hooks -> admit -> remember the input -> recurse(route)
           -> PostCall |> hooks
       |> hooks around the call |> deadline   |> on an error: close open calls, ErrorEvent
@@ -18,6 +18,7 @@ from reactivex import Observable
 from agentscope_rx.agent.conversation import Conversation, Snapshot
 from agentscope_rx.agent.input import ParsedInput, check_input_messages
 from agentscope_rx.agent.interruption import Cut, InterruptSource
+from agentscope_rx.agent.leasing import closing, given_up, guarded, lease_of, leased
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
@@ -90,16 +91,19 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     begun = False
 
     def begin() -> Flow[Event]:
+        lease = lease_of(run)
+        events = after_lease() if lease is None else leased(run, lease, after_lease)
+        return count_abandoned(events, run.left_behind)
+
+    def after_lease() -> Flow[Event]:
         nonlocal begun
         begun = True
-        events = _after_repair(agent, conversation, flag, lambda: _events(agent, run, given))
-        return count_abandoned(events, run.left_behind)
+        return _after_repair(agent, conversation, flag, lambda: _events(agent, run, given))
 
     def release(run: Run, ending: Outcome) -> Flow[object] | None:
         if not begun:
-            # disposed in the turn of its subscription: there is nothing to repair or to save
-            free()
-            return None
+            # disposed or refused before it has begun: there is nothing to repair or to save
+            return given_up(run, free)
         return _released(agent, run, ending, free)
 
     def free() -> None:
@@ -218,7 +222,7 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         events = _with_deadline(run, run.limits, run.limits.deadline, events)
     # `using` holds an error back until the work that it has cut off has ended (tools' clean-up, writes to memory):
     # only then is it known which calls are open
-    settled = using(lambda: just(run), lambda _: events, lambda run, ending: None)
+    settled = using(lambda: just(run), lambda _: guarded(run, events), lambda run, ending: None)
     return settled.pipe(catch(lambda error: _fail(agent, run, error)))
 
 
@@ -399,6 +403,7 @@ def _post_call(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
 
 def _save(agent: AgentCore, run: Run, event: PostCallEvent) -> Flow[Event]:
     """The last event, once the conversation is saved, if it is bound to a session."""
+    closing(run)
     checkpoint = agent.checkpoint(run)
     run.checkpointed = True
     run.reply = event.message
@@ -425,21 +430,22 @@ def _fail(agent: AgentCore, run: Run, error: Exception) -> Flow[Event]:
 def _checkpoint(agent: AgentCore, run: Run) -> Flow[Event]:
     def save() -> Flow[Event]:
         # begun only now: the repaired conversation is saved
+        closing(run)
         checkpoint = agent.checkpoint(run)
         return empty() if checkpoint is None else checkpoint.pipe(then(lambda: cast("Flow[Event]", empty())))
 
-    # a save that has just failed is not tried again
-    return empty() if run.checkpointed else report_errors(defer(save), f"saving agent {run.name}")
+    # a save that has just failed is not tried again; without the lease it would be another's conversation
+    lease = lease_of(run)
+    skipped = run.checkpointed or (lease is not None and not lease.held)
+    return empty() if skipped else report_errors(defer(save), f"saving agent {run.name}")
 
 
 def _released(agent: AgentCore, run: Run, ending: Outcome, free: Callable[[], None]) -> Flow[object] | None:
     """Free the flag: at once if memory is whole, else after its repair."""
     if ending is Outcome.COMPLETED or (ending is Outcome.FAILED and run.repaired):
-        free()
-        return None
+        return given_up(run, free)
 
     def freed() -> Flow[object]:
-        free()
-        return empty()
+        return given_up(run, free) or empty()
 
     return concat(cast("Flow[object]", concat(repair(agent, run), _checkpoint(agent, run))), defer(freed))

@@ -356,9 +356,30 @@ def bind(
 
     def bound(found: bool) -> bool:
         conversation.binding = binding
+        _copy_of(conversation, binding).lease_by(binding.lease)
         return found
 
     return load(conversation, name, memory, persistence, binding).pipe(concat_map(bound))
+
+
+def refresh(
+    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+) -> Flow[None]:
+    """`load` what another process has saved since, with the lease just acquired; compares the version first.
+
+    Signals: one None; `SessionConflictError` if this conversation has changes, too, which were not saved; as `load`.
+    Cancels: as `load`.
+    """
+    copy = _copy_of(conversation, binding)
+    if copy.is_current:
+        return just(None)
+
+    def reload(saved: bool) -> Flow[None]:
+        if not saved:
+            return copy.turn.around(defer(copy.confirm))
+        return load(conversation, name, memory, persistence, binding).pipe(then(lambda: just(None)))
+
+    return is_saved(conversation, name, memory, binding).pipe(concat_map(reload))
 
 
 def _holds(saved: Entries, persistence: StatePersistence) -> bool:

@@ -217,6 +217,9 @@ class Run:
         now = self.scope.loop.time()
         used = self.usage
         awaited = self.conversation.flag.awaited_by(self)
+        binding = self.conversation.binding
+        lease = None if binding is None or self.conversation.flag.run is not self else binding.lease
+        holder = None if lease is None else lease.waiting_for
         return RunStats(
             run_id=self.id,
             agent=self.name,
@@ -236,6 +239,7 @@ class Run:
             model_retries=used.model_retries,
             abandoned=self.left_behind.count,
             waiting_for=None if awaited is None else awaited.id,
+            waiting_for_lease=None if holder is None else str(holder),
         )
 
     # --- memory ---------------------------------------------------------------------------------------------------

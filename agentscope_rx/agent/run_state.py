@@ -27,7 +27,8 @@ class RunStats:
     rate limit. `model_waiting` is true while the model call waits for one; `model_retries` counts its failed attempts.
     `abandoned` counts the blocking calls of the run, and of runs within it, that continue although it no longer waits
     for them. `queued` is the number of events that wait for a slow consumer; `event_age` the time since the last event.
-    `waiting_for` is the id of the run in progress for which this one waits (see `when_busy`), None once it has begun.
+    `waiting_for` is the id of the run in progress for which this one waits (see `when_busy`), `waiting_for_lease` the
+    process that holds the lease of the conversation meanwhile, in words; both are None once it has begun.
     """
 
     run_id: str
@@ -48,6 +49,7 @@ class RunStats:
     model_retries: int = 0
     abandoned: int = 0
     waiting_for: str | None = None
+    waiting_for_lease: str | None = None
 
 
 class RunState(Protocol):

@@ -7,7 +7,8 @@
                                                  anything else                               SessionConflictError
 
 The version is that of the whole session. A session may hold entries of others, too: these make no conflict. As the
-lists at the expected version are known, a save writes their new ends only, at the cost of these.
+lists at the expected version are known, a save writes their new ends only, at the cost of these. A save is not repeated
+if another holder has the lease of the session, or has taken over that of this conversation.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, th
 from agentscope_rx.session import Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
 from agentscope_rx.session.history import HISTORY, MEMORY, STATE, ListChange, lists_of_conversation, new_record
+from agentscope_rx.session.lease.record import LEASE, read_lease
+from agentscope_rx.session.lease.session_lease import SessionLease, check_free
 
 CHECKPOINT: Final = "checkpoint"
 """The field of the state with the id of the last checkpoint."""
@@ -41,13 +44,14 @@ class Binding:
     """The place where a conversation is saved at the end of each of its runs.
 
     `file_root` is the folder whose files its messages may read; files elsewhere come back locked. With `history` each
-    save adds a checkpoint to the session's history.
+    save adds a checkpoint to the session's history. With a `lease` a run begins when it has that.
     """
 
     session: Session
     key: str
     file_root: str | None = None
     history: bool = True
+    lease: SessionLease | None = None
 
     def is_at(self, other: Binding) -> bool:
         """True if both are the same place."""
@@ -99,7 +103,7 @@ class Entries:
 class SavedCopy:
     """The copy of one conversation under one key; `entries` are compared after a conflict."""
 
-    __slots__ = ("entries", "key", "known", "left", "logged", "parent", "session", "turn", "unsure", "version")
+    __slots__ = ("entries", "key", "known", "lease", "left", "logged", "parent", "session", "turn", "unsure", "version")
 
     def __init__(self, session: Session, key: str, entries: Collection[str]) -> None:
         self.session: Session = session
@@ -107,6 +111,8 @@ class SavedCopy:
         self.entries: Collection[str] = entries
         self.turn: Semaphore = Semaphore(1)
         """Held by a save or a load: each begins when the one before it has ended, whichever run it belongs to."""
+        self.lease: SessionLease | None = None
+        """The lease that the runs of a bound conversation hold."""
         self.version: str | None = None
         self.known: Entries = Entries()
         """What the session holds, as far as this conversation has read or written it."""
@@ -122,6 +128,28 @@ class SavedCopy:
     def is_at(self, session: Session, key: str) -> bool:
         """True if this is the copy under the key of that session."""
         return self.key == key and self.session == session
+
+    def lease_by(self, lease: SessionLease | None) -> None:
+        """The runs of the conversation hold this lease from now on: its writes and the saves know of each other."""
+        self.lease = lease
+        if lease is not None:
+            lease.turn = self.turn
+            lease.on_moved = self._moved
+            lease.on_fork = self._forget_version
+            lease.is_saved = lambda: not self.empty
+
+    def _moved(self, before: str | None, after: str | None) -> None:
+        if self.version == before:
+            self.version = after
+
+    def _forget_version(self) -> None:
+        # of a forked child: a save compares first, and finds that its parent has the lease
+        self.version = ""
+
+    @property
+    def is_current(self) -> bool:
+        """True if no other writer had changed the session when its lease was acquired."""
+        return self.lease is not None and self.version == self.lease.version
 
     def read(self, found: Entries, version: str | None, taken: Collection[str], at: int | None = None) -> None:
         """The conversation continues from the entries in `taken`, as they were read, and ignores the others.
@@ -173,6 +201,39 @@ class SavedCopy:
         Cancels: as `Session.save_all`.
         """
         return _Write(self, given, note, besides or {}, overwrite=overwrite).begin()
+
+    def confirm(self) -> Flow[None]:
+        """Continue from the stored version, if its entries are as this conversation knows them; with the turn held.
+
+        Signals: one None; `SessionConflictError` if another writer has changed them.
+        Cancels: the read.
+        """
+
+        def confirm(saved: Saved) -> None:
+            self.known_as(saved, self.entries)
+            self.version = saved.version
+
+        return self.reread().pipe(concat_map(confirm))
+
+    def reread(self) -> Flow[Saved]:
+        """What is compared after a conflict, with the lease. Cancels: the read."""
+        return self.session.load_all(self.key, [*self.entries, LEASE])
+
+    def fence(self, saved: Saved) -> None:
+        """Raise the error of a save that another holder of the lease excludes."""
+        if self.lease is None:
+            check_free(self.key, read_lease(self.key, saved.values))
+        else:
+            self.lease.fence(saved)
+
+    def known_as(self, saved: Saved, names: Collection[str]) -> Entries:
+        """The entries that this conversation knows as these; `SessionConflictError` if it does not."""
+        found = Entries.of(saved)
+        for each in (self.known, *self.unsure):
+            if self.same(found, each, names):
+                self.left = frozenset(name for name in self.entries if not self.same(found, each, [name]))
+                return each
+        raise SessionConflictError(self.key, self.version, saved.version, _ADVICE)
 
     def same(self, one: Entries, other: Entries, names: Collection[str]) -> bool:
         """True if both have equal entries of these names."""
@@ -231,8 +292,12 @@ class _Write:
         after, lists = self._changes(base, parent)
         values = {name: after.values[name] for name in self._given.values}
         lists |= self._besides
+        lease = copy.lease
+        closing = {} if lease is None else lease.closing_values()
 
         def record(saved_as: str | None) -> None:
+            if lease is not None:
+                lease.saved(copy.version, saved_as, closing)
             copy.version = saved_as
             copy.left = copy.left.difference(self._given.values, self._given.lists)
             copy.known = after
@@ -246,7 +311,7 @@ class _Write:
                 copy.unsure.append(after)
             return throw(error)
 
-        saving = defer(lambda: copy.session.save_all(copy.key, values, lists, expected=version))
+        saving = defer(lambda: copy.session.save_all(copy.key, {**values, **closing}, lists, expected=version))
         return saving.pipe(concat_map(record), catch(failed))
 
     def _compare(self, left: int) -> Flow[None]:
@@ -256,15 +321,12 @@ class _Write:
         names = [name for name in copy.entries if compared.has(name)]
 
         def compare(saved: Saved) -> Flow[None]:
-            found = Entries.of(saved)
-            for each in (copy.known, *copy.unsure):
-                if copy.same(found, each, names):
-                    copy.left = frozenset(name for name in copy.entries if not copy.same(found, each, [name]))
-                    parent = copy.parent if each is copy.known else each.checkpoint
-                    return self._attempt(each, saved.version, parent, left)
-            return throw(SessionConflictError(copy.key, copy.version, saved.version, _ADVICE))
+            copy.fence(saved)
+            each = copy.known_as(saved, names)
+            parent = copy.parent if each is copy.known else each.checkpoint
+            return self._attempt(each, saved.version, parent, left)
 
-        return copy.session.load_all(copy.key, list(copy.entries)).pipe(concat_map(compare))
+        return copy.reread().pipe(concat_map(compare))
 
     def _changes(self, base: Entries, parent: int) -> tuple[Entries, dict[str, Items]]:
         """The entries after the save, and what is to be written of the lists."""

@@ -17,6 +17,7 @@ from agentscope_rx.agent.agent_parts import AgentParts, AttributePart
 from agentscope_rx.agent.conversation import Conversation, Conversations
 from agentscope_rx.agent.input import check_kind
 from agentscope_rx.agent.interruption import InterruptSource
+from agentscope_rx.agent.leasing import check_lease
 from agentscope_rx.agent.lifecycle import between_runs
 from agentscope_rx.agent.persistence import StatePersistence, bind, load, save
 from agentscope_rx.agent.ports import AgentCore
@@ -26,7 +27,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages.local_file import checked_root
 from agentscope_rx.reactive import Flow, Semaphore, concat_map, defer, just
-from agentscope_rx.session import Checkpoint, Session, open_session
+from agentscope_rx.session import Checkpoint, LeasePolicy, Session, SessionLease, WhenHeld, open_session
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.session.history import checkpoint_id
 from agentscope_rx.session.state_part import StatePart
@@ -168,19 +169,23 @@ class SavingAgent(AgentCore):
         memory: Memory | None = None,
         file_root: str | PathLike[str] | None = None,
         history: bool = True,
+        lease: LeasePolicy | WhenHeld | None = None,
     ) -> Flow[bool]:
         """Load the conversation, if there is one, and save it at the end of every run, failed runs included.
 
         If the save fails, the run fails with the `SessionError`, although memory has the reply. After a
         `SessionConflictError` (another agent has saved under this key) either `load` the stored conversation, or
         replace it by `save(..., overwrite=True)`; both keep the binding. `file_root` as for `load`.
-        `history=False` saves without checkpoints, and drops those that there are.
+        `history=False` saves without checkpoints, and drops those that there are. With a `lease` each run begins with
+        what other processes have saved, and during a run elsewhere a call fails or waits ("queue").
 
         Signals and cancels: as `load`.
         """
         check_kind("history", history, bool, needed=True)
         check_kind("session", session, Session, needed=True)
-        return self._between_runs(bind, Binding(session, key, checked_root(file_root), history), memory, None)
+        policy = check_lease(lease, self.name, self.state_persistence, check_running=self.check_running)
+        held = None if policy is None else SessionLease(session, key, policy)
+        return self._between_runs(bind, Binding(session, key, checked_root(file_root), history, held), memory, None)
 
     def _binding_at(self, session: Session, key: str, memory: Memory | None, file_root: str | None = None) -> Binding:
         """The place of a single save or load, with a history unless the binding to this place has none."""

@@ -6,6 +6,7 @@
 | `InvalidInputError`                       | 422    | the body is JSON, but no valid input           |
 | `UnknownRunError`                         | 404    | no such run, or it is no longer kept           |
 | `AgentBusyError`                          | 409    | the agent is running; that run goes on         |
+| `ConversationLeasedError`                 | 409    | another process is running in the conversation |
 | `QueuedCallInterruptedError`              | 409    | interrupted while it waited for its turn       |
 | `RunEndedError`                           | 409    | input for a run that has ended                 |
 | `InboxFullError`                          | 429    | too many inputs wait for the run               |
@@ -29,6 +30,7 @@ from starlette.responses import JSONResponse
 from agentscope_rx.errors import (
     AgentBusyError,
     AgentScopeError,
+    ConversationLeasedError,
     EventsGoneError,
     InboxFullError,
     InvalidInputError,
@@ -81,6 +83,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (InvalidInputError, 422),
     (UnknownRunError, 404),
     (AgentBusyError, 409),
+    (ConversationLeasedError, 409),
     (QueuedCallInterruptedError, 409),
     (RunEndedError, 409),
     (InboxFullError, 429),

@@ -74,7 +74,7 @@ from agentscope_rx.reactive import (
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.unbegun import Unbegun
-from agentscope_rx.session import Session
+from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 from agentscope_rx.session.entry import check_key
 
 T = TypeVar("T")
@@ -97,8 +97,8 @@ class ConversationPool:
 
     `agent` serves all conversations, or is a function of user and session id that makes one for each, for example with
     the user's own tools. Idle conversations are evicted if more than `max_kept` are kept, and after `max_idle` seconds
-    (None: no limit). `memory` makes the memory of a conversation, `key` its key in the session; `file_root` is for
-    `Agent.bind`.
+    (None: no limit). `memory` makes the memory of a conversation, `key` its key in the session; `file_root` and `lease`
+    are for `Agent.bind`: with a lease several processes may serve the same conversations.
 
     `async with` closes the pool at the end.
     """
@@ -113,6 +113,7 @@ class ConversationPool:
         memory: MemoryFactory | None = None,
         key: KeyFunction = conversation_key,
         file_root: str | PathLike[str] | None = None,
+        lease: LeasePolicy | WhenHeld | None = None,
     ) -> None:
         check_kind("session", session, Session, needed=True)
         _check_bounds(max_kept, max_idle)
@@ -128,6 +129,7 @@ class ConversationPool:
         self._memory: MemoryFactory = memory or _in_memory
         self._key = key
         self._file_root = checked_root(file_root)
+        self._lease = None if lease is None else LeasePolicy.of(lease)
         self._kept = KeptConversations(max_kept, max_idle)
         self._closed = False
 
@@ -418,7 +420,8 @@ class ConversationPool:
             self._kept.loaded(kept, agent, memory)
             return empty()
 
-        return agent.bind(self._session, kept.key, memory=memory, file_root=self._file_root).pipe(then(loaded))
+        bound = agent.bind(self._session, kept.key, memory=memory, file_root=self._file_root, lease=self._lease)
+        return bound.pipe(then(loaded))
 
     def _agent_of(self, pair: Pair) -> Flow[Agent]:
         if isinstance(self._agent, Agent):
