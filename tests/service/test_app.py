@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import ErrorEvent, InputEvent, PostCallEvent, PreCallEvent, ReasoningChunkEvent, StreamOptions
 from agentscope_rx.messages import GenerateReason, ImageBlock, Msg, TextBlock, URLSource
 from agentscope_rx.service import Runs, ServiceStoppingError, create_app
+from agentscope_rx.session import InMemorySession, SessionLease
 from agentscope_rx.testing import ScriptedModel, call
 from tests.agent.parts import agent, remembered
 from tests.service.serving import PATIENCE, Speaker, ask, checked, events_of, served, sse
@@ -153,6 +155,19 @@ def test_a_busy_agent_is_409_before_a_stream_begins():
         assert first.run_id in refused(other.post("/run", json={"text": "me too"}), 409, "AgentBusyError")
         model.go_on.say()
         assert [event.event for event in events][-1] == "post_call"
+
+
+def test_a_conversation_leased_elsewhere_is_409():
+    session = InMemorySession()
+    friday = agent(ScriptedModel("fine"))
+    friday.bind(session, "ann", lease="error").run()
+    elsewhere = SessionLease(session, "ann")
+    elsewhere.acquire().run()
+    with served(create_app(friday)) as server, server.client() as client:
+        text = refused(client.post("/run", json={"text": "hi"}), 409, "ConversationLeasedError")
+        assert f"process {os.getpid()}" in text
+        elsewhere.release().run()
+        assert ask(client)[-1].type == "post_call"
 
 
 def test_a_second_client_may_wait_for_its_turn():

@@ -1,0 +1,90 @@
+"""Real processes in one conversation: one after the other, and what becomes of one that is killed or stopped."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from agentscope_rx.errors import ConversationLeasedError
+from agentscope_rx.session import JsonSession, LeasePolicy
+from agentscope_rx.testing import ScriptedModel
+from tests.agent.lease_program import KEY
+from tests.agent.parts import agent, remembered
+from tests.support.signals import child
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@contextmanager
+def program(root: Path, name: str, turns: int, ttl: float) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.agent.lease_program", str(root), name, str(turns), str(ttl)]
+    with child(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def texts(root: Path) -> list[str]:
+    twin = agent(ScriptedModel("-"))
+    assert twin.load(JsonSession(root), KEY).run()
+    return [message.text for message in remembered(twin)]
+
+
+@pytest.mark.spec("W69")
+def test_two_processes_lose_no_turn(tmp_path: Path):
+    turns = 30
+    with ExitStack() as stack:
+        programs = [stack.enter_context(program(tmp_path, name, turns, 30)) for name in ("ann", "bob")]
+        assert [line_of(each) for each in programs] == ["done", "done"]
+    found = texts(tmp_path)
+    pairs = list(zip(found[::2], found[1::2], strict=True))
+    assert all(reply == question.replace("asks", "says") for question, reply in pairs), "a turn was torn"
+    for name in ("ann", "bob"):
+        asked = [question for question, _ in pairs if question.startswith(name)]
+        assert asked == [f"{name} asks {number}" for number in range(turns)]
+    lease = JsonSession(tmp_path).load(KEY, "lease").run()
+    assert isinstance(lease, dict) and (lease["token"], lease["holder"]) == (2 * turns, None)
+
+
+def test_a_process_that_is_killed_is_replaced_at_once(tmp_path: Path):
+    heir = agent(ScriptedModel("mine", repeat=True))
+    with program(tmp_path, "ann", 0, 3600) as process:
+        assert line_of(process) == "running"
+        heir.bind(JsonSession(tmp_path), KEY, lease="error").run()
+        with pytest.raises(ConversationLeasedError) as caught:
+            heir.call("too early").run()
+        assert caught.value.pid == process.pid
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        heir.call("now").run()
+    assert texts(tmp_path) == ["now", "mine"]
+
+
+def test_a_process_that_was_stopped_cannot_save_late(tmp_path: Path):
+    ttl = 1.5
+    heir = agent(ScriptedModel("mine", repeat=True))
+    heir.bind(JsonSession(tmp_path), KEY, lease=LeasePolicy("queue", ttl=ttl)).run()
+    with program(tmp_path, "ann", 0, ttl) as process:
+        assert line_of(process) == "running"
+        process.send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        heir.call("b").run()
+        assert time.monotonic() - begun > ttl / 2, "not before its signs of life have ceased"
+        process.send_signal(signal.SIGCONT)
+        assert process.stdin is not None
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert line_of(process) == "LeaseLostError"
+    assert texts(tmp_path) == ["b", "mine"]
+    heir.call("c").run()
+    assert texts(tmp_path) == ["b", "mine", "c", "mine"]
