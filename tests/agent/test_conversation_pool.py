@@ -442,7 +442,8 @@ def test_a_pair_is_two_texts(pair: Any, problem: str):
     [
         {"agent": "Friday"},
         {"agent": ReActAgent},
-        {"session": "sessions"},
+        {"session": 3},
+        {"session": "ftp://sessions"},
         {"max_kept": -1},
         {"max_kept": True},
         {"max_idle": 0},

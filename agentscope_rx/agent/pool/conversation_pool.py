@@ -47,6 +47,7 @@ from agentscope_rx.agent.pool.leased_conversation import (
     conversation_key,
 )
 from agentscope_rx.agent.saved_copy import Binding
+from agentscope_rx.agent.saving_agent import session_at
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, PoolClosedError
 from agentscope_rx.events import Event, EventStream, StreamOptions
 from agentscope_rx.memory import InMemoryMemory, Memory
@@ -96,9 +97,10 @@ class ConversationPool:
     """Finds, loads, saves and evicts the conversations of many users. Thread-safe, and bound to no loop.
 
     `agent` serves all conversations, or is a function of user and session id that makes one for each, for example with
-    the user's own tools. Idle conversations are evicted if more than `max_kept` are kept, and after `max_idle` seconds
-    (None: no limit). `memory` makes the memory of a conversation, `key` its key in the session; `file_root` and `lease`
-    are for `Agent.bind`: with a lease several processes may serve the same conversations.
+    the user's own tools. `session` is a `Session`, or the path or URL of one. Idle conversations are evicted if more
+    than `max_kept` are kept, and after `max_idle` seconds (None: no limit). `memory` makes the memory of a
+    conversation, `key` its key in the session; `file_root` and `lease` are for `Agent.bind`: with a lease several
+    processes may serve the same conversations.
 
     `async with` closes the pool at the end.
     """
@@ -106,7 +108,7 @@ class ConversationPool:
     def __init__(
         self,
         agent: Agent | AgentFactory,
-        session: Session,
+        session: Session | str | PathLike[str],
         *,
         max_kept: int = MAX_KEPT,
         max_idle: float | None = MAX_IDLE_SECONDS,
@@ -115,7 +117,7 @@ class ConversationPool:
         file_root: str | PathLike[str] | None = None,
         lease: LeasePolicy | WhenHeld | None = None,
     ) -> None:
-        check_kind("session", session, Session, needed=True)
+        store = session_at(session)
         _check_bounds(max_kept, max_idle)
         if isinstance(agent, Agent):
             _check_agent(agent)
@@ -125,7 +127,7 @@ class ConversationPool:
                 f"{agent!r:.60}."
             )
         self._agent = agent
-        self._session = session
+        self._session = store
         self._memory: MemoryFactory = memory or _in_memory
         self._key = key
         self._file_root = checked_root(file_root)
