@@ -19,6 +19,9 @@ from agentscope_rx.messages import Msg, MsgRole
 AS_IT_IS = "as_it_is"
 """A key of a message's metadata: the message belongs to no speaker, and no wrapper rewrites it."""
 
+PINNED = "pinned"
+"""A key of a message's metadata: at the beginning of a request, a truncating wrapper keeps it as a system message."""
+
 
 def hint_message(text: str) -> Msg:
     """A message of the engine to the model: what to do now."""

@@ -2,8 +2,9 @@
 
     system messages | notice | last user message, if it is older | the newest messages
 
-The system messages at the beginning, the last user message and the newest message are always sent; a call is kept with
-its results. Memory is unchanged. The result is a function of the messages alone, so it is the same after a restart.
+The system messages (and the notes of a long-term memory) at the beginning, the last user message and the newest
+message are always sent; a call is kept with its results. Memory is unchanged. The result is a function of the messages
+alone, so it is the same after a restart.
 
 Messages are left out in steps, so that prompt caches stay valid. All cuts that use between `keep` and all of the limit
 form a window of positions. The cut is at the roundest number in this window (the one with the most zeros in binary): as
@@ -26,7 +27,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, MessageCounts, TextCounter, TokenCounter
 from agentscope_rx.models.wire.json_codec import encode_json
-from agentscope_rx.models.wire.speaker_names import AS_IT_IS
+from agentscope_rx.models.wire.speaker_names import AS_IT_IS, PINNED
 from agentscope_rx.models.wrappers.base import PromptTransformModel
 
 NOTICE = "(The conversation is long: {count} earlier messages are left out here.)"
@@ -152,8 +153,12 @@ def _cut(messages: Sequence[Msg], rule: _Rule, find_user: Callable[[Sequence[Msg
 
 
 def _head(messages: Sequence[Msg]) -> int:
-    """The number of system messages at the beginning."""
-    return next((i for i, message in enumerate(messages) if message.role is not MsgRole.SYSTEM), len(messages))
+    """The number of system and pinned messages at the beginning."""
+    return next((i for i, message in enumerate(messages) if not _is_fixed(message)), len(messages))
+
+
+def _is_fixed(message: Msg) -> bool:
+    return message.role is MsgRole.SYSTEM or message.metadata.get(PINNED) is True
 
 
 def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg], int]) -> tuple[list[Cut], bool]:
