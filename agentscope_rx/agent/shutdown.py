@@ -43,11 +43,15 @@ class ShutdownState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShutdownReport:
-    """The ids of the runs that were in progress. `stuck` had not ended `grace` seconds after they were cut off."""
+    """The ids of the runs that were in progress. `stuck` had not ended `grace` seconds after they were cut off.
+
+    `undrained` names the parts (see `drain`) whose work was not done `grace` seconds after the last run.
+    """
 
     finished: tuple[str, ...] = ()
     cut_off: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
+    undrained: tuple[str, ...] = ()
 
 
 class Stoppable(Protocol):
@@ -60,6 +64,14 @@ class Stoppable(Protocol):
 
     def idle(self) -> Flow[None]:
         """One None when no run is in progress or being cleaned up."""
+        ...
+
+
+class Drainable(Protocol):
+    """A part that finishes work after the runs, such as a hook that records them in the background."""
+
+    def drained(self) -> Flow[None]:
+        """One None when the work of the runs that have ended is done."""
         ...
 
 
@@ -94,6 +106,7 @@ class GracefulShutdown:
         self.report: ShutdownReport | None = None
         self._lock = new_lock()
         self._agents: WeakSet[Stoppable] = WeakSet()
+        self._drains: WeakSet[Drainable] = WeakSet()
         self._begun = False
         self._waiting: list[_Waiting] = []
         call_after_fork(self)
@@ -111,6 +124,11 @@ class GracefulShutdown:
         """Add an agent; `ReActAgent(shutdown=...)` calls it."""
         with self._lock:
             self._agents.add(agent)
+
+    def drain(self, part: Drainable) -> None:
+        """Wait for this part, too, at most `grace` seconds after the last run; agents add their recorders."""
+        with self._lock:
+            self._drains.add(part)
 
     @property
     def state(self) -> ShutdownState:
@@ -204,16 +222,34 @@ class GracefulShutdown:
 
     async def _drive(self) -> ShutdownReport:
         runs = {run.id: run for run in self._runs()}
+        undrained: tuple[str, ...] = ()
         try:
             if not await self._ended_within(self.timeout):
                 runs |= {run.id: run for run in self._runs()}
                 for run in self._runs():
                     run.interruption.request(None, InterruptSource.SYSTEM, Cut.SHUTDOWN)
                 await self._ended_within(self.grace)
+            undrained = await self._drained_within(self.grace)
         finally:
             # also if this task is cancelled: no subscriber waits for ever
-            report = self._make_report(runs)
+            report = self._make_report(runs, undrained)
         return report
+
+    async def _drained_within(self, seconds: float) -> tuple[str, ...]:
+        """The parts whose work was not done within these seconds, all together."""
+        with self._lock:
+            parts = tuple(self._drains)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        late: list[str] = []
+        for part in parts:
+            # (they work at the same time, so each has the whole of it)
+            left = max(until - loop.time(), 1e-3)
+            try:
+                await part.drained().pipe(timeout(total=left))
+            except DeadlineError:
+                late.append(repr(part))
+        return tuple(late)
 
     def _runs(self) -> list[RunState]:
         """The runs in progress, and those that wait to enter."""
@@ -237,11 +273,11 @@ class GracefulShutdown:
             return not self._runs()
         return True
 
-    def _make_report(self, runs: dict[str, RunState]) -> ShutdownReport:
+    def _make_report(self, runs: dict[str, RunState], undrained: tuple[str, ...]) -> ShutdownReport:
         stuck = [run.id for run in self._runs()]
         cut_off = [run.id for run in runs.values() if run.interruption.is_shutdown and run.id not in stuck]
         finished = [run.id for run in runs.values() if run.id not in stuck and run.id not in cut_off]
-        report = ShutdownReport(tuple(finished), tuple(cut_off), tuple(stuck))
+        report = ShutdownReport(tuple(finished), tuple(cut_off), tuple(stuck), undrained)
         with self._lock:
             self.report = report
             waiting, self._waiting = self._waiting, []
