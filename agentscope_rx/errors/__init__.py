@@ -67,6 +67,11 @@
     |   +-- SessionLockedError              another process held the session's lock too long
     |   +-- SessionStorageError             the file system refused: full, no permission, ...
     |       +-- SessionServerError          a database server was not reached, or refused; is the change `unsure`?
+    +-- LongTermMemoryError                 a long-term memory could not record or retrieve
+    |   +-- LongTermMemoryStorageError      its database could not be read or written
+    |   +-- LongTermMemoryFormatError       its database is of another program or a newer version
+    |   +-- LongTermMemoryServiceError      the service behind it refused, or could not be reached
+    |   +-- DistillationError               a model gave no usable facts
     +-- RequestError                        an HTTP request that is refused before it is processed
     |   +-- UnknownHostError                421: it names a host that is not the application's
     |   +-- ForeignOriginError              403: a web page of another origin sent it
@@ -108,6 +113,13 @@ from agentscope_rx.errors.base import (
     WorkersExhaustedError,
 )
 from agentscope_rx.errors.event import EventLineError, EventLogError, EventVersionError
+from agentscope_rx.errors.long_term_memory import (
+    DistillationError,
+    LongTermMemoryError,
+    LongTermMemoryFormatError,
+    LongTermMemoryServiceError,
+    LongTermMemoryStorageError,
+)
 from agentscope_rx.errors.model import (
     AnswerTooLargeError,
     AuthenticationError,
@@ -211,6 +223,7 @@ __all__ = [
     "ContextOverflowError",
     "ConversationLeasedError",
     "DeadlineError",
+    "DistillationError",
     "DuplicateToolError",
     "EmptyResponseError",
     "EndOfInputError",
@@ -223,6 +236,10 @@ __all__ = [
     "InboxFullError",
     "InvalidInputError",
     "LeaseLostError",
+    "LongTermMemoryError",
+    "LongTermMemoryFormatError",
+    "LongTermMemoryServiceError",
+    "LongTermMemoryStorageError",
     "McpClosedError",
     "McpConnectionError",
     "McpError",

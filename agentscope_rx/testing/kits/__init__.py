@@ -7,6 +7,7 @@
 | `check_chat_model(make)`        | a `ChatModel`                                                     |
 | `check_memory(make)`            | a `Memory`                                                        |
 | `check_session(make)`           | a `Session`                                                       |
+| `check_long_term_memory(make)`  | a `LongTermMemory`                                                |
 | `check_tool(tool)`              | a `Tool`, or a function that can be lifted to one                 |
 | `check_hook(hook)`              | a `Hook`                                                          |
 
@@ -16,6 +17,7 @@ Each is a plain function for any test runner. It runs each rule on a loop of its
 
 from agentscope_rx.testing.kits.chat_model import check_chat_model
 from agentscope_rx.testing.kits.hook import check_hook
+from agentscope_rx.testing.kits.long_term_memory import check_long_term_memory
 from agentscope_rx.testing.kits.memory import check_memory
 from agentscope_rx.testing.kits.operator import check_operator
 from agentscope_rx.testing.kits.publisher import check_publisher
@@ -28,6 +30,7 @@ __all__ = [
     "RuleBrokenError",
     "check_chat_model",
     "check_hook",
+    "check_long_term_memory",
     "check_memory",
     "check_operator",
     "check_publisher",

@@ -1,0 +1,12 @@
+"""`SqliteLongTermMemory`: facts in one SQLite file, found by words and meaning, distilled by a model if there is one.
+
+| file            | holds                                                                             |
+|-----------------|-----------------------------------------------------------------------------------|
+| `facts`         | `Fact`, the public form of a row                                                  |
+| `terms`         | a text as words that SQLite can index, for spaced and unspaced scripts; queries   |
+| `database`      | the file: its tables, connections, errors                                         |
+| `store`         | writing: add, replace, end, erase, in transactions                                |
+| `search`        | reading: ranks by words and by vectors, joined                                    |
+| `distill`       | the model's part: facts of messages, and what they change                         |
+| `memory`        | the `LongTermMemory` made of these                                                |
+"""

@@ -1,0 +1,90 @@
+"""A text as terms for SQLite's full-text search, and a query as an expression that it takes.
+
+SQLite's tokenizers split at spaces, and scripts without spaces (Chinese, Japanese, Thai) would become one long word.
+Its trigram tokenizer needs three characters, and most Chinese words have two. So runs of such scripts become pairs:
+
+    "I like 喝咖啡"   ->   i like 喝咖 咖啡 啡          the last character by itself, so that each begins a term
+    query 咖啡        ->   "咖啡"                       query 咖   ->   "咖" *
+
+Other words stay as they are; the tokenizer takes off their accents and English endings (porter).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from agentscope_rx.errors.text import encodable
+
+MAX_TERMS = 64
+"""The terms of a query; a longer one is searched for by its first ones and its last ones."""
+_MAX_LETTERS = 64
+
+_WORD = re.compile(r"\w+")
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff"
+)
+_RUNS = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+
+# words that say nothing about what a question is about; negations and numbers are not among them
+_STOP = frozenset(
+    """a about all am an and any are as at be been but by can could did do does for from had has have he her hers him
+    his how i if in is it its just may me might mine my of on or our ours please shall she should so some than that the
+    their them then there these they this those to us was we were what when where which who whom whose why will with
+    would you your yours tell know remember""".split()  # noqa: SIM905 (a list of words is easier to read)
+)
+
+# words without which a sentence still says the same: no pronouns, verbs or negations
+_FILLERS = frozenset(["a", "an", "the", "please", "just", "really", "actually"])
+
+
+def normalized(text: str) -> str:
+    """The text without differences of case, width and space: equal for two facts that are the same."""
+    return " ".join(unicodedata.normalize("NFKC", encodable(text)).casefold().split()).rstrip(" .!。！")
+
+
+def gist(text: str) -> str:
+    """The words without articles, fillers and punctuation, in order: equal for two facts that nearly are the same."""
+    words = list(_words(text))
+    return " ".join([word for word in words if word not in _FILLERS] or words)
+
+
+def index_terms(text: str) -> str:
+    """What is indexed for this text."""
+    return " ".join(term for word in _words(text) for term in _pairs(word))
+
+
+def match_of(query: str) -> str:
+    """The expression that finds texts with any of the query's terms; '' if it has none."""
+    words = list(dict.fromkeys(_words(query)))
+    words = [word for word in words if word not in _STOP] or words
+    terms = list(dict.fromkeys(term for word in words for term in _asked(word)))
+    if len(terms) > MAX_TERMS:
+        # (the topic of a long message is mostly named at its beginning, its question at its end)
+        terms = [*terms[: MAX_TERMS // 2], *terms[-MAX_TERMS // 2 :]]
+    return " OR ".join(terms)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Its words in lower case; a run of an unspaced script is one word."""
+    for word in _WORD.findall(unicodedata.normalize("NFKC", encodable(text)).casefold()):
+        for run in _RUNS.findall(word):
+            yield run if _IS_UNSPACED.match(run) else run.strip("_")[:_MAX_LETTERS]
+
+
+def _pairs(word: str) -> list[str]:
+    if not _IS_UNSPACED.match(word):
+        return [word]
+    return [word[i : i + 2] for i in range(len(word))]
+
+
+def _asked(word: str) -> list[str]:
+    # only letters and digits are left, so that a quoted term needs no escape
+    if not word:
+        return []
+    if not _IS_UNSPACED.match(word):
+        return [f'"{word}"']
+    return [f'"{word}" *'] if len(word) == 1 else [f'"{word[i : i + 2]}"' for i in range(len(word) - 1)]
