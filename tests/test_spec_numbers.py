@@ -25,7 +25,6 @@ WANTED = [
 ]
 
 NOT_HERE = {
-    **dict.fromkeys(["W46", "case 136", "case 137", "case 160"], "long-term memory and RAG"),
     **dict.fromkeys(["case 49", "case 50", "case 51", "case 52"], "the JSONL trace exporter"),
     **dict.fromkeys(["W74", *(f"case {n}" for n in range(147, 153))], "plans"),
     "case 153": "the sequential pipeline",

@@ -21,6 +21,7 @@ from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.input import check_answers, check_kind
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.limits import UsageLimits
+from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_memory, long_term_memory_hooks
 from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
@@ -48,6 +49,7 @@ from agentscope_rx.errors import (
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
+from agentscope_rx.long_term_memory import LongTermMemory
 from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
 from agentscope_rx.messages.frozen import thaw
@@ -85,6 +87,8 @@ class ReActAgent(Agent):
     refuses it, "queue" lets it wait for its turn (at most `queue_limit` calls), "replace" interrupts what is in
     progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up.
     `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run.
+    `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
+    (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
     """
 
     def __init__(
@@ -117,12 +121,14 @@ class ReActAgent(Agent):
         context_store: ContextStore | None = None,
         session: Session | str | PathLike[str] | None = None,
         session_key: str | None = None,
+        long_term_memory: LongTermMemory | None = None,
+        long_term_memory_mode: LongTermMemoryMode = "both",
     ) -> None:
         super().__init__(
             name,
             memory if memory is not None else InMemoryMemory(),
             sys_prompt=sys_prompt,
-            hooks=hooks,
+            hooks=(*hooks, *long_term_memory_hooks(long_term_memory, long_term_memory_mode)),
             check_running=check_running,
             when_busy=when_busy,
             queue_limit=queue_limit,
@@ -395,6 +401,7 @@ class ReActAgent(Agent):
         if added:
             self.toolkit.replace_tools({}, register)
             self._hook_tools.update({key: tools for key, tools in added_tools.items() if tools})
+            connect_long_term_memory(self, added)
 
 
 def _model(model: ChatModel | str) -> ChatModel:
