@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentscope_rx import Msg, ReActAgent
+from reactivex import operators as ops
+
+from agentscope_rx import Msg, ReActAgent, ToolUseBlock
 from agentscope_rx.long_term_memory import LongTermMemory, MemoryScope, Note, NoteSource
 from agentscope_rx.reactive import Flow, defer, just
-from agentscope_rx.testing import ScriptedModel
+from agentscope_rx.testing import ScriptedModel, ScriptedRequest, call
 
 
 class Told(LongTermMemory):
@@ -41,8 +44,6 @@ class Told(LongTermMemory):
         return self._after("retrieve", retrieve)
 
     def _after(self, what: str, act: Callable[[object], Any]) -> Flow[Any]:
-        from reactivex import operators as ops
-
         return defer(lambda: (self.before(what) or just(None)).pipe(ops.map(act)))
 
 
@@ -59,3 +60,23 @@ def sent(model: ScriptedModel, request: int = 0) -> list[str]:
 def notes_in(model: ScriptedModel, request: int = 0) -> list[str]:
     """The messages of a request that hold notes."""
     return [text for text in sent(model, request) if "<long_term_memory>" in text]
+
+
+def distil(request: ScriptedRequest) -> ToolUseBlock:
+    """A turn for `ScriptedModel(distil, repeat=True)` that distils lines of the form `subject = sentence`.
+
+    A new fact updates the known one of the same subject; `subject = FORGET` deletes it.
+    """
+    text = request.messages[1].text
+    if request.tools[0].name == "store_facts":
+        pairs = re.findall(r"(\w[\w ]*) = (.*)", text)
+        return call("store_facts", facts=[{"subject": subject, "text": sentence} for subject, sentence in pairs])
+    new, known = text.split("</new_facts>")
+    old = {match[2]: match[1] for match in re.finditer(r"^(k\d+)\. \[(.*?)\]", known, re.MULTILINE)}
+    operations: list[dict[str, Any]] = []
+    for match in re.finditer(r"^(\d+)\. \[(.*?)\] (.*)$", new, re.MULTILINE):
+        fact: dict[str, Any] = {"fact": int(match[1]), "action": "add"}
+        if match[2] in old:
+            fact |= {"action": "delete" if match[3] == "FORGET" else "update", "id": old[match[2]]}
+        operations.append(fact)
+    return call("update_memory", operations=operations)

@@ -220,7 +220,7 @@ class SqliteLongTermMemory(LongTermMemory):
     async def _reconciled(self, candidates: Sequence[Candidate], scope: MemoryScope, source: NoteSource) -> None:
         """Store the facts, as the model decides; look again if the facts have changed meanwhile."""
         at = source.at or now()
-        asked = [await self._asked_or_words(each.text) for each in candidates]
+        asked = [await self._asked_or_words(store.indexed(each.text, each.subject, True)) for each in candidates]
         known: list[Fact] | None = None
         operations: list[Operation] = []
         for _ in range(_ROUNDS):

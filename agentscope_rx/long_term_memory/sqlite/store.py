@@ -34,6 +34,11 @@ class Entry(NamedTuple):
     distilled: bool
 
 
+def indexed(text: str, subject: str, distilled: bool) -> str:
+    """What a fact is found by: its text and, of a distilled one, its subject."""
+    return f"{subject}: {text}" if distilled and subject else text
+
+
 def add(connection: sqlite3.Connection, entry: Entry, scope: MemoryScope, after: sqlite3.Row | None = None) -> str:
     """Store the entry and return the id of its fact; `after` is the version that it replaces."""
     known = _known(connection, entry, scope)
@@ -52,7 +57,7 @@ def add(connection: sqlite3.Connection, entry: Entry, scope: MemoryScope, after:
             *(entry.distilled, version, created, at, at, source_json(entry.source)),
         ),
     ).lastrowid
-    terms = index_terms(f"{subject} {text}" if entry.distilled else text)
+    terms = index_terms(indexed(text, subject, entry.distilled))
     connection.execute("INSERT INTO ltm_words (rowid, owner, terms) VALUES (?, ?, ?)", (number, owner_of(user), terms))
     _changed(connection, user)
     return id
@@ -118,13 +123,14 @@ def history(connection: sqlite3.Connection, id: str) -> tuple[Fact, ...]:
 
 
 def without_vector(connection: sqlite3.Connection, scope: MemoryScope, model: str) -> list[tuple[int, str]]:
-    """The newest current facts of this user that have no vector by this model: number and text."""
+    """The newest current facts of this user that have no vector by this model: number and what to embed."""
     rows = connection.execute(
-        "SELECT number, text FROM ltm_facts WHERE user = ? AND ended IS NULL AND vector_model IS NOT ?"
+        "SELECT number, text, subject, distilled FROM ltm_facts"
+        " WHERE user = ? AND ended IS NULL AND vector_model IS NOT ?"
         " ORDER BY number DESC LIMIT ?",
         (scope.user or "", model, EMBEDDED_AT_ONCE),
     )
-    return [(row["number"], row["text"]) for row in rows]
+    return [(row["number"], indexed(row["text"], row["subject"], row["distilled"])) for row in rows]
 
 
 def set_vectors(connection: sqlite3.Connection, vectors: Sequence[tuple[int, Sequence[float]]], model: str) -> None:
