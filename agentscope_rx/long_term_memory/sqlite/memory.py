@@ -224,7 +224,7 @@ class SqliteLongTermMemory(LongTermMemory):
         known: list[Fact] | None = None
         operations: list[Operation] = []
         for _ in range(_ROUNDS):
-            number, nearest = await _work(partial(self._nearest, asked, scope))
+            number, nearest = await _work(partial(self._nearest, candidates, asked, scope))
             if known is None or [fact.id for fact in nearest] != [fact.id for fact in known]:
                 known, operations = nearest, await self._decided(candidates, nearest)
             if await _work(partial(self._applied, operations, number, source, at, scope)):
@@ -232,11 +232,17 @@ class SqliteLongTermMemory(LongTermMemory):
         # other records keep changing the facts: adding loses nothing, and a later record may correct it
         await self._add([store.Entry(each.text, each.subject, source, at, True) for each in candidates], scope)
 
-    def _nearest(self, asked: Sequence[Asked], scope: MemoryScope) -> tuple[int, list[Fact]]:
-        """The number of changes so far, and the known facts nearest to these, each once."""
+    def _nearest(
+        self, candidates: Sequence[Candidate], asked: Sequence[Asked], scope: MemoryScope
+    ) -> tuple[int, list[Fact]]:
+        """The number of changes so far, and the known facts of the same subjects and nearest to these, each once."""
+        known: dict[str, Fact] = {}
         with self._database.reading() as connection:
-            found = [each.fact for one in asked for each in find(connection, one, scope, self.neighbours)]
-            return store.changes(connection, scope), list({fact.id: fact for fact in found}.values())
+            for candidate, one in zip(candidates, asked, strict=True):
+                same = store.of_subject(connection, candidate.subject, scope, self.neighbours)
+                near = (each.fact for each in find(connection, one, scope, self.neighbours))
+                known |= {fact.id: fact for fact in (*same, *near)}
+            return store.changes(connection, scope), list(known.values())
 
     async def _decided(self, candidates: Sequence[Candidate], known: Sequence[Fact]) -> list[Operation]:
         added = [Operation("add", each) for each in candidates]

@@ -119,6 +119,18 @@ def history(connection: sqlite3.Connection, id: str) -> tuple[Fact, ...]:
     return tuple(fact_of(row) for row in rows)
 
 
+def of_subject(connection: sqlite3.Connection, subject: str, scope: MemoryScope, limit: int) -> list[Fact]:
+    """The newest current facts with this subject."""
+    if not subject:
+        return []
+    rows = connection.execute(
+        f"SELECT {COLUMNS} FROM ltm_facts f WHERE {VISIBLE} AND f.distilled AND f.subject = ? COLLATE NOCASE"  # noqa: S608
+        " ORDER BY f.number DESC LIMIT ?",
+        (*names(scope), encodable(subject), limit),
+    )
+    return [fact_of(row) for row in rows]
+
+
 # --- vectors ----------------------------------------------------------------------------------------------------------
 
 
