@@ -7,7 +7,6 @@ from agentscope_rx.agent.handle.run_handle import HandleState, HandleStats, RunH
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import InterruptSource, LastWords
 from agentscope_rx.agent.limits import Price, UsageLimits
-from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.pool.conversation_pool import ConversationPool
 from agentscope_rx.agent.pool.kept_conversations import ConversationPoolStatistics
 from agentscope_rx.agent.pool.leased_conversation import LeasedConversation, conversation_key
@@ -15,6 +14,7 @@ from agentscope_rx.agent.react.react_agent import ReActAgent
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import RunStats
 from agentscope_rx.agent.shutdown import GracefulShutdown, ShutdownReport, ShutdownState
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool
 from agentscope_rx.agent.when_busy import WhenBusy

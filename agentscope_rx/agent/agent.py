@@ -30,10 +30,10 @@ from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
 from agentscope_rx.agent.lifecycle import connect_run
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.observe import observe_messages, parse_call
-from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.saving_agent import SavingAgent
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.stream import last_message, numbered, reply_in
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.agent_tool import AgentTool, AgentToolOptions

@@ -29,12 +29,14 @@ from weakref import ref
 from agentscope_rx.agent.agent_parts import AgentParts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.call_ids import CallIds
+from agentscope_rx.agent.durable.journal import EffectJournal
+from agentscope_rx.agent.durable.saved_run import SavedRun, digest_of
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.run_state import RunState
 from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.saved_copy import Binding, SavedCopy
 from agentscope_rx.agent.saved_items import ItemsOfHistory, SavedItems
-from agentscope_rx.agent.saved_state import FrozenConversation
+from agentscope_rx.agent.saved_state import FrozenConversation, Items, SavedState
 from agentscope_rx.agent.structured_output.pending import PendingOutput
 from agentscope_rx.agent.sub_agent.pending import Pair, inner_pairs
 from agentscope_rx.errors import ToolError
@@ -74,12 +76,14 @@ class Conversation:
         "flag",
         "flags",
         "interrupted",
+        "journal",
         "lock",
         "on_run",
         "output",
         "parts",
         "pending",
         "registered",
+        "unfinished",
     )
 
     def __init__(self, name: str) -> None:
@@ -108,6 +112,10 @@ class Conversation:
         """The objects whose state belongs to this conversation, if it is the one in the agent's own memory."""
         self.children: SubConversations | None = None
         """The conversations of sub-agents within this one, if there were any."""
+        self.unfinished: SavedRun | None = None
+        """The run in progress at the last checkpoint within a run; after a load a run that another process has lost."""
+        self.journal: EffectJournal | None = None
+        """The tool calls that have begun, if checkpoints are made within runs, or were by another process."""
         self.on_run: Callable[[RunState], object] | None = None
         """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0
@@ -187,11 +195,14 @@ class Conversation:
     def answerable_in(self, history: Sequence[Msg]) -> tuple[ToolUseBlock, ...]:
         """The pending calls that a caller may answer: instead of a call whose sub-agent waits, that agent's calls."""
         pending = self.pending_in(history)
-        return pending if self.children is None else self.children.leaves(pending)
+        leaves = pending if self.children is None else self.children.leaves(pending)
+        return leaves if self.journal is None else tuple(self.journal.marked(call) for call in leaves)
 
     def resumed(self, given: tuple[Msg, ...]) -> bool:
         """True if the input repeats that of the run that was cut off, which is remembered already."""
         cut_off = self.cut_off
+        if self.unfinished is not None and given and digest_of(given) == self.unfinished["given"]:
+            return True
         return bool(cut_off) and [_content(message) for message in cut_off] == [_content(message) for message in given]
 
     def admit(self, run: RunState, before: Snapshot) -> None:
@@ -219,7 +230,7 @@ class Conversation:
                 left &= pending & calls.left
                 pending -= calls.left
             else:
-                self.interrupted = run.interruption.ended_by
+                self.interrupted, self.unfinished = run.interruption.ended_by, None
                 cut_off = self.interrupted is not None and run.interruption.cut is Cut.SHUTDOWN
                 if run.request is not None and run.request.output is not None and (left or cut_off):
                     self.output = PendingOutput(run.request.output, left)
@@ -295,13 +306,15 @@ class SubConversation:
     `tool` is the tool by which the parent calls it, `slot` the place where it is saved. `call_id` is the call that has
     taken it; `begun` is true once that call's message was taken in. `reply` is the sub-agent's reply, if calls of it
     are pending; `answers` and `results` are for these calls, by the sub-agent's own ids, until it continues. Until its
-    first use after a load, `memory` and `conversation` are None and `frozen` holds the loaded one.
+    first use after a load, `memory` and `conversation` are None and `frozen` holds the loaded one. `checkpoint` is what
+    is saved of it until the call has its result: its last checkpoint within the run, which may have gone on.
     """
 
     __slots__ = (
         "answers",
         "begun",
         "call_id",
+        "checkpoint",
         "conversation",
         "frozen",
         "id",
@@ -319,6 +332,7 @@ class SubConversation:
         self.memory: Memory | None = None
         self.conversation: Conversation | None = None
         self.frozen: FrozenConversation | None = None
+        self.checkpoint: tuple[SavedState, Items] | None = None
         self.free()
 
     def free(self) -> None:
@@ -330,6 +344,7 @@ class SubConversation:
     def wait_for(self, reply: Msg | None) -> None:
         """It waits for the pending calls of this reply; with None, for nothing."""
         self.reply: Msg | None = reply
+        self.checkpoint = None
         self.answers: dict[str, ApprovalAnswer] = {}
         self.results: dict[str, ToolResultBlock] = {}
 

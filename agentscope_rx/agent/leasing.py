@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from agentscope_rx.agent.persistence import StatePersistence, refresh
+from agentscope_rx.agent.persistence import refresh
 from agentscope_rx.agent.repair import report_errors
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.errors import (
     AgentShuttingDownError,
     ConfigurationError,

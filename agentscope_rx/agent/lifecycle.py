@@ -16,6 +16,8 @@ from typing import TypeVar, cast
 from reactivex import Observable
 
 from agentscope_rx.agent.conversation import Conversation, Snapshot
+from agentscope_rx.agent.durable.durability import Durability
+from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
 from agentscope_rx.agent.input import ParsedInput, check_input_messages
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.leasing import closing, given_up, guarded, lease_of, leased
@@ -207,6 +209,12 @@ def _after_repair(
 
 
 def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
+    conversation = run.conversation
+    if conversation.unfinished is not None:
+        take_unfinished(run, given)
+    if conversation.journal is not None and run.durable is None:
+        run.durable = Durability(run, conversation.journal, agent.state_persistence)
+
     def end(done: Done) -> Flow[Event]:
         return _end(agent, run, done.message)
 
@@ -283,7 +291,7 @@ def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         conversation = run.conversation
         # a run that a shutdown has cut off is resumed by the same input, or by none
         messages = () if conversation.resumed(given.messages) else given.messages
-        run.input.given = messages or conversation.cut_off or ()
+        run.input.given = messages or conversation.cut_off or remembered_input(run, history)
         run.input.given_ids = frozenset(message.id for message in messages)
         return run.hooks.fire(
             PreCallEvent(
@@ -293,6 +301,7 @@ def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
                 system_message=system,
                 history=history,
                 pending=conversation.pending_in(history, run),
+                resumes=None if run.resumed is None else resumed_run(run.resumed),
             )
         )
 
@@ -320,9 +329,13 @@ def _admit(
             )
         lost = conversation.lost_in(history, before)
         _request_pending_output(agent, run, event, history)
+        if run.resumed is not None:
+            restore(run, run.resumed, history)
         settled = agent.admit(run, event, history)
         conversation.admit(run, before)
         conversation.cut_off = None
+        if run.resumed is None:
+            conversation.unfinished = None
     shown = _shown(run, event, lost)
     events = concat(just(shown), run.close_lost(lost), settled, _remember_input(run))
     if run.hooks.around_call is not None:
@@ -335,6 +348,8 @@ def _request_pending_output(agent: AgentCore, run: Run, event: PreCallEvent, his
     """Request the output that an earlier run has left unanswered, unless the call requests one itself."""
     conversation = run.conversation
     left = conversation.output
+    if run.resumed is not None:
+        left = requested_by(run.resumed)
     if left is None or (run.request is not None and run.request.output is not None):
         return
     answered = event.answers or any(message.tool_results for message in event.input)
@@ -342,7 +357,7 @@ def _request_pending_output(agent: AgentCore, run: Run, event: PreCallEvent, his
         # new messages are a new question
         return
     pending = [call.id for call in conversation.pending_in(history, run)]
-    if left.goes_on(pending, cut_off=conversation.cut_off is not None):
+    if run.resumed is not None or left.goes_on(pending, cut_off=conversation.cut_off is not None):
         run.request = agent.requested(left.output)
         if run.request is not None:
             agent.ask(run, run.request)
@@ -373,6 +388,10 @@ def _end(agent: AgentCore, run: Run, message: Msg) -> Flow[Event]:
     if not run.inbox.closed:
         run.inbox.close()
     tidied = run.hooks.watched(MemoryEvent, agent.tidied(run))
+    if run.durable is not None and PostCallEvent in run.hooks.seen and not run.calls.open:
+        # hooks may take their time, and the reply is there
+        follow = partial(_post_call, agent, run, message)
+        return concat(tidied, run.durable.before(run, "end", follow, reply=message))
     return concat(tidied, defer(lambda: _post_call(agent, run, message)))
 
 

@@ -6,12 +6,12 @@ The format is in `saved_state`, the treatment of conflicts in `saved_copy`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.agent.agent_parts import checked_parts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
+from agentscope_rx.agent.durable.journal import JOURNAL, EffectJournal, read_journal
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.saved_copy import Binding, Entries, Note, SavedCopy
 from agentscope_rx.agent.saved_items import SavedItems
@@ -27,11 +27,13 @@ from agentscope_rx.agent.saved_state import (
     check_agent,
     dump_state,
     entry_name,
+    open_paths,
     places_in,
     read_messages,
     read_pending_output,
     read_state,
 )
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output.pending import saved_output
 from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.memory import Memory
@@ -45,20 +47,6 @@ from agentscope_rx.session.history import HISTORY, MEMORY, STATE, HistoryLog, li
 
 _COMPARED = (MEMORY, STATE)
 """The entries compared after a conflict: a sub-agent's conversation changes only together with its parent's."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatePersistence:
-    """The parts of a conversation to save and load: the messages, pending calls with approvals, or both."""
-
-    memory: bool = True
-    pending: bool = True
-
-    @classmethod
-    def memory_only(cls) -> StatePersistence:
-        """The messages only."""
-        return cls(pending=False)
-
 
 # --- save ---------------------------------------------------------------------------------------------------------
 
@@ -84,7 +72,7 @@ def save(
     neither read nor written (see `saved_copy`), unless `overwrite` is true; another `SessionError`.
     Cancels: nothing: a save, once begun, runs to its end.
     """
-    copy = _copy_of(conversation, binding)
+    copy = copy_of(conversation, binding)
     # a sub-agent's memory without its state, or its state without its memory, could not be continued
     deep = persistence.memory and persistence.pending
     # a durable memory cannot go back
@@ -93,11 +81,15 @@ def save(
     def write(found: tuple[SavedState, Items]) -> Flow[None]:
         state, items = found
         values = {STATE: dump_state(state)} if persistence.pending else {}
-        lists = _lists(items, memory) if persistence.memory else {}
-        return copy.write(Entries(values, lists), note, overwrite=overwrite)
+        given = Entries(values, _lists(items, memory) if persistence.memory else {})
+        journal = conversation.journal
+        if journal is None or (effects := journal.keep(open_paths(state))) is None:
+            return copy.write(given, note, overwrite=overwrite)
+        written = copy.write(given, note, overwrite=overwrite, besides={JOURNAL: effects})
+        return written.pipe(concat_map(lambda done: journal.saved()))
 
     # collected while the turn is held: a later save never writes an older state
-    saving = defer(lambda: _collect(conversation, name, memory, binding.key, deep=deep).pipe(concat_map(write)))
+    saving = defer(lambda: collect(conversation, name, memory, binding.key, deep=deep).pipe(concat_map(write)))
     return shield(copy.turn.around(saving))
 
 
@@ -107,7 +99,7 @@ def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Bin
     Signals: True if nothing would be lost with the memory; the error of the memory or of the encoding.
     Cancels: the reading of the memory.
     """
-    copy = _copy_of(conversation, binding)
+    copy = copy_of(conversation, binding)
 
     def compare(found: tuple[SavedState, Items]) -> bool:
         state, items = found
@@ -118,7 +110,7 @@ def is_saved(conversation: Conversation, name: str, memory: Memory, binding: Bin
             return not any(_lists(items, memory).values()) and value == empty_state
         return copy.holds(Entries({STATE: value}, _lists(items, memory)))
 
-    return defer(lambda: _collect(conversation, name, memory, binding.key, deep=True).pipe(concat_map(compare)))
+    return defer(lambda: collect(conversation, name, memory, binding.key, deep=True).pipe(concat_map(compare)))
 
 
 def _lists(items: Items, memory: Memory) -> dict[str, SavedItems]:
@@ -126,21 +118,22 @@ def _lists(items: Items, memory: Memory) -> dict[str, SavedItems]:
     return {entry_name(place): each for place, each in items.items() if place or not memory.durable}
 
 
-def _copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
+def copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
     return conversation.copy_at(binding.session, binding.key, _COMPARED)
 
 
-def _collect(
+def collect(
     conversation: Conversation, name: str, memory: Memory, key: str, *, deep: bool
 ) -> Flow[tuple[SavedState, Items]]:
     """The conversation's state and histories, with those of its sub-agents."""
     children = conversation.children.all if deep and conversation.children is not None else ()
+    if deep and conversation.registered is not None:
+        conversation.registered.put_into(conversation.parts, key)
+    # before memory is read: a call that gets its result meanwhile is still pending in the state, which is harmless
+    state = _state_of(conversation, name, key)
 
     def with_history(history: Sequence[Msg]) -> Flow[tuple[SavedState, Items]]:
         items = {"": conversation.items_of(without_transient(history) if memory.marked else history)}
-        if deep and conversation.registered is not None:
-            conversation.registered.put_into(conversation.parts, key)
-        state = _state_of(conversation, name, key)
         each = (_collect_child(child, state, items, key) for child in children)
         return concat(*each).pipe(then(lambda: just((state, items))))
 
@@ -171,11 +164,13 @@ def _collect_child(child: SubConversation, state: SavedState, items: Items, key:
 
     if child.frozen is not None:
         return add((child.frozen.state, {place: each.items for place, each in child.frozen.lists.items()}))
+    if child.checkpoint is not None:
+        return add(child.checkpoint)
     conversation, memory = child.conversation, child.memory
     if conversation is None or memory is None:
         # taken by a call that has not begun it
         return empty()
-    return _collect(conversation, conversation.name, memory, key, deep=True).pipe(concat_map(add))
+    return collect(conversation, conversation.name, memory, key, deep=True).pipe(concat_map(add))
 
 
 def _state_of(conversation: Conversation, name: str, key: str) -> SavedState:
@@ -199,6 +194,7 @@ def _state_of(conversation: Conversation, name: str, key: str) -> SavedState:
         "interrupted": conversation.interrupted,
         "output": saved_output(conversation.output),
         "parts": cast("dict[str, SavedPart]", checked_parts(conversation.parts, key)),
+        "run": conversation.unfinished,
     }
 
 
@@ -248,7 +244,7 @@ class _Loading:
         self._persistence = persistence
         self._binding = binding
         self._at = at
-        self.copy = _copy_of(conversation, binding)
+        self.copy = copy_of(conversation, binding)
         # others may have written the session: files that its messages name are not opened
         self._files = reading(binding.file_root, lock=True)
         self._places: list[str] = []
@@ -260,7 +256,7 @@ class _Loading:
         return self._read()
 
     def _read(self) -> Flow[bool]:
-        names = [MEMORY, STATE, *(entry_name(place) for place in self._places)]
+        names = [MEMORY, STATE, JOURNAL, *(entry_name(place) for place in self._places)]
         loaded = self._binding.session.load_all(self._binding.key, names)
         return loaded.pipe(concat_map(lambda saved: self._restore(Entries.of(saved), saved.version)))
 
@@ -291,7 +287,9 @@ class _Loading:
         if missing:
             raise SavedStateError(key, f"entry {entry_name(missing[0])!r} is missing, which entry {STATE!r} names.")
         lists = {place: self._messages(found, entry_name(place)) for place in places}
-        put_state = _restoring(self._conversation, state, key, lists)
+        effects = (found if stored is None else stored).lists.get(JOURNAL)
+        journal = read_journal(key, [each.value for each in effects], self._files) if state and effects else None
+        put_state = _restoring(self._conversation, state, key, lists, journal)
 
         def put() -> None:
             put_state()
@@ -350,13 +348,19 @@ class _Loading:
 
 
 def bind(
-    conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
+    conversation: Conversation,
+    name: str,
+    memory: Memory,
+    persistence: StatePersistence,
+    binding: Binding,
 ) -> Flow[bool]:
-    """`load`, then save the conversation at the end of each of its runs; signals and cancels as `load`."""
+    """`load`, then save the conversation as the binding says, at the end of each of its runs; signals as `load`."""
 
     def bound(found: bool) -> bool:
         conversation.binding = binding
-        _copy_of(conversation, binding).lease_by(binding.lease)
+        copy_of(conversation, binding).lease_by(binding.lease)
+        if binding.checkpoint == "stage" and conversation.journal is None:
+            conversation.journal = EffectJournal()
         return found
 
     return load(conversation, name, memory, persistence, binding).pipe(concat_map(bound))
@@ -370,7 +374,7 @@ def refresh(
     Signals: one None; `SessionConflictError` if this conversation has changes, too, which were not saved; as `load`.
     Cancels: as `load`.
     """
-    copy = _copy_of(conversation, binding)
+    copy = copy_of(conversation, binding)
     if copy.is_current:
         return just(None)
 
@@ -387,7 +391,11 @@ def _holds(saved: Entries, persistence: StatePersistence) -> bool:
 
 
 def _restoring(
-    conversation: Conversation, state: SavedState | None, key: str, lists: Mapping[str, LoadedMessages]
+    conversation: Conversation,
+    state: SavedState | None,
+    key: str,
+    lists: Mapping[str, LoadedMessages],
+    journal: EffectJournal | None = None,
 ) -> Callable[[], None]:
     """What puts the state in place; it is read and checked now."""
     output = None if state is None else read_pending_output(key, state)
@@ -407,6 +415,10 @@ def _restoring(
         conversation.interrupted = None if state is None else state.get("interrupted")
         conversation.output = output
         conversation.parts.restore(parts)
+        conversation.unfinished = None if state is None else state.get("run")
+        binding = conversation.binding
+        within = binding is not None and binding.checkpoint == "stage"
+        conversation.journal = EffectJournal() if journal is None and within else journal
 
     return put
 

@@ -11,6 +11,7 @@ from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.saved_copy import Binding
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.system_prompt import SystemPrompt
 from agentscope_rx.context import RuntimeContext
@@ -34,6 +35,7 @@ class AgentCore(ABC):
     shutdown: GracefulShutdown | None
     place: Binding | None
     """Where the agent's own conversation is bound at its first run, if the agent was given a session."""
+    state_persistence: StatePersistence
 
     @property
     @abstractmethod

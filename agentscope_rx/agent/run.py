@@ -21,12 +21,13 @@ from typing import TypeVar, cast
 from uuid import uuid4
 
 from agentscope_rx.agent.conversation import Conversation
+from agentscope_rx.agent.durable.saved_run import SavedRun
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.input import RunInput
 from agentscope_rx.agent.interruption import Interruption, InterruptSource
 from agentscope_rx.agent.limits import Usage, UsageLimits
 from agentscope_rx.agent.open_calls import OpenCalls
-from agentscope_rx.agent.run_state import RunState, RunStats
+from agentscope_rx.agent.run_state import Durable, RunState, RunStats
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.agent.sub_agent.child_tool import close_child
 from agentscope_rx.agent.when_busy import WhenBusy
@@ -69,6 +70,7 @@ class Run:
         "context",
         "context_store",
         "conversation",
+        "durable",
         "extras",
         "goto_count",
         "groups",
@@ -89,6 +91,7 @@ class Run:
         "repaired",
         "reply",
         "request",
+        "resumed",
         "scope",
         "seq",
         "source",
@@ -133,6 +136,10 @@ class Run:
         self.source = EventSource(self.id, name, (self.id,), context)
         self.parent: RunState | None = None
         """The run that called this one, if it is a sub-agent's run."""
+        self.durable: Durable | None = None
+        """The checkpoints within the run and the journal of its tools, if there are any."""
+        self.resumed: SavedRun | None = None
+        """The run of another process that this one goes on from."""
         self.input: RunInput = RunInput()
         self.when_busy: WhenBusy = "error"
         self.inbox: Inbox = Inbox(name, self.id, scope.loop)
@@ -196,6 +203,7 @@ class Run:
     def within(self, parent: RunState, call_id: str) -> None:
         """Make this the run of a sub-agent, which `parent` has called: its usage counts for the parent, too."""
         self.parent = parent
+        self.durable = parent.durable
         self.usage.within(parent.usage)
         self.source: EventSource = EventSource(
             self.id, self.name, (*parent.source.path, call_id, self.id), self.context
@@ -339,7 +347,8 @@ class Run:
         return concat(*(self._close(call, ToolResultKind.INTERRUPTED, None) for call in lost))
 
     def _close(self, call: ToolUseBlock, kind: ToolResultKind, text: str | None) -> Flow[PostActingEvent]:
-        message = Msg.tool(self.calls.closing_result(call, kind, text), self.name)
+        known = None if self.durable is None else self.durable.closing(self, call)
+        message = Msg.tool(known or self.calls.closing_result(call, kind, text), self.name)
         event = PostActingEvent(source=self.source, iteration=self.iteration, tool_use=call, message=message)
         closed = self.remember((message,), event).pipe(then(lambda: just(event)))
         children = self.conversation.children

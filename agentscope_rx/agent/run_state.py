@@ -5,18 +5,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from agentscope_rx.agent.durable.journal import Effect
+from agentscope_rx.agent.durable.saved_run import Stage
 from agentscope_rx.agent.inbox import Inbox
 from agentscope_rx.agent.interruption import Interruption
 from agentscope_rx.agent.limits import Usage
 from agentscope_rx.agent.open_calls import OpenCalls
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.events import EventSource
-from agentscope_rx.messages import ChatUsage, ToolUseBlock
-from agentscope_rx.reactive import Scope
-from agentscope_rx.tools import Toolkit
+from agentscope_rx.messages import ChatUsage, Msg, ToolResultBlock, ToolUseBlock
+from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.tools import Tool, Toolkit
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,8 @@ class RunState(Protocol):
     request: OutputRequest | None
     toolkit: Toolkit
     groups: tuple[str, ...]
+    parent: RunState | None
+    durable: Durable | None
 
     def within(self, parent: RunState, call_id: str) -> None:
         """Make this the run of a sub-agent, which `parent` has called."""
@@ -73,4 +80,45 @@ class RunState(Protocol):
 
     def stats(self) -> RunStats:
         """A snapshot of the run; from any thread."""
+        ...
+
+
+class Durable(Protocol):
+    """The checkpoints and the journal of a run and of those within it; see `durable.durability.Durability`."""
+
+    def before(
+        self,
+        run: RunState,
+        stage: Stage,
+        following: Callable[[], Flow[T]],
+        *,
+        sent_back: bool = False,
+        limit: str | None = None,
+        reply: Msg | None = None,
+    ) -> Flow[T]:
+        """Save the run before its next stage, then `following()`."""
+        ...
+
+    def records(self, tool: Tool) -> bool:
+        """True if calls of this tool are written to the journal."""
+        ...
+
+    def begin(self, run: RunState, call: ToolUseBlock) -> Flow[None]:
+        """Store that the call begins."""
+        ...
+
+    def end(self, run: RunState, result: ToolResultBlock) -> Flow[None]:
+        """Store the end of the call."""
+        ...
+
+    def find(self, run: RunState, call: ToolUseBlock) -> Effect | None:
+        """The call as an earlier process has left it in the journal."""
+        ...
+
+    def answered(self, run: RunState, call_ids: Iterable[str]) -> None:
+        """The caller has answered these calls."""
+        ...
+
+    def closing(self, run: RunState, call: ToolUseBlock) -> ToolResultBlock | None:
+        """The result of a call that is closed, if the journal has the call."""
         ...

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.errors import SessionConflictError, SessionValueError
@@ -41,7 +41,7 @@ _ADVICE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The place where a conversation is saved at the end of each of its runs.
+    """The place where a conversation is saved at the end of each of its runs, or after every stage, too.
 
     `file_root` is the folder whose files its messages may read; files elsewhere come back locked. With `history` each
     save adds a checkpoint to the session's history. With a `lease` a run begins when it has that.
@@ -52,6 +52,7 @@ class Binding:
     file_root: str | None = None
     history: bool = True
     lease: SessionLease | None = None
+    checkpoint: Literal["run", "stage"] = "run"
 
     def is_at(self, other: Binding) -> bool:
         """True if both are the same place."""
@@ -158,7 +159,8 @@ class SavedCopy:
         """
         self.left = frozenset(name for name in self.entries if name not in taken and found.has(name))
         self.version = version
-        children = [name for name in found.lists if name not in self.entries] if MEMORY in taken else []
+        own = lists_of_conversation(found.lists) if MEMORY in taken else {}
+        children = [name for name in own if name not in self.entries]
         self.known = found.only([*taken, *children])
         self.parent = self.known.checkpoint if at is None else at
         self.logged = found.checkpoint > 0

@@ -5,7 +5,8 @@
     "state"         value   {"version": 4, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
                              "cut_off": [messages] | null, "groups": [names] | null, "interrupted": source | null,
                              "output": {...} | null, "children": [...], "checkpoint": 7,
-                             "parts": {name: {"version": 1, "state": ...}}}
+                             "parts": {name: {"version": 1, "state": ...}}, "run": {...} | null}
+    "journal"       list    the tool calls that have begun (see `durable.journal`)
     "child:0"       list    the messages of the sub-agent's conversation in slot 0
     "child:0/1"     list    those of the conversation in slot 1 of that one
     "history"       list    a record for each save (see `session.history`)
@@ -20,6 +21,7 @@
 | `checkpoint` (version 4)  | the id of the last record of the history; 0: there was none                            |
 | `parts` (version 4)       | what hooks, tools and others keep in the conversation (see `agent_parts` and `parts`)  |
 | `children` (version 2)    | the conversations of sub-agents: slot, call that has taken it, pending calls, state    |
+| `run` (version 4)         | the run in progress at this checkpoint (see `durable.saved_run`); null between runs    |
 
 A slot is used again once its conversation is dropped: the state says which lists count. A state of a newer version is
 refused.
@@ -34,6 +36,7 @@ from typing import NotRequired, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from agentscope_rx.agent.durable.saved_run import SavedRun
 from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.agent.structured_output.pending import PendingOutput, SavedOutput, read_output
@@ -76,6 +79,7 @@ class SavedState(TypedDict):
     children: NotRequired[list[SavedChild]]
     checkpoint: NotRequired[int]
     parts: NotRequired[dict[str, SavedPart]]
+    run: NotRequired[SavedRun | None]
 
 
 class SavedChild(TypedDict):
@@ -126,6 +130,20 @@ def places_in(state: SavedState) -> list[str]:
     for child in state.get("children", ()):
         slot = f"{child['slot']}"
         found += [slot, *(f"{slot}/{place}" for place in places_in(child["state"]))]
+    return found
+
+
+def open_paths(state: SavedState) -> set[str] | None:
+    """The paths of the pending calls, those of sub-agents included; None if they are not known."""
+    if state["pending"] is None:
+        return None
+    found = set(state["pending"])
+    for child in state.get("children", ()):
+        if child["call"] is not None:
+            inner = open_paths(child["state"])
+            if inner is None:
+                return None
+            found.update(f"{child['call']}/{path}" for path in inner)
     return found
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 from weakref import ref
 
 from agentscope_rx.agent.agent_parts import AgentParts, AttributePart
@@ -19,10 +19,11 @@ from agentscope_rx.agent.input import check_kind
 from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.leasing import check_lease
 from agentscope_rx.agent.lifecycle import between_runs
-from agentscope_rx.agent.persistence import StatePersistence, bind, load, save
+from agentscope_rx.agent.persistence import bind, load, save
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.saved_copy import Binding
+from agentscope_rx.agent.state_persistence import StatePersistence, check_checkpoint
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages.local_file import checked_root
@@ -170,9 +171,12 @@ class SavingAgent(AgentCore):
         file_root: str | PathLike[str] | None = None,
         history: bool = True,
         lease: LeasePolicy | WhenHeld | None = None,
+        checkpoint: Literal["run", "stage"] = "run",
     ) -> Flow[bool]:
         """Load the conversation, if there is one, and save it at the end of every run, failed runs included.
 
+        With `checkpoint="stage"` it is saved after every stage of a run, too, and each tool call before it begins: if
+        the process is killed, `call()` in another one goes on from there (see `agent.durable`).
         If the save fails, the run fails with the `SessionError`, although memory has the reply. After a
         `SessionConflictError` (another agent has saved under this key) either `load` the stored conversation, or
         replace it by `save(..., overwrite=True)`; both keep the binding. `file_root` as for `load`.
@@ -184,8 +188,10 @@ class SavingAgent(AgentCore):
         check_kind("history", history, bool, needed=True)
         check_kind("session", session, Session, needed=True)
         policy = check_lease(lease, self.name, self.state_persistence, check_running=self.check_running)
+        check_checkpoint(checkpoint, self.check_running, self.state_persistence)
         held = None if policy is None else SessionLease(session, key, policy)
-        return self._between_runs(bind, Binding(session, key, checked_root(file_root), history, held), memory, None)
+        binding = Binding(session, key, checked_root(file_root), history, held, checkpoint)
+        return self._between_runs(bind, binding, memory, None)
 
     def _binding_at(self, session: Session, key: str, memory: Memory | None, file_root: str | None = None) -> Binding:
         """The place of a single save or load, with a history unless the binding to this place has none."""

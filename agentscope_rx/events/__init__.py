@@ -24,6 +24,7 @@ from agentscope_rx.events.kinds import (
     PreReasoningEvent,
     PreSummaryEvent,
     ReasoningChunkEvent,
+    ResumedRun,
     RetryEvent,
     SummaryChunkEvent,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "PreReasoningEvent",
     "PreSummaryEvent",
     "ReasoningChunkEvent",
+    "ResumedRun",
     "RetryEvent",
     "RunFold",
     "StreamOptions",

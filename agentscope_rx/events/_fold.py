@@ -3,6 +3,8 @@
     fold(events)            the state after all of them; of a prefix: the state at that moment
     RunFold()               the same, event by event: add(event), then state
 
+    fold([*lost, *resumed])  a run that another process has resumed: what the lost one had not saved is dropped
+
 In a stream with events of sub-agents the outermost run counts. The events of a sub-agent's run alone give its outcome.
 
 The law: for a recorded run, `fold(events).message` is the result of `call()`, and `fold(events).history` holds the
@@ -34,6 +36,7 @@ from agentscope_rx.events.kinds import (
     PreCallEvent,
     PreReasoningEvent,
     ReasoningChunkEvent,
+    ResumedRun,
     RetryEvent,
     SummaryChunkEvent,
 )
@@ -115,6 +118,8 @@ class RunFold:
             raise InvalidInputError(f"A fold takes events, not {event!r:.80}.") from None
         if outer:
             self._reset()
+        if event.run_id != self._run_id and isinstance(event, PreCallEvent) and event.resumes is not None:
+            self._resume(event.resumes, event)
         if event.run_id == self._run_id:
             step = _step_of(type(event))
             if step is not None:
@@ -148,6 +153,14 @@ class RunFold:
         outcome = "no event yet" if self._depth is None else f"run {self._run_id}, {len(self._history)} messages"
         end = ", failed" if self._error is not None else ", ended" if self._reply is not None else ""
         return f"<RunFold {outcome}{end}>"
+
+    def _resume(self, lost: ResumedRun, event: PreCallEvent) -> None:
+        """The run goes on as another one, without what was not saved."""
+        if lost.run_id != self._run_id:
+            return
+        self._run_id, self._partial, self._error = event.run_id, None, None
+        ids = [message.id for message in self._history]
+        del self._history[ids.index(lost.last) + 1 if lost.last in ids else 0 :]
 
     # --- the steps ------------------------------------------------------------------------------------------------
 

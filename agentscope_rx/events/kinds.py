@@ -47,6 +47,19 @@ class Accumulation(Protocol):
 _View = Annotated[Accumulation | None, *EXCLUDED]
 
 
+@dataclass(frozen=True, slots=True)
+class ResumedRun:
+    """A run that was lost with its process, and that another one goes on from, at its last checkpoint.
+
+    All that the lost run has shown after the message `last` (None: after the beginning of the conversation) is void:
+    text that was streamed, and whole messages, of which no checkpoint was made. `iteration` is the round that follows.
+    """
+
+    run_id: str
+    iteration: int = 0
+    last: str | None = None
+
+
 @register
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreCallEvent(Event):
@@ -64,6 +77,8 @@ class PreCallEvent(Event):
     """Read-only, set after the hooks: True if the input neither answers nor runs the pending calls."""
     lost: tuple[ToolUseBlock, ...] = ()
     """Read-only, set after the hooks: open calls without a result in memory. They get error results now."""
+    resumes: ResumedRun | None = None
+    """Read-only: the lost run that this one goes on from, if there is one."""
     history: History = field(default=(), compare=False, repr=False)
     """Read-only: the memory before the call."""
 

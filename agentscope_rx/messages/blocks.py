@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Final, Literal, TypedDict, Unpack
 
 from pydantic import Discriminator
 
@@ -124,6 +124,10 @@ class ToolUseFields(TypedDict, total=False):
     raw_input: str | None
 
 
+IN_DOUBT: Final = "in_doubt"
+"""The key, in the metadata of a pending call, of the mark that it is in doubt."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolUseBlock:
     """A call requested by the model. `input` are its arguments.
@@ -142,6 +146,11 @@ class ToolUseBlock:
     metadata: Mapping[str, Any] = EMPTY
     raw_input: str | None = field(default=None, compare=False, kw_only=True)
     type: Literal["tool_use"] = "tool_use"
+
+    @property
+    def in_doubt(self) -> bool:
+        """True for a pending call that had begun when its process ended: it is not known if it has had its effect."""
+        return self.metadata.get(IN_DOUBT) is True
 
     def __post_init__(self) -> None:
         _check_names(self, self.id, self.name)
@@ -166,7 +175,7 @@ class ToolUseBlock:
 
 
 class ToolResultKind(StrEnum):
-    """The kinds of results other than a success. The last two are placeholders of calls that wait for an answer."""
+    """The kinds of results other than a success. The last three are placeholders of calls that wait for an answer."""
 
     NOT_FOUND = "not_found"
     INVALID_ARGUMENTS = "invalid_arguments"
@@ -176,12 +185,15 @@ class ToolResultKind(StrEnum):
     REJECTED = "rejected"
     SUSPENDED = "suspended"
     APPROVAL_REQUIRED = "approval_required"
+    IN_DOUBT = "in_doubt"
 
     @property
     def waits(self) -> bool:
         """True for the placeholder of a pending call, which is shown and not stored in memory."""
-        return self in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
+        return self in _WAITS
 
+
+_WAITS = (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED, ToolResultKind.IN_DOUBT)
 
 OutputBlock = Annotated[TextBlock | ImageBlock | AudioBlock | VideoBlock | FileBlock, Discriminator("type")]
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 Approval = bool | Callable[[Mapping[str, Any]], bool]
 """The calls of a tool that need approval: all, none, or a function that returns True for their arguments."""
 
+InDoubt = Literal["ask", "run", "fail"]
+"""A call whose process ended while it ran: the caller is asked, it is run again, or it gets an error result."""
+
 NO_PARAMETERS = freeze({"type": "object", "properties": EMPTY})
 """The schema of a tool without parameters."""
 
@@ -63,6 +66,12 @@ class Tool(ABC):
     max_result: int | ResultLimit | None = None
     return_direct: bool = False
     """True if a result that is no error is the agent's reply (see `agent.react.return_direct`)."""
+    read_only: bool = False
+    """True if calls change nothing: one that was cut off by the end of its process is run again."""
+    idempotent: bool = False
+    """True if a call may be run again with the same `ToolContext.idempotency_key`, and has its effect once."""
+    in_doubt: InDoubt | None = None
+    """What happens with a call whose process ended while it ran; None: as the agent says."""
 
     takes_context: bool = False
     """True if calls go through `call_with`: set for a class that overrides it."""
@@ -175,6 +184,15 @@ def check_return_direct(tool: str, value: bool) -> bool:
     if isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
         return value
     raise ToolDefinitionError(f"return_direct of tool {tool!r} must be True or False, not {value!r:.60}.", tool=tool)
+
+
+def check_in_doubt(where: str, value: InDoubt | None) -> InDoubt | None:
+    """`ToolDefinitionError` if it is none of "ask", "run" and "fail"."""
+    if value is None or value in ("ask", "run", "fail"):
+        return value
+    raise ToolDefinitionError(
+        f"in_doubt of tool {where!r} must be 'ask', 'run' or 'fail', not {value!r:.60}.", tool=where
+    )
 
 
 def check_name(name: str) -> str:

@@ -52,7 +52,19 @@ class ToolContext:
     does not have.
     """
 
-    __slots__ = ("_interrupted", "_link", "agent", "call", "host", "path", "run_id", "runtime", "stores", "toolkit")
+    __slots__ = (
+        "_interrupted",
+        "_key",
+        "_link",
+        "agent",
+        "call",
+        "host",
+        "path",
+        "run_id",
+        "runtime",
+        "stores",
+        "toolkit",
+    )
 
     runtime: RuntimeContext
     call: ToolUseBlock
@@ -66,6 +78,7 @@ class ToolContext:
     """The run itself, for the engine's own tools; None without one."""
     _interrupted: Callable[[], bool]
     _link: CallLink | None
+    _key: Callable[[ToolUseBlock], str] | None
 
     def __init__(
         self,
@@ -80,6 +93,7 @@ class ToolContext:
         interrupted: Callable[[], bool] = _never,
         link: CallLink | None = None,
         host: object = None,
+        key: Callable[[ToolUseBlock], str] | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "call", call)
@@ -92,6 +106,7 @@ class ToolContext:
         put(self, "_interrupted", interrupted)
         put(self, "_link", link)
         put(self, "host", host)
+        put(self, "_key", key)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
         """The caller's object of this type and key: from `runtime`, else from the first store that has it; or None.
@@ -136,6 +151,15 @@ class ToolContext:
             "Give the call one, context=RuntimeContext(...), or register it in the store of the agent or toolkit.",
             wanted=kind.__name__,
         )
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same text whenever this call is run again with the same arguments: by a retry, or after a crash.
+
+        It is derived from the key of the session, the call and its arguments; without a session, from the run. Give it
+        to a service that ignores the second request with the same key.
+        """
+        return self.call.id if self._key is None else self._key(self.call)
 
     @property
     def interrupted(self) -> bool:
@@ -201,6 +225,7 @@ class ToolContext:
             interrupted=self._interrupted,
             link=link,
             host=self.host,
+            key=self._key,
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -21,7 +21,9 @@ from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.reactive import Flow, Rate, concat_map
 from agentscope_rx.tools.base import (
     Approval,
+    InDoubt,
     Tool,
+    check_in_doubt,
     check_keywords,
     check_mark,
     check_name,
@@ -65,6 +67,12 @@ class CallOptions(TypedDict, total=False):
     """How large a result may be; None: the toolkit's limit."""
     return_direct: bool
     """With True a result that is no error is the agent's reply: the model is not asked again (default: False)."""
+    read_only: bool
+    """With True calls change nothing: one that a crash has cut off is run again (default: False)."""
+    idempotent: bool
+    """With True a call may be run again with its `ToolContext.idempotency_key` (default: False)."""
+    in_doubt: InDoubt | None
+    """A call that a crash has cut off: "ask", "run" or "fail"; None: as the agent says."""
 
 
 class FunctionToolOptions(CallOptions, total=False):
@@ -135,6 +143,9 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.max_result: int | ResultLimit | None = options.get("max_result")
         check_limit(self.max_result, f"tool {name!r}")
         self.return_direct: bool = check_return_direct(name, options.get("return_direct", False))
+        self.read_only: bool = options.get("read_only", False)
+        self.idempotent: bool = options.get("idempotent", False)
+        self.in_doubt: InDoubt | None = check_in_doubt(name, options.get("in_doubt"))
 
     @property
     def bound(self) -> bool:

@@ -53,7 +53,7 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     the reply. A failing tool is a result; a failing hook is the stage's error.
     Cancels: the calls in progress; those that have not begun never begin.
     """
-    batch = sort_calls(run, calls)
+    batch = sort_calls(run, calls, agent.in_doubt)
     limit = run.usage.before_tools(sum(counts(run, entry.call) for entry in batch.runs)) if run.usage.limited else None
     decision = before_acting(interrupted=run.interrupted, limited=limit is not None)
     if decision is Decision.INTERRUPT:
@@ -65,10 +65,12 @@ def acting(agent: ReActCore, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
     if around is None:
         return _act(agent, run, batch)
     batches = [batch]
-    # each attempt changes the batch
-    return around_stage(
-        around, run, "acting", lambda: _act(agent, run, batches.pop() if batches else sort_calls(run, calls)), calls
-    )
+
+    def begin() -> Stage:
+        # each attempt changes the batch
+        return _act(agent, run, batches.pop() if batches else sort_calls(run, calls, agent.in_doubt))
+
+    return around_stage(around, run, "acting", begin, calls)
 
 
 def _act(agent: ReActCore, run: Run, batch: CallBatch) -> Stage:
@@ -76,6 +78,9 @@ def _act(agent: ReActCore, run: Run, batch: CallBatch) -> Stage:
     parts: list[Flow[Event]] = [_fire_pre(run, batch), defer(lambda: _run_batch(agent, run, batch))]
     if batch.edited:
         parts.insert(0, run.hooks.watched(MemoryEvent, remember_edits(run, batch)))
+        if run.durable is not None:
+            # a call that is run again after a crash must not have the model's arguments
+            parts.insert(1, run.durable.before(run, "acting", lambda: cast("Flow[Event]", empty())))
     if not run.toolkit.returns_direct:
         return concat(*parts, defer(lambda: just(_next(agent, run, batch))))
 

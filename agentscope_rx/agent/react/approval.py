@@ -2,6 +2,9 @@
 
 | call                                                   | treatment                                    |
 |--------------------------------------------------------|----------------------------------------------|
+| had ended before its process did                       | gets the recorded result                     |
+| had begun before its process ended, without an answer  | waits, runs again or fails: its tool's or    |
+|                                                        | the agent's `in_doubt`                       |
 | answered by `Approve`, or by a remembered one          | runs, with the edited arguments if any       |
 | answered by `Reject`, or by a remembered one           | gets a result of kind `rejected`             |
 | needs approval (its tool's mark, the toolkit's policy) | waits                                        |
@@ -11,7 +14,8 @@
 |                                                        | others only                                  |
 | anything else                                          | runs                                         |
 
-The reply of a run with waiting calls pairs each with a placeholder result of kind `approval_required` or `suspended`.
+The reply of a run with waiting calls pairs each with a placeholder result of kind `approval_required`, `suspended` or
+`in_doubt`.
 The reply is not remembered: the calls are in memory already, and open.
 """
 
@@ -20,11 +24,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agentscope_rx.agent.durable.durability import LOST
+from agentscope_rx.agent.durable.journal import Effect
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
 from agentscope_rx.events import Event, MemoryEvent
 from agentscope_rx.messages import (
+    ApprovalAnswer,
     Approve,
     GenerateReason,
     Msg,
@@ -34,10 +41,13 @@ from agentscope_rx.messages import (
     ToolResultKind,
     ToolUseBlock,
 )
+from agentscope_rx.messages.blocks import IN_DOUBT
 from agentscope_rx.reactive import Flow, concat_map, empty
+from agentscope_rx.tools.base import InDoubt
 
 NEEDS_APPROVAL = "This call waits for approval."
 HELD = "This call has not begun: it waits for those before it, or for an answer."
+IN_DOUBT_TEXT = "This call began at {at}, and its process ended. It is not known if it has had its effect."
 REJECTED = "The call was rejected and has not run."
 
 
@@ -98,7 +108,7 @@ class CallBatch:
         return any(each.waits is not None for each in before)
 
 
-def sort_calls(run: Run, calls: Sequence[ToolUseBlock]) -> CallBatch:
+def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> CallBatch:
     """Sort the calls by the table above."""
     batch = CallBatch([BatchEntry(call) for call in calls], sequential=not run.toolkit.parallel)
     conversation = run.conversation
@@ -117,6 +127,11 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock]) -> CallBatch:
                 entry.wait(ToolResultKind.SUSPENDED, HELD)
             continue
         answer = conversation.approvals.decision(call)
+        effect = None if run.durable is None else run.durable.find(run, call)
+        if effect is not None and (effect.result is not None or effect.in_doubt):
+            answer = _settle_begun(run, entry, effect, in_doubt, answer)
+            if entry.result is not None or entry.waits is not None:
+                continue
         if isinstance(answer, Reject):
             entry.result = ToolResultBlock.error(call, ToolResultKind.REJECTED, answer.reason or REJECTED)
         elif isinstance(answer, Approve):
@@ -128,6 +143,28 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock]) -> CallBatch:
         elif some_answered:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
     return batch
+
+
+def _settle_begun(
+    run: Run, entry: BatchEntry, effect: Effect, in_doubt: InDoubt, answer: ApprovalAnswer | None
+) -> ApprovalAnswer:
+    """Decide about a call that an earlier process has begun; gives the answer that it runs by, if it is to run again.
+
+    An approval from before it began lets it run again only if the policy does.
+    """
+    call = entry.call
+    if effect.result is not None:
+        entry.result = effect.result
+        return Approve(call)
+    tool = run.toolkit.get(call.name)
+    policy = in_doubt if tool is None or tool.in_doubt is None else tool.in_doubt
+    if tool is not None and (tool.read_only or tool.idempotent):
+        policy = "run"
+    if policy == "ask":
+        entry.wait(ToolResultKind.IN_DOUBT, IN_DOUBT_TEXT.format(at=effect.begun["at"]))
+    elif policy == "fail":
+        entry.result = ToolResultBlock.error(call, ToolResultKind.INTERRUPTED, LOST)
+    return answer if isinstance(answer, Approve) else Approve(call)
 
 
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
@@ -180,7 +217,7 @@ def waiting_reply(run: Run, waiting: Sequence[BatchEntry]) -> Msg:
     for entry in waiting:
         pairs += _shown(run, entry)
     kinds = {block.kind for block in pairs if isinstance(block, ToolResultBlock)}
-    asks = ToolResultKind.APPROVAL_REQUIRED in kinds
+    asks = not kinds.isdisjoint((ToolResultKind.APPROVAL_REQUIRED, ToolResultKind.IN_DOUBT))
     reason = GenerateReason.APPROVAL_REQUIRED if asks else GenerateReason.TOOL_SUSPENDED
     return run.final(Msg.assistant(pairs, run.name), reason)
 
@@ -191,6 +228,9 @@ def _shown(run: Run, entry: BatchEntry) -> list[ToolUseBlock | ToolResultBlock]:
     children = run.conversation.children
     child = None if children is None else children.of_call(entry.call.id)
     if children is None or child is None or child.reply is None:
-        return [entry.call, entry.waits]
+        call = entry.call
+        if entry.waits.kind is ToolResultKind.IN_DOUBT:
+            call = call.replace(metadata={**call.metadata, IN_DOUBT: True})
+        return [call, entry.waits]
     inner = [block for pair in children.pairs(entry.call) for block in (pair.call, pair.placeholder)]
     return [entry.call, placeholder_of(entry.call, child.reply, child.results), *inner]

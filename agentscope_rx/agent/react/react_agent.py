@@ -22,16 +22,17 @@ from agentscope_rx.agent.input import check_answers, check_kind
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_memory, long_term_memory_hooks
-from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.reasoning import reasoning
+from agentscope_rx.agent.react.resuming import go_on_from
 from agentscope_rx.agent.react.return_direct import direct_reply
 from agentscope_rx.agent.react.steering import end_or_go_on, take_input
 from agentscope_rx.agent.react.summarizing import summarizing
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output.config import output_of
 from agentscope_rx.agent.structured_output.request import OutputRequest, request_of
 from agentscope_rx.agent.sub_agent.agent_tool import sub_agent_tools
@@ -60,6 +61,7 @@ from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty
 from agentscope_rx.session import Session
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tools.argument_wrappers import check_layers
+from agentscope_rx.tools.base import InDoubt
 from agentscope_rx.tools.meta_tool import META_TOOL
 
 INTERRUPTED_REPLY = "I have been interrupted, and stopped what I was doing. What would you like me to do?"
@@ -85,7 +87,8 @@ class ReActAgent(Agent):
     fails the new call with `PendingCallsError`. `check_running=False` lets calls on one memory overlap; their messages
     are then stored in order of arrival. `when_busy` decides about a call that finds its conversation in use: "error"
     refuses it, "queue" lets it wait for its turn (at most `queue_limit` calls), "replace" interrupts what is in
-    progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up.
+    progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up. `in_doubt` decides about calls
+    whose process ended while they ran: the caller is asked, they are run again, or they fail.
     `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run.
     `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
     (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
@@ -123,6 +126,7 @@ class ReActAgent(Agent):
         session_key: str | None = None,
         long_term_memory: LongTermMemory | None = None,
         long_term_memory_mode: LongTermMemoryMode = "both",
+        in_doubt: InDoubt = "ask",
     ) -> None:
         super().__init__(
             name,
@@ -144,6 +148,7 @@ class ReActAgent(Agent):
         self.max_iters = max_iters
         self.finish = finish
         self.pending_policy = pending
+        self.in_doubt: InDoubt = in_doubt
         self.interrupt_grace: float = interrupt_grace
         self.repeat_tool_choice = repeat_tool_choice
         self._check_options(generate_options, model_execution_config, tool_execution_config, enable_meta_tool)
@@ -181,6 +186,8 @@ class ReActAgent(Agent):
             raise ConfigurationError(f"interrupt_grace must be >= 0 seconds, not {grace!r}.")
         if self.pending_policy not in ("recover", "error"):
             raise ConfigurationError(f"pending must be 'recover' or 'error', not {self.pending_policy!r}.")
+        if self.in_doubt not in ("ask", "run", "fail"):
+            raise ConfigurationError(f"in_doubt must be 'ask', 'run' or 'fail', not {self.in_doubt!r}.")
         if self.finish not in ("text", "tool"):
             raise ConfigurationError(f"finish must be 'text' or 'tool', not {self.finish!r}.")
         switches = {"repeat_tool_choice": self.repeat_tool_choice, "enable_meta_tool": enable_meta_tool}
@@ -196,16 +203,24 @@ class ReActAgent(Agent):
 
     def reasoning(self, run: Run, *, sent_back: bool = False) -> Stage:
         """One model round, after the input that is due (`enqueue`); see `react.reasoning`."""
-        if run.inbox.items:
-            return take_input(self, run, sent_back, partial(reasoning, self, run, sent_back=sent_back))
+        durable = run.durable
+        if run.inbox.items or durable is not None:
+            follow = partial(reasoning, self, run, sent_back=sent_back)
+            if durable is not None:
+                follow = partial(durable.before, run, "reasoning", follow, sent_back=sent_back)
+            return take_input(self, run, sent_back, follow)
         return reasoning(self, run, sent_back=sent_back)
 
     def acting(self, run: Run, calls: Sequence[ToolUseBlock]) -> Stage:
         """One batch of tool calls; see `react.acting`."""
+        if run.durable is not None:
+            return run.durable.before(run, "acting", partial(acting, self, run, calls))
         return acting(self, run, calls)
 
     def summarizing(self, run: Run, which: str | None = None) -> Stage:
         """The summary at `max_iters`, or at the limit that `which` names; see `react.summarizing`."""
+        if run.durable is not None:
+            return run.durable.before(run, "summarizing", partial(summarizing, self, run, which), limit=which)
         return summarizing(self, run, which)
 
     def handle_interrupt(self, run: Run) -> LastWords:
@@ -292,6 +307,8 @@ class ReActAgent(Agent):
         run.calls.take_over(pending)
         conversation.approvals.add((answer for answer in event.answers if answer.call_id not in inside), run.calls.open)
         run.input.answered = frozenset(answer.call_id for answer in event.answers)
+        if run.durable is not None:
+            run.durable.answered(run, run.input.answered)
         if children is not None and inside:
             run.input.handed_down = children.hand_down(inside, event.answers, event.input)
             within = [inside[id][0].call_id for id in run.input.answered if id in inside]
@@ -324,7 +341,9 @@ class ReActAgent(Agent):
             raise InvalidInputError(f"Approve({call.id!r}): tool {call.name!r} does not take {problems}") from error
 
     def route(self, run: Run) -> Stage:
-        """Act if there are open calls, else reason."""
+        """Act if there are open calls, else reason; a run that resumes another one goes on where that one was."""
+        if run.resumed is not None and (stage := go_on_from(self, run, run.resumed)) is not None:
+            return stage
         calls = tuple(run.calls.open.values())
         if at_begin(calls=len(calls)) is Decision.ACT:
             return self.acting(run, calls)

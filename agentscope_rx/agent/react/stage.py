@@ -14,6 +14,7 @@ from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.reactive import Flow, defer
+from agentscope_rx.tools.base import InDoubt
 
 
 class ReActCore(Protocol):
@@ -26,6 +27,7 @@ class ReActCore(Protocol):
     tool_execution_config: ExecutionConfig | None
     repeat_tool_choice: bool
     memory_window: TokenWindow | None
+    in_doubt: InDoubt
 
     @property
     def interrupt_grace(self) -> float: ...

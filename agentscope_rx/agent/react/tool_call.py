@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, cast
 
+from agentscope_rx.agent.durable.durability import key_of
 from agentscope_rx.agent.react.approval import HELD, BatchEntry, CallBatch
 from agentscope_rx.agent.react.model_call import voids
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
+from agentscope_rx.agent.run_state import Durable
 from agentscope_rx.events import ActingChunkEvent, Event, RetryEvent
 from agentscope_rx.hooks import ToolRequest
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
-from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, transform_type
+from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, then, transform_type
 from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
 from agentscope_rx.tools.calls.batch import ToolBatch
+from agentscope_rx.tools.calls.execute import PreparedCall
 from agentscope_rx.tools.calls.shown_values import Shown
 
 T = TypeVar("T")
@@ -78,7 +82,16 @@ class ToolRun:
             events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in run.hooks.seen:
             events = run.hooks.watched(RetryEvent, events)
-        return concat(events, defer(lambda: end(self._result())))
+        durable = run.durable
+        if durable is None:
+            return concat(events, defer(lambda: end(self._result())))
+        return concat(events, defer(lambda: self._recorded(durable, end)))
+
+    def _recorded(self, durable: Durable, end: Callable[[ToolResult], Flow[T]]) -> Flow[T]:
+        """`end(result)`, once the journal has the result."""
+        if self._found is None:
+            return end(self._result())
+        return durable.end(self._run, self._found).pipe(then(lambda: end(self._result())))
 
     def _items(self) -> Flow[ToolEvent]:
         """The call, until it is interrupted."""
@@ -92,6 +105,8 @@ class ToolRun:
         failed = None if peers is None else peers.failed
         # these end a wait in any case; a call that has begun may be one that is not interruptible
         stop = (interruption,) if failed is None else (interruption, failed)
+        if run.durable is not None and isinstance(prepared, PreparedCall) and run.durable.records(prepared.tool):
+            prepared.before = partial(run.durable.begin, run, call)
         items = run.toolkit.call(prepared, context=context, within=peers, stop=stop)
         around = run.hooks.around_tool
         if around is not None:
@@ -116,6 +131,7 @@ class ToolRun:
             stores=() if run.context_store is None else (run.context_store,),
             interrupted=lambda: run.interrupted,
             host=run,
+            key=partial(key_of, run),
         )
 
     def _show(self, item: ToolEvent) -> Iterator[Event]:

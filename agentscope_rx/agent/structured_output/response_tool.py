@@ -23,6 +23,8 @@ _ONCE = ExecutionConfig(timeout=None, max_attempts=1)
 class ResponseTool(Tool):
     """Takes the response of one run. It is in that run's toolkit only."""
 
+    read_only = True
+
     def __init__(self, shape: OutputSchema, name: str, description: str) -> None:
         self.name = name
         self.description = description

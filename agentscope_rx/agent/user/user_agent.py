@@ -15,9 +15,9 @@ from reactivex import operators as ops
 
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
-from agentscope_rx.agent.persistence import StatePersistence
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.shutdown import GracefulShutdown
+from agentscope_rx.agent.state_persistence import StatePersistence
 from agentscope_rx.agent.structured_output import StructuredOutput
 from agentscope_rx.agent.structured_output.config import output_of
 from agentscope_rx.agent.structured_output.request import OutputRequest

@@ -36,11 +36,14 @@ from agentscope_rx.reactive import (
     RetryPolicy,
     SourceCancelledError,
     admitted,
+    catch,
     concat,
     concat_map_type,
     defer,
     just,
     retry,
+    then,
+    throw,
     timeout,
 )
 from agentscope_rx.reactive.kernel.observer import Sink, Upstream, attach
@@ -97,13 +100,22 @@ def _policy(config: ExecutionConfig) -> RetryPolicy:
     return replace(policy, retry=again, discards=True)
 
 
+class NotBegunError(Exception):
+    """A call that was not begun: what was to be done before it has failed for this `reason`."""
+
+    def __init__(self, reason: Exception) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class PreparedCall:
     """One call made ready: its tool looked up, its config compiled, its limits known; once, for all that follow.
 
-    `tool` has the `tool_arguments` of the run in it. `result_limit` bounds the result.
+    `tool` has the `tool_arguments` of the run in it. `result_limit` bounds the result. The call begins once the flow of
+    `before` has ended; an error of that is the error of the call's flow.
     """
 
-    __slots__ = ("call", "executor", "limits", "plan", "result_limit", "tool")
+    __slots__ = ("before", "call", "executor", "limits", "plan", "result_limit", "tool")
 
     def __init__(
         self,
@@ -120,6 +132,7 @@ class PreparedCall:
         self.limits: ToolLimits = limits
         self.executor: Executor | None = executor
         self.result_limit: ResultLimit | None = result_limit
+        self.before: Callable[[], Flow[None]] | None = None
 
 
 def run_tool(
@@ -194,7 +207,15 @@ class _Attempts:
             if rates:
                 source = self._rated(source, rates)
             source = retry(plan.policy, notice=self._notice)(source)
-        return source if plan.overall is None else plan.overall(source)
+        source = source if plan.overall is None else plan.overall(source)
+        before = self._prepared.before
+        if before is None:
+            return source
+
+        def failed(error: Exception) -> Flow[None]:
+            return throw(NotBegunError(error))
+
+        return defer(before).pipe(catch(failed), then(lambda: source))
 
     def _rated(self, attempt: Flow[object], rates: Sequence[Limiter]) -> Flow[object]:
         """Each attempt when its rates allow it; the first has waited for them already."""
@@ -318,6 +339,9 @@ class _Running:
 
     def on_error(self, error: Exception) -> None:
         self._upstream = None
+        if isinstance(error, NotBegunError):
+            self._sink.on_error(error.reason)
+            return
         if isinstance(error, SourceCancelledError):
             self._sink.on_error(error)
             return

@@ -47,6 +47,8 @@ class McpTool(Tool):
         self.parameters: Mapping[str, object] = freeze(listed.input_schema)
         self.output_schema: FrozenDict | None = None if listed.output_schema is None else freeze(listed.output_schema)
         self.hints: McpAnnotations = _hints(listed)
+        self.read_only: bool = self.hints.read_only is True
+        self.idempotent: bool = self.hints.idempotent is True
         self._check: SchemaCheck | None = None
 
     def __repr__(self) -> str:
