@@ -44,10 +44,11 @@ class World:
             sessions = dict(self.session._sessions)
             self.moments.append(Moment(where, sessions, list(self.effects), self.model_calls))
 
-    def effect(self, name: str) -> str:
-        """An effect outside of the process."""
+    def effect(self, name: str, key: str | None = None) -> str:
+        """An effect outside of the process; a second one with the same key is ignored, as by a service."""
         self.note(f"before {name}")
-        self.effects.append(name)
+        if key is None or f"{name} {key}" not in self.effects:
+            self.effects.append(name if key is None else f"{name} {key}")
         self.note(f"after {name}")
         return f"did {name}"
 
