@@ -10,7 +10,8 @@ help:
 	@echo "make test   everything that CI runs: lint, then all tests"
 	@echo "make lint   style, types and layers only"
 	@echo "make pytest the tests only, in WORKERS=2 processes"
-	@echo "make soak   200 agents that are called, stopped and steered at random, for ten virtual minutes and a real one"
+	@echo "make soak   200 agents that are called, stopped and steered at random, for ten virtual minutes and a real one;"
+	@echo "            before, 200 processes on each store are killed and resumed"
 	@echo "make fuzz   run the fuzzers with new random input for SECONDS=600"
 	@echo "make audit  check the installed packages for known vulnerabilities (needs the advisory data)"
 	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop"
@@ -56,7 +57,7 @@ pytest: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --durations=15
 
 soak: $(VENV)/.dev
-	$(BIN)/python -m tests.soak --virtual 600 --real 60
+	$(BIN)/python -m tests.soak --kills 200 --virtual 600 --real 60
 
 SECONDS ?= 600
 

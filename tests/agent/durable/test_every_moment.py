@@ -176,7 +176,7 @@ def test_rounds_that_are_used_up_are_used_up_after_a_crash():
     assert run_virtual(at_every_moment(make, ["go"])) == []
 
 
-def test_results_that_are_the_reply():
+def test_results_that_are_the_reply_of_the_run():
     def make(world: World) -> ReActAgent:
         @tool(return_direct=True)
         async def act(name: str) -> str:

@@ -41,7 +41,6 @@ async def results(of: ReActAgent) -> list[tuple[str, str, ToolResultKind | None]
     return [(block.id, block.text, block.kind) for message in await of.memory.get() for block in message.tool_results]
 
 
-@pytest.mark.spec("W68", "case 147")
 def test_the_caller_is_asked_and_may_answer_in_parts():
     async def main() -> None:
         world = await killed("after save 5", use("c1", "a"), use("c2", "b"), use("c3", "c"))
@@ -115,6 +114,7 @@ def test_other_input_closes_the_calls_with_what_is_known(policy: Literal["recove
     run_virtual(main())
 
 
+@pytest.mark.spec("W73")
 def test_the_same_input_resumes_and_is_not_remembered_twice():
     async def main() -> None:
         world = await killed("after a", use("c1", "a"))
@@ -125,7 +125,7 @@ def test_the_same_input_resumes_and_is_not_remembered_twice():
     run_virtual(main())
 
 
-def test_a_session_that_saves_at_the_end_keeps_the_journal_in_mind():
+def test_the_journal_counts_without_checkpoints_within_runs():
     async def main() -> None:
         world = await killed("after a", use("c1", "a"))
         again = agent(world, "Well.")
