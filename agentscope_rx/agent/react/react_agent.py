@@ -248,7 +248,9 @@ class ReActAgent(Agent):
             return run.end_with(final)
 
         replied = interrupt_reply(lambda: self.handle_interrupt(run)).pipe(concat_map(reply))
-        return concat(run.close_open(ToolResultKind.INTERRUPTED), replied)
+        ended = concat(run.close_open(ToolResultKind.INTERRUPTED), replied)
+        # after a crash the run ends, too: the request is saved
+        return ended if run.durable is None else run.durable.before(run, "acting", lambda: ended)
 
     def end_limited(self, run: Run, which: str, limit: float) -> Stage:
         """End a run at one of its usage limits: with a summary, or with `UsageLimitError`."""
