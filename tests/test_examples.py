@@ -32,6 +32,14 @@ EXPECTED = {
         "  transfer({'amount': 40, 'to': 'the bakery'}): ok: 40 sent to the bakery",
         "the file tells the same reply: True",
     ],
+    "resume_after_crash.py": [
+        "  (the balance is read)",
+        "  (sent: 40 to the bakery)",
+        "the first process has ended by signal 9",
+        "goes on from round 1 of the run that was killed",
+        "in doubt: transfer({'amount': 40, 'to': 'the bakery'}); the bank's list says sent",
+        "Bank: I have sent 40 euros to the bakery.",
+    ],
     "conversation.py": [
         "  (Ann has heard: nobody yet)",
         "Ann: Hello, what is there for dinner?",
