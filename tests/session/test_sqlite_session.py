@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sqlite3
 import sys
 import threading
@@ -366,6 +367,8 @@ def in_child(work: Callable[[], object]) -> int:
         pid = os.fork()
     if not pid:
         status = 1
+        # a child that hangs ends
+        signal.alarm(60)
         try:
             work()
             status = 0
@@ -388,7 +391,10 @@ def test_parent_and_child_go_on_with_one_store(tmp_path: Path):
     assert in_child(child) == 0
     session.save("k", "n", 1).run()
     assert len(session.load_all("child").run().values) == 20
-    assert sqlite3.connect(tmp_path / "s.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with sqlite3.connect(tmp_path / "s.db") as found:
+        assert found.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    # not left to the garbage collector, which may be at it in another thread when the next test forks
+    found.close()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")

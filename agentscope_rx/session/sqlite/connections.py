@@ -16,10 +16,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from agentscope_rx.errors import SessionFormatError, SessionStorageError
-from agentscope_rx.reactive.kernel.forking import new_lock
+from agentscope_rx.errors import SessionDamagedError, SessionFormatError, SessionStorageError
+from agentscope_rx.reactive.kernel.forking import new_lock, new_rlock
 from agentscope_rx.session.attempts import HeldError
-from agentscope_rx.session.sqlite.faults import is_held
+from agentscope_rx.session.sqlite.faults import RESTORE, is_held
 from agentscope_rx.session.sqlite.tables import APPLICATION, FORMAT, SCHEMA
 
 Synchronous = Literal["full", "normal"]
@@ -33,6 +33,8 @@ FORK_SECONDS = 10.0
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 # private: the file holds conversations; SQLite gives its other files the same mode
 _MODE = 0o600
+_SMALLEST = 512
+"""Bytes of the smallest page: a database is empty, or has one."""
 
 
 class Opened(NamedTuple):
@@ -55,6 +57,7 @@ class Connections:
     def _reset(self) -> None:
         self._free = threading.Condition()
         self._writer = new_lock()
+        self._closing = new_rlock()
         self._used = 0
         self._forking = False
 
@@ -89,10 +92,12 @@ class Connections:
 
     def close(self) -> None:
         """Close the connections that are kept; the next operation opens one."""
-        with self._free:
-            kept, self._kept = self._kept, []
-        for each in kept:
-            _close(each.db)
+        # a second call returns when the file is closed, too; re-entrant, because the garbage collector may call it
+        with self._closing:
+            with self._free:
+                kept, self._kept = self._kept, []
+            for each in kept:
+                _close(each.db)
 
     # --- forks
 
@@ -174,6 +179,9 @@ class Connections:
             # in this way only for a new file: closing a descriptor of an open one would end SQLite's locks on it
             with suppress(FileExistsError):
                 os.close(os.open(self.path, _CREATE, _MODE))
+        if 0 < (size := os.stat(self.path).st_size) < _SMALLEST:
+            # SQLite takes it for an empty one
+            raise SessionDamagedError(key, self.path, f"it ends after {size} bytes", RESTORE)
         db = sqlite3.connect(
             f"{Path(self.path).as_uri()}?mode=rw", uri=True, timeout=0, isolation_level=None, check_same_thread=False
         )

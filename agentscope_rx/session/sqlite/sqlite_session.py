@@ -116,7 +116,7 @@ class SqliteSession(Session):
 
     def close(self) -> Flow[None]:
         """Close the file; the next operation opens it again. Idempotent."""
-        return on_worker(self._connections.close, ENGINE_WORKERS)
+        return on_worker(lambda: self._connections.close(), ENGINE_WORKERS)
 
     def _look(self, key: str | None, work: Callable[[Tables], T], absent: Callable[[], T]) -> Flow[T]:
         """Read on a worker; calls `absent` if there is no file."""

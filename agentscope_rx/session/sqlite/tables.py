@@ -178,7 +178,7 @@ class Tables:
         crc = row.crc if 0 < start == count else self._crc_at(key, name, row.id, start - 1)
         at, crc = self._same(row.id, start, count, crc, entry.lines)
         new = entry.lines[at - start :]
-        if not (new or fresh or at < count):
+        if not (new or fresh) and (at, crc) == (count, row.crc):
             return False
         rows: list[tuple[int, int, bytes, int]] = []
         for index, each in enumerate(new, at):
