@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from agentscope_rx.session.copying import copy_session
 from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
@@ -41,6 +42,7 @@ __all__ = [
     "StatePart",
     "Unchanging",
     "WhenHeld",
+    "copy_session",
     "open_session",
 ]
 

@@ -1,0 +1,29 @@
+"""Copies of sessions in other stores: to change the store, and to keep a conversation as files."""
+
+from __future__ import annotations
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.reactive import Flow, flat_map, just
+from agentscope_rx.session.session import Saved, Session
+
+
+def copy_session(key: str, source: Session, target: Session, *, to: str | None = None) -> Flow[str | None]:
+    """Copy all entries of a session into another store, or under the key `to`, in one save.
+
+    The copy holds what one `load_all` reads, exactly. Nothing is replaced: the key must be free in the target. A
+    `JsonSession` is the form to export to and to import from: files of JSON that any program can read.
+
+    Signals: the version of the copy once it is stored, None if there is no such session; then completion.
+    `SessionConflictError` if the target has a session of that key, and nothing is written.
+    Cancels: as `load_all` and `save_all`.
+    """
+    name = key if to is None else to
+    if source == target and name == key:
+        raise ConfigurationError(f"Session {key!r} cannot be copied onto itself: name another store, or another key.")
+
+    def save(saved: Saved) -> Flow[str | None]:
+        if saved.version is None:
+            return just(None)
+        return target.save_all(name, saved.values, saved.lists, expected=None)
+
+    return source.load_all(key).pipe(flat_map(save))
