@@ -19,6 +19,7 @@ from textwrap import fill
 
 from agentscope_rx import __version__
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
+from agentscope_rx.cli.sessions import STORE, add_sessions
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.models.registry import REGISTRY
 
@@ -69,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=epilog,
         formatter_class=raw,
     )
+    add_sessions(commands)
     commands.add_parser(
         "setup-local",
         help="install the embedded model",
@@ -125,10 +127,15 @@ def _agent_flags() -> argparse.ArgumentParser:
         help="run calls of this tool without asking (repeatable)",
     )
     conversation = flags.add_mutually_exclusive_group()
-    conversation.add_argument("--session", metavar="NAME", help="continue this saved conversation, or begin it")
+    conversation.add_argument(
+        "--session",
+        metavar="NAME",
+        help="continue this saved conversation, or begin it; a .db file or a URL means the conversation 'main' in it",
+    )
     conversation.add_argument(
         "-c", "--continue", dest="go_on", action="store_true", help="continue the conversation saved last"
     )
+    flags.add_argument("--store", metavar="STORE", help=f"where conversations are saved: {STORE}")
     format = flags.add_mutually_exclusive_group()
     format.add_argument("--json", action="store_true", help="print only the events, each as a line of JSON")
     format.add_argument("-q", "--quiet", action="store_true", help="print only the answer")

@@ -1,4 +1,4 @@
-"""`agentscope-rx`: ask, chat, setup-local, events-schema, completion. A failure is one line on stderr and a status."""
+"""`agentscope-rx`: one function for each command. A failure is one line on stderr and a status."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from agentscope_rx.cli.arguments import parser, question_of
 from agentscope_rx.cli.chat import chat
 from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
+from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.errors import InvalidInputError, MissingExtraError
 from agentscope_rx.events import events_schema
 from agentscope_rx.models import ChatModel
@@ -57,6 +58,8 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
         case "chat":
             with closing(ChatSession.of(flags, model)) as session:
                 return chat(session)
+        case "sessions":
+            return sessions(flags)
         case "setup-local":
             return _set_up_local()
         case "events-schema":

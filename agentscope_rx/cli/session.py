@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
 
 from agentscope_rx.agent import Agent, ReActAgent
 from agentscope_rx.agent.input import CallInput
@@ -22,8 +24,8 @@ from agentscope_rx.events import PostCallEvent
 from agentscope_rx.messages import Approve, ChatUsage, Msg
 from agentscope_rx.models import ChatModel
 from agentscope_rx.reactive import timeout
-from agentscope_rx.session import JsonSession
-from agentscope_rx.session.manifest import file_name
+from agentscope_rx.session import JsonSession, Session, SqliteSession, open_session
+from agentscope_rx.session.urls import names_store
 from agentscope_rx.tools import Toolkit
 
 SYSTEM_PROMPT = (
@@ -48,7 +50,7 @@ class ChatSession:
         *,
         terminal: Terminal | None = None,
         approved: Collection[str] = (),
-        name: str | None = None,
+        place: Place | None = None,
         toolkit: Toolkit | None = None,
     ) -> None:
         self.agent = agent
@@ -58,14 +60,14 @@ class ChatSession:
         self._view = view
         self._seconds = seconds
         self._approved = frozenset(approved)
-        self._name = name
+        self._place = place
         self._toolkit = toolkit
 
     @classmethod
     def of(cls, flags: argparse.Namespace, model: ChatModel | None = None) -> ChatSession:
         """The session of these flags; `model` replaces theirs. `ConfigurationError` if a flag cannot be used."""
         toolkit = None
-        name = latest() if flags.go_on else flags.session
+        place = place_of(flags)
         if flags.agent is not None:
             agent = _own_agent(flags)
         else:
@@ -81,12 +83,12 @@ class ChatSession:
             flags.timeout,
             terminal=Terminal.found(prompt_apart=flags.json or flags.quiet),
             approved=flags.approve,
-            name=name,
+            place=place,
             toolkit=toolkit,
         )
-        if name is not None:
-            found = bind(agent, name)
-            note(f"session: {name} ({'goes on' if found else 'new'})")
+        if place is not None:
+            found = agent.bind(place.store, place.name).run()
+            note(f"session: {place.name} ({'goes on' if found else 'new'})")
         return session
 
     def ask(self, msgs: CallInput, around: Around = nullcontext) -> Msg:
@@ -122,6 +124,8 @@ class ChatSession:
             self.terminal.close()
         if self._toolkit is not None:
             self._toolkit.close().run()
+        if self._place is not None:
+            self._place.store.close().run()
 
     def _run(self, msgs: CallInput, around: Around) -> Msg:
         events = self.agent.stream(msgs)
@@ -139,14 +143,14 @@ class ChatSession:
 
     def _advice(self, tool: str = "") -> str:
         """How the user can go on."""
-        if self._name is None:
+        if self._place is None:
             return (
                 f" Approve beforehand with --approve {tool}, or save the conversation with --session NAME."
                 if tool
                 else ""
             )
         more = f" --approve {tool}" if tool else ""
-        return f" Go on with: agentscope-rx ask --session {self._name}{more}"
+        return f" Go on with: agentscope-rx ask {self._place.flags}{more}"
 
 
 def _own_agent(flags: argparse.Namespace) -> Agent:
@@ -162,24 +166,42 @@ def _timeout_error(which: str, limit: float) -> Exception:
 
 
 CONVERSATIONS = "~/.agentscope_rx/conversations"
+MAIN = "main"
+"""The conversation in a store that is given in place of a name."""
 
 
-def latest(root: str = CONVERSATIONS) -> str:
+class Place(NamedTuple):
+    """A conversation in a store; `flags` name it on a command line."""
+
+    store: Session
+    name: str
+    flags: str
+
+
+def place_of(flags: argparse.Namespace) -> Place | None:
+    """The conversation that the flags name, None without one; `ConfigurationError` if there is none to go on with."""
+    name, given = flags.session, flags.store
+    if name is not None and names_store(name):
+        if given is not None:
+            raise ConfigurationError(f"--session {name} names a store, and so does --store: give a name to --session.")
+        return Place(open_session(name), MAIN, f"--session {shlex.quote(name)}")
+    if name is None and not flags.go_on:
+        if given is not None:
+            raise ConfigurationError("--store is where a conversation is saved: name one with --session NAME.")
+        return None
+    store = open_session(CONVERSATIONS if given is None else given)
+    name = latest(store) if name is None else name
+    words = ["--session", name] if given is None else ["--store", given, "--session", name]
+    return Place(store, name, shlex.join(words))
+
+
+def latest(store: Session) -> str:
     """The name of the conversation saved last, for `-c`."""
-    session = JsonSession(root)
-    folder = session.root.expanduser()
-    saved: list[tuple[float, str]] = []
-    for key in session.keys().run():
-        try:
-            saved.append(((folder / file_name(key) / "manifest.json").stat().st_mtime, key))
-        except OSError:
-            # damaged, or deleted meanwhile
-            continue
-    if not saved:
+    if not isinstance(store, (JsonSession, SqliteSession)):
+        raise ConfigurationError(
+            "-c finds the last conversation in a folder or a .db file only: name it with --session."
+        )
+    found = store.latest().run()
+    if found is None:
         raise ConfigurationError("There is no saved conversation to go on with: begin one with --session NAME.")
-    return max(saved)[1]
-
-
-def bind(agent: Agent, name: str, root: str = CONVERSATIONS) -> bool:
-    """Load the conversation of this name if there is one, and save it after each run; True if there was one."""
-    return agent.bind(JsonSession(root), name).run()
+    return found

@@ -244,6 +244,16 @@ def stored_keys(root: Path) -> list[str]:
     return sorted(key for name in names if (key := _stored_key(root, name)) is not None)
 
 
+def latest_key(root: Path) -> str | None:
+    """The key of the session whose manifest was written last."""
+    saved: list[tuple[float, str]] = []
+    for key in stored_keys(root):
+        # damaged, or deleted meanwhile
+        with suppress(OSError):
+            saved.append((os.stat(root / file_name(key) / MANIFEST).st_mtime, key))
+    return max(saved)[1] if saved else None
+
+
 def _stored_key(root: Path, name: str) -> str | None:
     key = text_of(name)
     if key is None:

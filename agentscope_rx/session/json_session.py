@@ -24,7 +24,7 @@ from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
 from agentscope_rx.session.attempts import LOCK_SECONDS, Attempt, HeldError, begun_to_end, lock_policy, until_free
 from agentscope_rx.session.durable import LOCK, locked, make_folder
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
-from agentscope_rx.session.folder import Folder, stored_keys
+from agentscope_rx.session.folder import Folder, latest_key, stored_keys
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
 
 T = TypeVar("T")
@@ -104,6 +104,15 @@ class JsonSession(Session):
         def look() -> list[str]:
             with _our_errors(None, self.root):
                 return stored_keys(_expanded(self.root))
+
+        return on_worker(look, ENGINE_WORKERS)
+
+    def latest(self) -> Flow[str | None]:
+        """Emits the key of the session saved last, by the times of its files; None without one."""
+
+        def look() -> str | None:
+            with _our_errors(None, self.root):
+                return latest_key(_expanded(self.root))
 
         return on_worker(look, ENGINE_WORKERS)
 
