@@ -45,17 +45,17 @@ def _other_user() -> str:
 class Server:
     """A server process; `start`, `kill` and `start` again as often as needed."""
 
-    def __init__(self, folder: Path, command: Sequence[str], ready: Path, user: str = "") -> None:
+    def __init__(self, folder: Path, command: Sequence[str], path: Path, user: str = "") -> None:
         self.folder = folder
         self._command = [sys.executable, str(Path(__file__).with_name("supervised.py")), user, *command]
-        self._ready = ready
+        self._path = path
         self._supervisor: subprocess.Popen[str] | None = None
         self._pid = 0
 
     @property
     def socket(self) -> Path:
         """The path of its socket."""
-        return self._ready
+        return self._path
 
     def start(self) -> None:
         """Returns when it takes connections."""
@@ -72,13 +72,21 @@ class Server:
         while not self._answers():
             if self._supervisor.poll() is not None or time.monotonic() > deadline:
                 text = (self.folder / "log").read_text(errors="replace")
-                self.stop()
+                self.remove()
                 raise RuntimeError(f"the server did not start: {text[-2000:]}")
             time.sleep(0.02)
 
     def _answers(self) -> bool:
+        status = self.folder / "data" / "postmaster.pid"
+        if (self.folder / "data").exists():
+            # PostgreSQL notes when it takes clients; a file that a killed one has left has another process id
+            lines = status.read_text().splitlines() if status.exists() else []
+            return lines[:1] == [str(self._pid)] and lines[-1].strip() == "ready"
         with socket.socket(socket.AF_UNIX) as client:
-            return client.connect_ex(str(self._ready)) == 0
+            if client.connect_ex(str(self._path)):
+                return False
+            client.sendall(b"PING\r\n")
+            return client.recv(100).startswith(b"+PONG")
 
     def kill(self) -> None:
         """End it without any warning."""
@@ -102,7 +110,7 @@ class Server:
     def remove(self) -> None:
         """End it, and remove its data."""
         self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.folder)
 
 
 def _folder(name: str, user: str) -> Path:

@@ -1,6 +1,7 @@
 """Runs a server until this program's input ends: it ends with the tests, however they end.
 
-python supervised.py <user id or ""> <command> ...      prints the server's process id
+python supervised.py <user id or ""> <command> ...      prints the server's process id,
+                                                               and what it says as an error
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 def main() -> None:
     user, *command = sys.argv[1:]
     options = {"user": int(user), "group": int(user), "extra_groups": []} if user else {}
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, **options)
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr, **options)
     sys.stdout.write(f"{server.pid}\n")
     sys.stdout.flush()
     sys.stdin.read()

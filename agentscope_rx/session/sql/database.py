@@ -23,6 +23,8 @@ from agentscope_rx.session.sql.tables import FORMAT, Tables, make_tables
 T = TypeVar("T")
 
 _ASYNC_DRIVERS = {"postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg", "sqlite": "sqlite+aiosqlite"}
+_EXTRA = ("asyncpg", "aiosqlite")
+"""The drivers that come with the extra."""
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mariadb": 3306}
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}|")
 _CLOSE_SECONDS = 2.0
@@ -50,6 +52,7 @@ def place_of(database: str | URL | AsyncEngine, prefix: str) -> Place:
         engine, url = database.sync_engine, database.url
     else:
         engine, url = None, _parsed(database)
+        _check_driver(url)
     if url.get_backend_name() == "sqlite" and (not url.database or "memory" in f"{url.database} {url.query}"):
         raise ConfigurationError(
             "Connections do not share a SQLite database in memory. Give SqlSession a file, or use InMemorySession."
@@ -66,6 +69,18 @@ def _parsed(database: str | URL) -> URL:
             "This is no URL of a database. Give SqlSession one such as 'postgresql://user:password@host/database'."
         ) from None
     return url.set(drivername=_ASYNC_DRIVERS.get(url.drivername, url.drivername))
+
+
+def _check_driver(url: URL) -> None:
+    """Raise `ConfigurationError` unless SQLAlchemy knows the database and the driver is installed."""
+    try:
+        url.get_dialect().import_dbapi()
+    except ModuleNotFoundError as error:
+        if error.name in _EXTRA:
+            raise MissingExtraError(error.name, "sql") from error
+        raise ConfigurationError(f"The driver of {url.drivername!r} is not installed: {error}.") from error
+    except ArgumentError as error:
+        raise ConfigurationError(f"SQLAlchemy knows no {url.drivername!r}: {error}.") from error
 
 
 def _address(url: URL) -> str:
@@ -210,10 +225,7 @@ def _own_engine(place: Place, timeout: float) -> AsyncEngine:
         return create_async_engine(
             place.url, pool_pre_ping=True, pool_timeout=timeout, hide_parameters=True, connect_args=waits
         )
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(error.name or place.url.drivername, "sql") from error
     except (ArgumentError, InvalidRequestError) as error:
-        # such as an unknown dialect, or a driver that blocks
         raise ConfigurationError(
             f"{place.url.drivername!r} is no asynchronous driver for SQLAlchemy: {error}"
         ) from error

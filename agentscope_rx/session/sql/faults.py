@@ -14,6 +14,8 @@ _RETRYABLE = ("08", "40", "53", "55P03", "57")
 """SQLSTATE: no connection, rolled back, too few resources, a lock not available, cancelled or shut down by someone."""
 _NEVER_RETRYABLE = ("53100",)
 """SQLSTATE: the disk is full."""
+_LOST = ("08", "57")
+"""SQLSTATE: the connection was lost, or ended by the server."""
 _DRIVERS = frozenset({"asyncpg", "aiosqlite", "sqlite3", "aiomysql", "asyncmy", "pymysql", "psycopg"})
 
 
@@ -52,9 +54,10 @@ def _told(error: Exception, key: str | None, server: str, progress: Progress) ->
     reason = str(found) or type(found).__name__
     state = getattr(found, "sqlstate", None)
     if isinstance(state, str):
-        # the server has answered: the transaction is rolled back
         retryable = state.startswith(_RETRYABLE) and not state.startswith(_NEVER_RETRYABLE)
-        return SessionServerError(key, server, _without_class(reason), retryable=retryable)
+        # with another answer the transaction is rolled back
+        unsure = progress.unsure and state.startswith(_LOST)
+        return SessionServerError(key, server, _without_class(reason), retryable=retryable, unsure=unsure)
     if "database is locked" in reason and key is not None:
         return SessionLockedError(key, server)
     lost = isinstance(error, OSError) or (isinstance(error, DBAPIError) and error.connection_invalidated)
