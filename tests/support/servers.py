@@ -187,3 +187,13 @@ def postgres_url(server: Server) -> str:
 def redis_url(server: Server) -> str:
     """The URL of its first database, by its socket."""
     return f"unix://{server.socket}?db=0"
+
+
+def cluster_port() -> int:
+    """A free port; a node of a Redis Cluster takes the one 10,000 above it, too."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            if port < 55_000 and other.connect_ex(("127.0.0.1", port + 10_000)):
+                return port
