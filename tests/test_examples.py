@@ -40,6 +40,15 @@ EXPECTED = {
         "in doubt: transfer({'amount': 40, 'to': 'the bakery'}); the bank's list says sent",
         "Bank: I have sent 40 euros to the bakery.",
     ],
+    "time_travel.py": [
+        "3 questions; the history:",
+        "  3: 6 messages, after checkpoint 2",
+        "back to checkpoint 1:",
+        "  1 question",
+        "  Then Oslo, by train.",
+        "  4: 4 messages, after checkpoint 1",
+        "  Guide: Book the aisle.",
+    ],
     "conversation.py": [
         "  (Ann has heard: nobody yet)",
         "Ann: Hello, what is there for dinner?",
