@@ -19,9 +19,15 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from agentscope_rx.agent.saved_items import SavedItems
-from agentscope_rx.errors import SessionConflictError, SessionValueError
+from agentscope_rx.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    SavedStateError,
+    SessionConflictError,
+    SessionValueError,
+)
 from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, throw
-from agentscope_rx.session import Items, ListTail, Saved, Session
+from agentscope_rx.session import Checkpoint, Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
 from agentscope_rx.session.history import HISTORY, MEMORY, STATE, ListChange, lists_of_conversation, new_record
 from agentscope_rx.session.lease.record import LEASE, read_lease
@@ -265,7 +271,25 @@ class _Write:
         if self._overwrite:
             return self._replace(_TRIES - 1)
         unread = any(self._given.has(name) for name in copy.left)
-        return self._attempt(copy.known, None if unread else copy.version, copy.parent, _TRIES - 1)
+        version = None if unread else copy.version
+        if self._note is None or version is None or copy.known.checkpoint:
+            return self._attempt(copy.known, version, copy.parent, _TRIES - 1)
+
+        def begun(history: object) -> Flow[None]:
+            return self._attempt(copy.known, version, copy.parent, _TRIES - 1)
+
+        # the first checkpoint in this session: an entry of that name may be another's
+        return copy.session.history(copy.key).pipe(catch(self._not_ours), concat_map(begun))
+
+    def _not_ours(self, error: Exception) -> Flow[list[Checkpoint]]:
+        if not isinstance(error, (SavedStateError, InvalidInputError)):
+            return throw(error)
+        mine = ConfigurationError(
+            f"Entry {HISTORY!r} of session {self._copy.key!r} is not the history of a conversation, and would be lost. "
+            "Remove it or save it under another name, or bind the agent with history=False."
+        )
+        mine.__cause__ = error
+        return throw(mine)
 
     def _replace(self, left: int) -> Flow[None]:
         """Read what there is, whatever it is, so that the history tells what is replaced."""

@@ -328,6 +328,31 @@ def test_a_history_that_does_not_fit_is_refused(session: Session, change: Any, t
     run_virtual(main())
 
 
+@pytest.mark.parametrize("value", [["mine"], "mine", [{"id": 1}]])
+def test_an_entry_of_that_name_is_not_replaced(session: Session, value: Any):
+    async def main() -> None:
+        saved = await save_under_version_3(session, value)
+        one = friday()
+        await one.bind(session, "s")
+        with pytest.raises(ConfigurationError, match=r"'history' of session 's' is not the history.*history=False"):
+            await one.call("a")
+        assert await session.load_all("s") == saved
+        await one.bind(session, "s", history=False)
+        await one.call("b")
+        after = await session.load_all("s")
+        assert (after.lists.get("history") or after.values.get("history")) == value
+        assert [each.text for each in remembered(one)] == ["b", "ok"]
+
+    async def save_under_version_3(session: Session, value: Any) -> Any:
+        state = {"version": 3, "agent": "Friday", "pending": [], "answers": [], "rules": [], "cut_off": None}
+        lists = {"memory": [], **({"history": value} if isinstance(value, list) else {})}
+        values = {"state": state, **({} if isinstance(value, list) else {"history": value})}
+        await session.save_all("s", values, lists)
+        return await session.load_all("s")
+
+    run_virtual(main())
+
+
 @pytest.mark.parametrize("at", ["1", 1.0, True])
 def test_what_is_no_checkpoint_is_refused_at_once(at: Any):
     with pytest.raises(InvalidInputError, match="checkpoint"):

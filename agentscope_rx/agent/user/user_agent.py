@@ -9,6 +9,7 @@ that others have sent since its last reply, and its conversation can be saved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from typing import cast
 
 from reactivex import operators as ops
@@ -40,6 +41,7 @@ from agentscope_rx.reactive import (
     take_until,
     throw,
 )
+from agentscope_rx.session import Session
 from agentscope_rx.tools.calls.lift import kind_of, lift
 
 INTERRUPTED_REPLY = "Interrupted by user"
@@ -60,7 +62,8 @@ class UserAgent(Agent):
 
     `input` is called with a `Question` and returns text, blocks, a `Msg` or, if the call has an `output`, its value; or
     an awaitable or Observable of these (the first value counts). A plain `def` runs on a worker thread. If a value does
-    not fit, the question is repeated, up to `attempts` times in all. `handle_interrupt` may be overridden.
+    not fit, the question is repeated, up to `attempts` times in all. `handle_interrupt` may be overridden. `session` and
+    `session_key` as for `ReActAgent`.
     """
 
     def __init__(
@@ -77,6 +80,8 @@ class UserAgent(Agent):
         tracer: Tracer | None = None,
         state_persistence: StatePersistence | None = None,
         shutdown: GracefulShutdown | None = None,
+        session: Session | str | PathLike[str] | None = None,
+        session_key: str | None = None,
     ) -> None:
         super().__init__(
             name,
@@ -88,6 +93,8 @@ class UserAgent(Agent):
             tracer=tracer,
             state_persistence=state_persistence,
             shutdown=shutdown,
+            session=session,
+            session_key=session_key,
         )
         if input is not None and not callable(input):
             raise ConfigurationError(
