@@ -165,9 +165,7 @@ class SavedCopy:
         """
         self.left = frozenset(name for name in self.entries if name not in taken and found.has(name))
         self.version = version
-        own = lists_of_conversation(found.lists) if MEMORY in taken else {}
-        children = [name for name in own if name not in self.entries]
-        self.known = found.only([*taken, *children])
+        self.known = found.only([*taken, *(lists_of_conversation(found.lists) if MEMORY in taken else ())])
         self.parent = self.known.checkpoint if at is None else at
         self.logged = found.checkpoint > 0
         self.unsure.clear()

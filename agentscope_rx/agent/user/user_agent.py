@@ -62,8 +62,8 @@ class UserAgent(Agent):
 
     `input` is called with a `Question` and returns text, blocks, a `Msg` or, if the call has an `output`, its value; or
     an awaitable or Observable of these (the first value counts). A plain `def` runs on a worker thread. If a value does
-    not fit, the question is repeated, up to `attempts` times in all. `handle_interrupt` may be overridden. `session` and
-    `session_key` as for `ReActAgent`.
+    not fit, the question is repeated, up to `attempts` times in all. `handle_interrupt` may be overridden. `session`
+    and `session_key` are as for `ReActAgent`.
     """
 
     def __init__(
