@@ -26,6 +26,7 @@
     |   +-- RunDeadlineError                the deadline of a whole run passed
     +-- AwaitCancelledError                 a task that code of a model or tool awaited was cancelled
     +-- ChannelFullError                    a channel with the FAIL policy was full
+    +-- MemoryConflictError                 a stored conversation that another writer has changed
     +-- WorkersExhaustedError               abandoned blocking calls occupy all worker threads
     +-- UserInputError                      a person could not be asked, or gave no usable answer
     |   +-- EndOfInputError (EOFError)      the input has ended
@@ -120,6 +121,7 @@ from agentscope_rx.errors.long_term_memory import (
     LongTermMemoryServiceError,
     LongTermMemoryStorageError,
 )
+from agentscope_rx.errors.memory import MemoryConflictError
 from agentscope_rx.errors.model import (
     AnswerTooLargeError,
     AuthenticationError,
@@ -245,6 +247,7 @@ __all__ = [
     "McpError",
     "McpLimitError",
     "MediaTypeError",
+    "MemoryConflictError",
     "MissingExtraError",
     "ModelConnectionError",
     "ModelError",

@@ -24,7 +24,7 @@ class InMemoryMemory(Memory):
     def __init__(self, messages: Iterable[Msg] = ()) -> None:
         self._lock = new_lock()
         # views share the list: it is only appended to, and any other change makes a new list
-        self._messages = _checked(messages)
+        self._messages = checked_messages(messages)
         self.marked: bool = False
         self._look_for_marks(self._messages)
 
@@ -46,7 +46,7 @@ class InMemoryMemory(Memory):
             check_marks(marks)
 
         def add() -> Flow[None]:
-            checked = _checked(messages)
+            checked = checked_messages(messages)
             if marks:
                 checked = [message.marked(*marks) for message in checked]
             with self._lock:
@@ -135,7 +135,8 @@ def _now(call: Callable[[], T]) -> Flow[T]:
     return defer(lambda: just(call()))
 
 
-def _checked(messages: Iterable[Msg]) -> list[Msg]:
+def checked_messages(messages: Iterable[Msg]) -> list[Msg]:
+    """The messages as a list; `InvalidInputError` for anything else."""
     if isinstance(messages, (Msg, str)):
         raise InvalidInputError(f"A memory takes a list of Msg objects, not a single {type(messages).__name__}.")
     checked = list(messages)

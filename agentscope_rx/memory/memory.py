@@ -122,8 +122,7 @@ class Memory(ABC):
         conversation has none of the messages, or the summary is empty.
         Cancels: as `add`.
         """
-        if not isinstance(summary, str) or not summary.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"A summary is a text that is not empty, not {summary!r:.60}.")
+        check_summary(summary)
 
         def change(messages: Sequence[Msg]) -> list[tuple[Msg, Msg]]:
             return compressed(messages, selected(messages, msg_ids), summary)
@@ -153,3 +152,9 @@ class Memory(ABC):
             return written.pipe(then(lambda: just(number)))
 
         return self.get().pipe(concat_map(replace))
+
+
+def check_summary(summary: str) -> None:
+    """`InvalidInputError` unless the summary is a text that is not empty."""
+    if not isinstance(summary, str) or not summary.strip():  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInputError(f"A summary is a text that is not empty, not {summary!r:.60}.")

@@ -1,0 +1,23 @@
+"""Errors of memories."""
+
+from __future__ import annotations
+
+from agentscope_rx.errors.base import AgentScopeError
+
+
+class MemoryConflictError(AgentScopeError):
+    """Another writer has changed the stored conversation `key`; nothing was written, and nothing will be.
+
+    The memory still shows the conversation as it knew it. `reload()` takes over what is stored.
+    """
+
+    def __init__(self, key: str, expected: int, found: int | None) -> None:
+        stored = "it was deleted" if found is None else f"version {found} is stored"
+        super().__init__(
+            f"Conversation {key!r} was not changed: version {expected} was expected, and {stored}, so another writer "
+            "has changed it. Nothing was written. Two processes must not run one conversation at once; call reload() "
+            "to take over what is stored, and repeat the change."
+        )
+        self.key = key
+        self.expected = expected
+        self.found = found
