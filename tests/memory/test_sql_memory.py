@@ -31,7 +31,7 @@ from tests.support.servers import Server, postgres_url
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/chat.db"
+    return f"sqlite:///{tmp_path}/memory.db"
 
 
 class Counted:
@@ -311,6 +311,9 @@ def test_wrong_arguments_are_refused(url: str):
     for wrong in ({"window": 0}, {"window": True}, {"window": "9"}, {"timeout": 0}, {"prefix": "a b"}):
         with pytest.raises(ConfigurationError):
             SqlMemory(url, "ann", **wrong)
+    for lost in ("sqlite://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory&uri=true"):
+        with pytest.raises(ConfigurationError, match="in memory"):
+            SqlMemory(lost, "ann")
     with pytest.raises(ConfigurationError, match="URL"):
         SqlMemory("no url", "ann")
     with pytest.raises(InvalidInputError):

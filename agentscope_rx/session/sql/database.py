@@ -53,11 +53,17 @@ def place_of(database: str | URL | AsyncEngine, prefix: str) -> Place:
     else:
         engine, url = None, _parsed(database)
         _check_driver(url)
-    if url.get_backend_name() == "sqlite" and (not url.database or "memory" in f"{url.database} {url.query}"):
+    if url.get_backend_name() == "sqlite" and _in_memory(url):
         raise ConfigurationError(
             "Connections do not share a SQLite database in memory. Give SqlSession a file, or use InMemorySession."
         )
     return Place(_address(url), prefix, url, engine)
+
+
+def _in_memory(url: URL) -> bool:
+    # a file may have "memory" in its name
+    name = url.database or ""
+    return name in ("", ":memory:") or name.startswith("file::memory:") or url.query.get("mode") == "memory"
 
 
 def _parsed(database: str | URL) -> URL:
