@@ -170,6 +170,18 @@ def test_a_summary_far_back_is_sent_and_its_messages_are_kept(url: str):
     assert SqlMemory(url, "ann").compressed_summary().run() == "" and SqlMemory(url, "ann").count().run() == 0
 
 
+def test_a_result_that_carries_the_summary_brings_its_call(url: str):
+    memory = SqlMemory(url, "ann", window=4)
+    pair = [called("c1"), result("c1")]
+    memory.add([*turns(5), *pair, *turns(30, 5)]).run()
+    memory.compress([pair[1].id], "the weather").run()
+    for each in (memory, SqlMemory(url, "ann", window=4)):
+        history = each.get().run()
+        whole(history, history)
+        assert open_calls(history[:2], "Friday") == () and ids(history[:2]) == ids(pair)
+        assert [message.text for message in sent(history)][:2] == ["the weather", "question 33"]
+
+
 def test_calls_that_wait_are_read_however_far_back(url: str):
     waiting = [Msg.user("do it"), called("c1", "c2"), result("c1")]
     SqlMemory(url, "ann").add([*turns(20), *waiting, *(Msg.user(f"news {n}", "Bob") for n in range(100))]).run()

@@ -146,7 +146,7 @@ class SqlMemory(Memory):
                 left = await self._read(database, lambda rows: rows.last_marked(tail.id, COMPRESSED, gone))
                 change = handed_on([row.message for row in left], [row.message for row in found])
                 heirs = [] if change is None else [self._row(left[0].position, change[1])]
-            kept = _with_rows(tail, heirs).rows
+            kept = _with_rows(tail, heirs, await self._carried(database, tail, heirs)).rows
             new = tail.changed([row for row in kept if row.position not in gone], removed=len(gone))
             return _Step(len(gone), new, Plan(changed=heirs, removed=gone))
 
@@ -233,7 +233,10 @@ class SqlMemory(Memory):
             positions = {id(message): position for position, message in messages.items()}
             rows = [self._row(positions[id(old)], new) for old, new in changes]
             number = sum(counts(old, new) for old, new in changes)
-            return _Step(number, _with_rows(tail, rows), Plan(changed=rows)) if rows else _Step(number)
+            if not rows:
+                return _Step(number)
+            carried = await self._carried(database, tail, rows)
+            return _Step(number, _with_rows(tail, rows, carried), Plan(changed=rows))
 
         return defer(lambda: self._change(rewrite))
 
@@ -308,6 +311,12 @@ class SqlMemory(Memory):
         every = sorted([*extra, *found], key=lambda row: row.position)
         return replace(head, rows=tuple(every), messages=[row.message for row in every])
 
+    async def _carried(self, database: MemoryDatabase, tail: Tail, rows: Sequence[Row]) -> list[Row]:
+        """The carrier of the summary among these rows, with its group, if the tail does not have it yet."""
+        known = {row.position for row in tail.rows}
+        new = [row for row in rows if row.position not in known and summary_in(row.message.metadata)]
+        return await self._read(database, lambda each: each.group_of(tail.id, new[-1], PAGE)) if new else []
+
     # --- uses of the database -----------------------------------------------------------------------------------------
 
     def _look(self, work: Callable[[Rows], Awaitable[T]]) -> Flow[T]:
@@ -354,12 +363,12 @@ class SqlMemory(Memory):
         self.marked = tail.needed.marked
 
 
-def _with_rows(tail: Tail, rows: Sequence[Row]) -> Tail:
-    """The tail with these rows in the place of the old ones. Of others, it takes in the carrier of the summary."""
+def _with_rows(tail: Tail, rows: Sequence[Row], carried: Sequence[Row] = ()) -> Tail:
+    """The tail with these rows in the place of the old ones, and with those that carry the summary now."""
     if not rows:
         return tail
-    known = {row.position: row for row in tail.rows}
-    known |= {row.position: row for row in rows if row.position in known or summary_in(row.message.metadata)}
+    known = {row.position: row for row in (*carried, *tail.rows)}
+    known |= {row.position: row for row in rows if row.position in known}
     every = [known[position] for position in sorted(known)]
     return tail.changed(every, marked=any(row.message.marks for row in rows))
 

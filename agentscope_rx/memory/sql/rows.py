@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from agentscope_rx.errors import MemoryConflictError
 from agentscope_rx.memory.sql.tables import MemoryTables, bytes_of, code_of
 from agentscope_rx.memory.sql.tail import Needed, Row, Tail
+from agentscope_rx.memory.views import groups
 from agentscope_rx.messages import Msg
 from agentscope_rx.messages.msg import read_message
 
@@ -60,7 +61,7 @@ class Rows:
             return None
         id, version, after, count, needed, writer = row
         known = cast("_Values", json.loads(needed))
-        known["open"] = tuple(cast("list[int]", known["open"]))
+        known["groups"] = tuple(cast("list[int]", known["groups"]))
         return Tail(id, version, after, count, Needed(**known)), writer  # pyright: ignore[reportArgumentType]
 
     async def before(self, id: int, position: int, limit: int) -> list[Row]:
@@ -88,6 +89,13 @@ class Rows:
         for chunk in _chunks(sorted(positions)):
             found += await self._select(and_(table.c.conversation == id, table.c.position.in_(chunk)))
         return found
+
+    async def group_of(self, id: int, row: Row, within: int) -> list[Row]:
+        """The message, and the calls and results that belong to it, of `within` messages before and after it."""
+        before = await self.before(id, row.position, within)
+        around = [*before, row, *await self.after(id, row.position, within)]
+        members = next((g.members for g in groups([each.message for each in around]) if len(before) in g.members), ())
+        return [row, *(around[n] for n in members if n != len(before))]
 
     async def of_ids(self, id: int, ids: Collection[str]) -> list[Row]:
         """The messages with these ids, in order."""

@@ -30,7 +30,8 @@ class Row:
 class Needed:
     """The positions that `get` reads although they are old, and what is known of the whole conversation."""
 
-    open: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
+    """Those of calls without a result, and of the group of the message that carries the summary, with their results."""
     user: int | None = None
     summary: int | None = None
     marked: bool = False
@@ -38,7 +39,7 @@ class Needed:
     @property
     def positions(self) -> frozenset[int]:
         """All of them."""
-        return frozenset((*self.open, *(each for each in (self.user, self.summary) if each is not None)))
+        return frozenset((*self.groups, *(each for each in (self.user, self.summary) if each is not None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,16 @@ class Tail:
 
     def _needed(self, rows: Sequence[Row]) -> Needed:
         messages = [row.message for row in rows]
-        waiting = sorted({rows[n].position for group in groups(messages) if group.open for n in group.members})
         users = (row.position for row in reversed(rows) if row.message.role is MsgRole.USER)
         carrier = summary_carrier(messages)
-        summary = next((row.position for row in rows if row.message is carrier), None)
-        return Needed(tuple(waiting), next(users, None), summary, self.needed.marked or has_marks(messages))
+        at = next((n for n, message in enumerate(messages) if message is carrier), None)
+        whole = {n for group in groups(messages) if group.open or at in group.members for n in group.members}
+        return Needed(
+            tuple(sorted(rows[n].position for n in whole)),
+            next(users, None),
+            None if at is None else rows[at].position,
+            self.needed.marked or has_marks(messages),
+        )
 
     def trimmed(self, window: int, *, by_tokens: bool) -> Tail:
         """Cut back to the window, if it has become twice as large."""
