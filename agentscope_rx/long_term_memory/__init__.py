@@ -1,15 +1,31 @@
 """What outlasts a conversation: the port, the hook and the tools that connect it to an agent, and implementations."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from agentscope_rx.long_term_memory.memory_tools import long_term_memory_tools
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource
 from agentscope_rx.long_term_memory.port import LongTermMemory
-from agentscope_rx.long_term_memory.sqlite.facts import Fact
-from agentscope_rx.long_term_memory.sqlite.memory import SqliteLongTermMemory
 from agentscope_rx.long_term_memory.static_hook import StaticLongTermMemory
+
+if TYPE_CHECKING:
+    from agentscope_rx.long_term_memory.mem0 import Mem0LongTermMemory
+    from agentscope_rx.long_term_memory.sqlite.facts import Fact
+    from agentscope_rx.long_term_memory.sqlite.memory import SqliteLongTermMemory
+
+# (an agent needs the port alone: SQLite and HTTP are imported with what uses them)
+_LAZY = {
+    "Fact": "agentscope_rx.long_term_memory.sqlite.facts",
+    "Mem0LongTermMemory": "agentscope_rx.long_term_memory.mem0",
+    "SqliteLongTermMemory": "agentscope_rx.long_term_memory.sqlite.memory",
+}
 
 __all__ = [
     "Fact",
     "LongTermMemory",
+    "Mem0LongTermMemory",
     "MemoryScope",
     "Note",
     "NoteSource",
@@ -17,3 +33,11 @@ __all__ = [
     "StaticLongTermMemory",
     "long_term_memory_tools",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
