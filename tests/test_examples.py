@@ -118,6 +118,15 @@ EXPECTED = {
         "12.5 s  reply: Or by train.",
         "12.5 s  ended, 11 events, unread: ()",
     ],
+    "long_term_memory.py": [
+        "ann: I have moved from Oslo to Bern.",
+        "  notes: ['Ann lives in Oslo.']",
+        "  notes: ['Ann lives in Bern.']",
+        "bob: In which city do I live?",
+        "version 1: Ann lives in Oslo. superseded",
+        "version 2: Ann lives in Bern. holds",
+        "forgotten: True, left: ()",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
