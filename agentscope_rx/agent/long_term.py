@@ -38,19 +38,22 @@ class LongTermMemoryTools(Hook):
         return self._tools
 
 
-def long_term_memory_hooks(memory: LongTermMemory | None, mode: LongTermMemoryMode) -> Iterable[Hook]:
-    """The hooks for this long-term memory in this mode; none without one."""
+def with_long_term_memory(
+    hooks: Iterable[Hook], memory: LongTermMemory | None, mode: LongTermMemoryMode
+) -> Iterable[Hook]:
+    """The hooks, and those for this long-term memory in this mode; the hooks as they are without one."""
     if mode not in get_args(LongTermMemoryMode):
         raise ConfigurationError(f"long_term_memory_mode must be 'static', 'agent' or 'both', not {mode!r:.60}.")
-    if memory is None:
-        return ()
+    if memory is None or not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        # (the agent refuses what is no list of hooks)
+        return hooks
     if not isinstance(memory, LongTermMemory):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
             f"long_term_memory must be a LongTermMemory, such as SqliteLongTermMemory('notes.db'), not {memory!r:.60}."
         )
     static = [] if mode == "agent" else [StaticLongTermMemory(memory)]
     tools = [] if mode == "static" else [LongTermMemoryTools(memory)]
-    return (*static, *tools)
+    return (*hooks, *static, *tools)
 
 
 def connect_long_term_memory(agent: Agent, hooks: Iterable[Hook]) -> None:

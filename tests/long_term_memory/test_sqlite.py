@@ -170,10 +170,13 @@ def test_each_fact_has_its_source(ltm: SqliteLongTermMemory):
     source = NoteSource(
         session_key="chat", run_id="r1", message_ids=("m1", "m2"), agent="Friday", at=datetime(2026, 2, 3, tzinfo=UTC)
     )
-    ltm.record([Msg.user("tea")], scope=ANN, source=source).run()
+    ltm.record([tea := Msg.user("tea")], scope=ANN, source=source).run()
     (fact,) = ltm.facts(ANN).run()
     (note,) = ltm.retrieve("tea", scope=ANN).run()
-    assert fact.source == note.source == source and note.id == fact.id and note.scope == ANN
+    # (a note is of one message)
+    assert (fact.source.session_key, fact.source.run_id, fact.source.agent) == ("chat", "r1", "Friday")
+    assert fact.source.at == source.at and fact.source.message_ids == (tea.id,)
+    assert fact.source == note.source and note.id == fact.id and note.scope == ANN
     ltm.record([message := Msg.user("coffee")], scope=ANN).run()
     assert ltm.facts(ANN).run()[1].source.message_ids == (message.id,)
 

@@ -21,7 +21,7 @@ from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.input import check_answers, check_kind
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
 from agentscope_rx.agent.limits import UsageLimits
-from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_memory, long_term_memory_hooks
+from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_memory, with_long_term_memory
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
@@ -132,7 +132,7 @@ class ReActAgent(Agent):
             name,
             memory if memory is not None else InMemoryMemory(),
             sys_prompt=sys_prompt,
-            hooks=(*hooks, *long_term_memory_hooks(long_term_memory, long_term_memory_mode)),
+            hooks=with_long_term_memory(hooks, long_term_memory, long_term_memory_mode),
             check_running=check_running,
             when_busy=when_busy,
             queue_limit=queue_limit,

@@ -33,12 +33,12 @@ CREATE TABLE ltm_facts (
     distilled INTEGER NOT NULL, version INTEGER NOT NULL,
     created TEXT NOT NULL, updated TEXT NOT NULL, confirmed TEXT NOT NULL,
     ended TEXT, reason TEXT, superseded_by TEXT,
-    source TEXT NOT NULL,
-    vector BLOB, vector_model TEXT
+    source TEXT NOT NULL
 );
 CREATE UNIQUE INDEX ltm_same ON ltm_facts (user, agent, session, same) WHERE ended IS NULL;
 CREATE INDEX ltm_gist ON ltm_facts (user, agent, session, gist) WHERE ended IS NULL;
 CREATE INDEX ltm_root ON ltm_facts (root);
+CREATE TABLE ltm_vectors (number INTEGER PRIMARY KEY, model TEXT NOT NULL, vector BLOB NOT NULL);
 CREATE TABLE ltm_changes (user TEXT PRIMARY KEY, number INTEGER NOT NULL);
 CREATE VIRTUAL TABLE ltm_words USING fts5 (owner, terms, tokenize = "porter unicode61 remove_diacritics 2");
 """

@@ -9,6 +9,7 @@ retrieve   query -- embedding model? --> words (BM25) + meaning (cosine) --> rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import PathLike
@@ -202,8 +203,8 @@ class SqliteLongTermMemory(LongTermMemory):
         if self._distiller is not None:
             candidates = await self._extracted(self._distiller, messages)
         if candidates is None:
-            notes = [(piece, message.name) for message in messages for piece in _pieces(message.text)]
-            await self._add([store.Entry(text, name, source, at, False) for text, name in notes], scope)
+            notes = [(piece, message) for message in messages for piece in _pieces(message.text)]
+            await self._add([_note_entry(text, message, source, at) for text, message in notes], scope)
         else:
             await self._reconciled(candidates, scope, source)
         await self._embed(scope)
@@ -352,6 +353,11 @@ def _work(call: Callable[[], T]) -> Flow[T]:
 def _name_of(model: EmbeddingModel) -> str:
     # vectors of models with different numbers of dimensions cannot be compared
     return f"{model.provider}:{model.model_name}:{getattr(model, 'dimensions', None) or ''}"
+
+
+def _note_entry(text: str, message: Msg, source: NoteSource, at: datetime) -> store.Entry:
+    """A message, or a piece of it, as it is stored: its source is this message alone."""
+    return store.Entry(text, message.name, replace(source, message_ids=(message.id,)), at, False)
 
 
 def _pieces(text: str) -> Iterator[str]:

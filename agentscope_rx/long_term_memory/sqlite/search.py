@@ -94,7 +94,8 @@ def _by_words(connection: sqlite3.Connection, text: str, scope: MemoryScope, poo
 def _by_meaning(connection: sqlite3.Connection, asked: Asked, scope: MemoryScope, pool: int) -> dict[int, int]:
     assert asked.vector is not None
     rows = connection.execute(
-        f"SELECT f.number, f.vector FROM ltm_facts f WHERE {VISIBLE} AND f.vector_model = ?",  # noqa: S608
+        "SELECT f.number, v.vector FROM ltm_facts f JOIN ltm_vectors v ON v.number = f.number "  # noqa: S608
+        f"WHERE {VISIBLE} AND v.model = ?",
         (*names(scope), asked.vector_model),
     ).fetchall()
     wanted = array("f", unit(asked.vector))

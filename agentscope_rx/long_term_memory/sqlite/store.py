@@ -95,6 +95,7 @@ def erase(connection: sqlite3.Connection, condition: str, values: Sequence[objec
     ).fetchall()
     for row in rows:
         connection.execute("DELETE FROM ltm_words WHERE rowid = ?", (row["number"],))
+        connection.execute("DELETE FROM ltm_vectors WHERE number = ?", (row["number"],))
         connection.execute("DELETE FROM ltm_facts WHERE number = ?", (row["number"],))
     if rows:
         # the index keeps deleted words until its parts are merged
@@ -137,19 +138,19 @@ def of_subject(connection: sqlite3.Connection, subject: str, scope: MemoryScope,
 def without_vector(connection: sqlite3.Connection, scope: MemoryScope, model: str) -> list[tuple[int, str]]:
     """The newest current facts of this user that have no vector by this model: number and what to embed."""
     rows = connection.execute(
-        "SELECT number, text, subject, distilled FROM ltm_facts"
-        " WHERE user = ? AND ended IS NULL AND vector_model IS NOT ?"
-        " ORDER BY number DESC LIMIT ?",
+        "SELECT f.number, f.text, f.subject, f.distilled FROM ltm_facts f"
+        " LEFT JOIN ltm_vectors v ON v.number = f.number"
+        " WHERE f.user = ? AND f.ended IS NULL AND v.model IS NOT ? ORDER BY f.number DESC LIMIT ?",
         (scope.user or "", model, EMBEDDED_AT_ONCE),
     )
     return [(row["number"], indexed(row["text"], row["subject"], row["distilled"])) for row in rows]
 
 
 def set_vectors(connection: sqlite3.Connection, vectors: Sequence[tuple[int, Sequence[float]]], model: str) -> None:
-    """Store these vectors; facts that have gone meanwhile stay away."""
+    """Store these vectors; facts that have ended meanwhile get none."""
     connection.executemany(
-        "UPDATE ltm_facts SET vector = ?, vector_model = ? WHERE number = ?",
-        [(blob(vector), model, number) for number, vector in vectors],
+        "INSERT OR REPLACE INTO ltm_vectors SELECT number, ?, ? FROM ltm_facts WHERE number = ? AND ended IS NULL",
+        [(model, blob(vector), number) for number, vector in vectors],
     )
 
 
@@ -178,10 +179,11 @@ def _current(connection: sqlite3.Connection, id: str, scope: MemoryScope) -> sql
 
 def _end(connection: sqlite3.Connection, row: sqlite3.Row, at: datetime, reason: str) -> None:
     connection.execute(
-        "UPDATE ltm_facts SET ended = ?, reason = ?, vector = NULL, vector_model = NULL WHERE number = ?",
+        "UPDATE ltm_facts SET ended = ?, reason = ? WHERE number = ?",
         (at.isoformat(), reason, row["number"]),
     )
     connection.execute("DELETE FROM ltm_words WHERE rowid = ?", (row["number"],))
+    connection.execute("DELETE FROM ltm_vectors WHERE number = ?", (row["number"],))
     _changed(connection, row["user"])
 
 
