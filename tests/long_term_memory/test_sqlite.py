@@ -374,6 +374,38 @@ def test_two_processes_record_at_once(tmp_path: Path):
     assert len(found) == len(set(found)) == 60
 
 
+def _writes_until_killed(path: str, pipe: Any) -> None:
+    ltm = SqliteLongTermMemory(path)
+    for number in range(10_000):
+        kept(ltm, f"fact{number} first", f"fact{number} second")
+        pipe.send(number)
+
+
+def test_a_killed_process_leaves_whole_records(tmp_path: Path):
+    context = multiprocessing.get_context("spawn")
+    path = os.fspath(tmp_path / "notes.db")
+    here, there = context.Pipe()
+    process = context.Process(target=_writes_until_killed, args=(path, there))
+    process.start()
+    assert here.poll(60)
+    while here.recv() < 20:
+        pass
+    process.kill()
+    process.join(60)
+    here.close()
+    there.close()
+    ltm = SqliteLongTermMemory(path)
+    found = texts(ltm)
+    # both notes of a record or none, and each is in the index
+    assert len(found) >= 42 and [text.split()[1] for text in found] == ["first", "second"] * (len(found) // 2)
+    last = found[-1].split()[0]
+    assert len(ltm.retrieve(last, scope=ANN).run()) == 2
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        words = connection.execute("SELECT count(*) FROM ltm_words").fetchone()[0]
+    assert words == len(found)
+
+
 def test_an_agent_remembers_across_conversations(tmp_path: Path):
     async def main() -> None:
         path = tmp_path / "notes.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,15 +20,24 @@ from agentscope_rx import (
     UsageLimits,
     tool,
 )
-from agentscope_rx.errors import ConfigurationError, DeadlineError, LongTermMemoryError, UsageLimitError
-from agentscope_rx.events import PostReasoningEvent
+from agentscope_rx.errors import (
+    ConfigurationError,
+    DeadlineError,
+    LongTermMemoryError,
+    ModelError,
+    RunDeadlineError,
+    UsageLimitError,
+)
+from agentscope_rx.events import Event, PostReasoningEvent
 from agentscope_rx.hooks import hook
 from agentscope_rx.long_term_memory import MemoryScope, StaticLongTermMemory
+from agentscope_rx.models import get_model
 from agentscope_rx.models.wrappers.truncating import TruncatingModel
 from agentscope_rx.reactive import Flow, never, throw, timer
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, check_hook, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, remembered, weather
 from tests.long_term_memory.parts import Told, agent, notes_in, sent
+from tests.support.json_server import JsonServer
 
 
 @tool(requires_approval=True)
@@ -137,6 +147,98 @@ def test_a_disposal_at_any_time_leaves_nothing(at: float):
     run_virtual(main())
     assert_whole(friday)
     assert ltm.recorded[-1][0] == "user: again" and len(ltm.recorded) == (2 if at >= 6 else 1)
+
+
+@pytest.mark.parametrize("kind", ["pre_call", "pre_reasoning", "reasoning_chunk", "post_reasoning", "post_call"])
+def test_a_subscriber_that_fails_leaves_nothing(kind: str):
+    ltm = Told("x")
+    friday = agent(ScriptedModel("Hello.", "Again."), hooks=[StaticLongTermMemory(ltm)])
+
+    def fails(event: Event) -> None:
+        if event.type == kind:
+            raise ValueError(kind)
+
+    async def main() -> None:
+        with collect_dropped() as dropped:
+            friday.stream("hi").subscribe(fails)
+            while not dropped.as_lines():  # noqa: ASYNC110 (the report has no event)
+                await asyncio.sleep(1)
+            await friday.idle()
+        assert (await friday.call("again")).text in ("Hello.", "Again.")
+
+    run_virtual(main())
+    assert_whole(friday)
+    # the reply was given, and recorded, before the last event came
+    assert len(ltm.recorded) == (2 if kind == "post_call" else 1)
+
+
+@pytest.mark.parametrize("seconds", [1, 3, 5])
+def test_a_deadline_ends_search_and_record(seconds: float):
+    ltm = Told("x", before=lambda what: timer(2))
+    hook = StaticLongTermMemory(ltm)
+    model = ScriptedModel([Delay(2), "Hello."], "Again.", "Again.")
+    friday = agent(model, hooks=[hook])
+    with pytest.raises(RunDeadlineError):
+        run_virtual(friday.call("hi", limits=UsageLimits(deadline=seconds)))
+    assert ltm.recorded == []
+    assert run_virtual(friday.call("again")).text in ("Hello.", "Again.")
+    assert_whole(friday)
+
+
+def test_a_slow_subscriber_delays_the_run_and_no_record():
+    ltm = Told("x")
+    friday = agent(ScriptedModel(["He", "llo."]), hooks=[StaticLongTermMemory(ltm)])
+
+    async def main() -> None:
+        async for _ in friday.stream("hi"):
+            await asyncio.sleep(10)
+
+    run_virtual(main())
+    assert ltm.recorded == [["user: hi", "assistant: Hello."]]
+
+
+def test_an_interruption_takes_effect_after_the_search():
+    ltm = Told("x", before=lambda what: timer(2) if what == "retrieve" else None)
+    model = ScriptedModel("Hello.")
+    friday = agent(model, hooks=[StaticLongTermMemory(ltm)])
+
+    async def main() -> None:
+        task = friday.call("hi").as_task()
+        await asyncio.sleep(1)
+        friday.interrupt()
+        assert (await task).generate_reason is GenerateReason.INTERRUPTED
+        assert asyncio.get_running_loop().time() == 2
+
+    run_virtual(main())
+    assert ltm.recorded == []
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini", "dashscope", "ollama"])
+def test_every_provider_takes_the_notes(provider: str, monkeypatch: pytest.MonkeyPatch):
+    """The notes are a user's message before the history, which may begin with another one, or with a reply."""
+    from agentscope_rx.long_term_memory.note import Note
+    from agentscope_rx.long_term_memory.wording import notes_message
+
+    for name in ("OPENAI", "ANTHROPIC", "GEMINI", "DASHSCOPE"):
+        monkeypatch.setenv(f"{name}_API_KEY", "test")
+    notes = notes_message([Note(text="Ann lives in Rome.", id="n1")])
+    histories = [[Msg.user("hi")], [Msg.assistant("Welcome!"), Msg.user("hi")]]
+    with JsonServer(lambda path, body: (400, {"error": {"message": "enough"}})) as server:
+        model = get_model(f"{provider}:model-1", base_url=server.url)
+        for history in histories:
+            with pytest.raises(ModelError):
+                model.stream([Msg.system("You are Friday."), notes, *history]).run()
+        first, second = (each.body for each in server.asked)
+    turns = [_turns(body) for body in (first, second)]
+    assert all("Ann lives in Rome." in turn[0][1] for turn in turns)
+    assert [role for role, _ in turns[0]] in (["user"], ["user", "user"])
+    assert [role for role, _ in turns[1]] in (["user", "assistant", "user"], ["user", "model", "user"])
+
+
+def _turns(body: dict[str, Any]) -> list[tuple[str, str]]:
+    """Role and JSON of each turn of a request, without the system's."""
+    found = body.get("messages") or body.get("contents") or body["input"]["messages"]
+    return [(turn["role"], json.dumps(turn)) for turn in found if turn["role"] not in ("system", "developer")]
 
 
 def test_an_interrupted_run_is_not_recorded():
