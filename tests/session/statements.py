@@ -26,7 +26,9 @@ class Statements:
 
     @contextmanager
     def watched(self) -> Iterator[Statements]:
-        """Connections that are opened inside the block are watched."""
+        """Connections that are opened inside the block are watched; those that are open before are closed."""
+        for each in tuple(connections._all):
+            each.close()
         real = sqlite3.connect
 
         def connect(*args: Any, **kwargs: Any) -> sqlite3.Connection:

@@ -70,6 +70,34 @@ def test_programs_are_killed_in_the_middle(kind: str, tmp_path: Path):
             assert len(os.listdir(tmp_path / "shared")) == 5, "manifest, lock, a, b and turns"
 
 
+REPORTING = """
+import sys
+from pathlib import Path
+from agentscope_rx.session import ListTail
+from tests.session.stores import ON_DISK
+
+session = ON_DISK[sys.argv[1]](Path(sys.argv[2]))
+for number in range(100_000):
+    session.save_all("k", {"n": number}, {"l": ListTail([number])}).run()
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.spec("W69")
+@pytest.mark.parametrize("kind", list(ON_DISK))
+def test_what_was_reported_survives_a_kill(kind: str, tmp_path: Path):
+    for part in range(3):
+        command = [sys.executable, "-c", REPORTING, kind, str(tmp_path / str(part))]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:
+            assert program.stdout is not None
+            lines = [program.stdout.readline() for _ in range(random.randrange(1, 30))]
+            program.kill()
+            reported = int([*lines, *program.stdout.read().splitlines()][-1])
+        saved = ON_DISK[kind](tmp_path / str(part)).load_all("k").run()
+        number: Any = saved.values["n"]
+        assert number in (reported, reported + 1) and saved.lists["l"] == list(range(number + 1))
+
+
 @EACH
 def test_threads_lose_nothing_and_read_whole_saves(make: Make, tmp_path: Path):
     session = make(tmp_path)

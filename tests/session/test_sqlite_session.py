@@ -19,7 +19,9 @@ import pytest
 from agentscope_rx.errors import ConfigurationError, SessionLockedError
 from agentscope_rx.reactive import WORKERS
 from agentscope_rx.session import ListTail, Saved, SqliteSession
+from agentscope_rx.session.entry import encode
 from agentscope_rx.session.sqlite import connections
+from agentscope_rx.session.sqlite.tables import Tables
 from agentscope_rx.testing import run_virtual
 from tests.session.statements import Statements
 
@@ -131,6 +133,30 @@ def test_the_deletion_of_10000_items_is_one_step(tmp_path: Path):
     found.close()
 
 
+def test_10000_conversations_in_one_file(tmp_path: Path):
+    """What an operation on one of them takes does not depend on their number."""
+    statements = Statements()
+    kinds: list[list[str]] = []
+    with statements.watched():
+        session = SqliteSession(tmp_path / "s.db")
+        for number in (1, 10_000):
+            session.save("user 0", "state", number).run()
+            with session._connections.writing("all", make=True) as db:
+                assert db is not None
+                tables = Tables(db, session.path)
+                for each in range(1, number):
+                    tables.write(f"user {each}", encode(f"user {each}", {"state": each}, {"memory": [each]}))
+            assert len(session.keys().run()) == number
+            statements.seen.clear()
+            session.save_all("user 0", {"state": "new"}, {"memory": ListTail([number])}).run()
+            assert session.load_all("user 0").run().values == {"state": "new"}
+            kinds.append([each.split(maxsplit=1)[0] for each in statements.seen])
+            session.remove("user 0", "memory").run()
+    assert kinds[0] == kinds[1] and len(kinds[0]) < 20
+    assert session.load_all("user 9999").run() == Saved({"state": 9999}, {"memory": [9999]})
+    assert session.keys().run() == sorted(f"user {number}" for number in range(10_000))
+
+
 # -- the file
 
 
@@ -149,6 +175,26 @@ def test_the_file_is_private_and_made_by_the_first_write(tmp_path: Path, monkeyp
     session.close().run()
     assert [path.name for path in tmp_path.iterdir()] == ["chat.db"], "the log is in the file"
     assert session.load("k", "n").run() == 1, "it opens again"
+
+
+def test_stores_of_one_file_share_its_connections(tmp_path: Path):
+    opened: list[sqlite3.Connection] = []
+    statements = Statements()
+    statements.on_open = opened.append
+    with statements.watched():
+        stores = [SqliteSession(tmp_path / "s.db") for _ in range(100)]
+        for number, store in enumerate(stores):
+            store.save("k", f"n{number}", number).run()
+        assert len(stores[0].load_all("k").run().values) == 100 and len(opened) == 1
+        shared = stores[0]._connections
+        assert shared._users == 100 and len(shared._kept) == 1
+        for _ in stores[1:]:
+            shared.release()
+        assert shared._kept, "another store has it still"
+        shared.release()
+        assert not shared._kept
+        # the stores release it again when they are collected
+        shared._users += len(stores)
 
 
 def test_a_path_with_any_characters_is_a_path(tmp_path: Path):

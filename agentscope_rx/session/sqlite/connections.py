@@ -45,12 +45,13 @@ class Opened(NamedTuple):
 
 
 class Connections:
-    """The connections of one store. `reading` and `writing` give one inside a block, in a transaction."""
+    """The connections to one file. `reading` and `writing` give one inside a block, in a transaction."""
 
     def __init__(self, path: str, synchronous: Synchronous) -> None:
         self.path = path
         self._synchronous = synchronous
         self._kept: list[Opened] = []
+        self._users = 0
         self._reset()
         _all.add(self)
 
@@ -60,6 +61,27 @@ class Connections:
         self._closing = new_rlock()
         self._used = 0
         self._forking = False
+
+    @classmethod
+    def shared(cls, path: str, synchronous: Synchronous) -> Connections:
+        """Those that all stores of this file have in this process; each calls `release` when it is done.
+
+        A thousand agents with a store each of one file would have thousands of open files otherwise.
+        """
+        with _sharing:
+            found = _shared.get((path, synchronous))
+            if found is None:
+                found = _shared[path, synchronous] = cls(path, synchronous)
+            found._users += 1
+            return found
+
+    def release(self) -> None:
+        """Close the file if no other store has it."""
+        with _sharing:
+            self._users -= 1
+            last = not self._users
+        if last:
+            self.close()
 
     @contextmanager
     def reading(self, key: str | None) -> Generator[sqlite3.Connection | None]:
@@ -252,6 +274,9 @@ def _close(db: sqlite3.Connection) -> None:
 
 
 _all: weakref.WeakSet[Connections] = weakref.WeakSet()
+_shared: weakref.WeakValueDictionary[tuple[str, str], Connections] = weakref.WeakValueDictionary()
+# re-entrant, because the garbage collector may release a store
+_sharing = new_rlock()
 
 
 def _before_fork() -> None:

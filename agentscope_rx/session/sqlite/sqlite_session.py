@@ -51,9 +51,9 @@ class SqliteSession(Session):
         self.path: str = text
         self._place = os.path.abspath(os.path.expanduser(text))
         self._lock_retry = lock_policy(lock_timeout)
-        self._connections = Connections(self._place, synchronous)
+        self._connections = Connections.shared(self._place, synchronous)
         # at the latest when the program ends
-        weakref.finalize(self, self._connections.close)
+        weakref.finalize(self, self._connections.release)
 
     def __repr__(self) -> str:
         return f"<SqliteSession in {self.path}>"
