@@ -56,7 +56,7 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.reactive import Flow
-from agentscope_rx.session import InMemorySession, JsonSession, Session
+from agentscope_rx.session import InMemorySession, JsonSession, Session, open_session
 from agentscope_rx.tools import (
     Inject,
     Tool,
@@ -116,6 +116,7 @@ __all__ = [
     "VideoBlock",
     "fold",
     "hook",
+    "open_session",
     "tool",
 ]
 

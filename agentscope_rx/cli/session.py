@@ -24,7 +24,7 @@ from agentscope_rx.events import PostCallEvent
 from agentscope_rx.messages import Approve, ChatUsage, Msg
 from agentscope_rx.models import ChatModel
 from agentscope_rx.reactive import timeout
-from agentscope_rx.session import JsonSession, Session, SqliteSession, open_session
+from agentscope_rx.session import JsonSession, Session, open_session
 from agentscope_rx.session.urls import names_store
 from agentscope_rx.tools import Toolkit
 
@@ -197,6 +197,9 @@ def place_of(flags: argparse.Namespace) -> Place | None:
 
 def latest(store: Session) -> str:
     """The name of the conversation saved last, for `-c`."""
+    # imported here: sqlite3 takes time to import
+    from agentscope_rx.session import SqliteSession
+
     if not isinstance(store, (JsonSession, SqliteSession)):
         raise ConfigurationError(
             "-c finds the last conversation in a folder or a .db file only: name it with --session."

@@ -1,6 +1,6 @@
 """Sessions: the port to saved state, and stores in this process, in files and on database servers.
 
-Those on servers need an extra each, and are imported when they are first named.
+Those in databases are imported when they are first named; those on servers need an extra each.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.lease import LeasePolicy, SessionLease, WhenHeld
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, ListTail, Saved, Session, Unchanging
-from agentscope_rx.session.sqlite import SqliteSession
 from agentscope_rx.session.state_part import StatePart
 from agentscope_rx.session.urls import open_session
 
 if TYPE_CHECKING:
     from agentscope_rx.session.redis import RedisSession
     from agentscope_rx.session.sql import SqlSession
+    from agentscope_rx.session.sqlite import SqliteSession
 
-_LAZY = {"RedisSession": "agentscope_rx.session.redis", "SqlSession": "agentscope_rx.session.sql"}
+_LAZY = {
+    "RedisSession": "agentscope_rx.session.redis",
+    "SqlSession": "agentscope_rx.session.sql",
+    # sqlite3 would take part of the time that the library takes to import
+    "SqliteSession": "agentscope_rx.session.sqlite",
+}
 
 __all__ = [
     "ANY_VERSION",

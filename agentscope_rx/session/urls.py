@@ -14,7 +14,6 @@ from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session.in_memory import InMemorySession
 from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import Session
-from agentscope_rx.session.sqlite import SqliteSession
 
 SQLITE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
 # one letter is a drive of Windows
@@ -62,7 +61,7 @@ def open_session(place: str | os.PathLike[str]) -> Session:
         return _at_path(text)
     scheme, driver, rest = found[1].lower(), found[2], text[found.end() :]
     if driver is None and scheme == "sqlite":
-        return SqliteSession(_sqlite_path(rest))
+        return _in_sqlite(_sqlite_path(rest))
     if driver is None and scheme == "json":
         return JsonSession(rest.removeprefix("//") or None)
     if driver is None and scheme == "memory":
@@ -85,13 +84,20 @@ def names_store(text: str) -> bool:
 def _at_path(text: str) -> Session:
     path = Path(text).expanduser()
     if text.lower().endswith(SQLITE_ENDINGS) and not path.is_dir():
-        return SqliteSession(text)
+        return _in_sqlite(text)
     if path.is_file():
         raise ConfigurationError(
             f"{text} is a file, and its name does not end in {', '.join(SQLITE_ENDINGS)}. "
             f"If it is a SQLite file write sqlite:{text}; otherwise name a folder."
         )
     return JsonSession(text)
+
+
+def _in_sqlite(path: str) -> Session:
+    # imported here: see session/__init__.py
+    from agentscope_rx.session.sqlite import SqliteSession
+
+    return SqliteSession(path)
 
 
 def _sqlite_path(rest: str) -> str:

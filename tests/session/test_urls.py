@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+import agentscope_rx.session as session_room
 from agentscope_rx.errors import ConfigurationError, MissingExtraError
 from agentscope_rx.session import (
     InMemorySession,
@@ -122,3 +125,14 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, url:
 def test_a_name_and_the_name_of_a_store_are_told_apart():
     assert all(urls.names_store(each) for each in ("chat.db", "a/b.SQLITE", "json:x", "redis://host", "memory:"))
     assert not any(urls.names_store(each) for each in ("ann", "ann.txt", "a/b", "c:\\x", "trip to Rome"))
+
+
+def test_sqlite_is_imported_when_it_is_named():
+    code = (
+        "import sys, agentscope_rx, agentscope_rx.session as session\n"
+        "assert 'sqlite3' not in sys.modules\n"
+        "assert session.SqliteSession.__name__ == 'SqliteSession' and 'sqlite3' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        session_room.Nothing  # type: ignore[attr-defined]

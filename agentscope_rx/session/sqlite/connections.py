@@ -187,7 +187,8 @@ class Connections:
 
     def _keep(self, opened: Opened) -> None:
         with self._free:
-            if len(self._kept) < KEPT:
+            # in a transaction only if its rollback failed
+            if len(self._kept) < KEPT and not opened.db.in_transaction:
                 self._kept.append(opened)
                 return
         _close(opened.db)

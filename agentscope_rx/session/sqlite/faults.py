@@ -2,7 +2,7 @@
 
 | SQLite                                             | here                                               |
 |----------------------------------------------------|----------------------------------------------------|
-| BUSY, LOCKED                                       | `HeldError`: another writer, try again             |
+| BUSY, LOCKED, PROTOCOL                             | `HeldError`: another writer, try again             |
 | CORRUPT, NOTADB; a missing table, a broken rule    | `SessionDamagedError`                              |
 | FULL, IOERR, READONLY, CANTOPEN, PERM and others   | `SessionStorageError`                              |
 """
@@ -20,7 +20,7 @@ RESTORE = (
     "Put back a copy of it, with its -wal file if the copy has one, or save what can still be read: "
     "sqlite3 FILE .recover"
 )
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT}
 _HINTS = {
     sqlite3.SQLITE_FULL: "The old state stays; free some space and save again",
