@@ -271,7 +271,7 @@ def last_user(history: Sequence[Msg]) -> list[Msg]:
 
 
 def _said(messages: Sequence[Msg]) -> tuple[Msg, ...]:
-    """The messages in which somebody says something: no results, no hints of the engine, nothing blank."""
+    """The messages of users and agents that have text; results and the engine's hints are left out."""
     speakers = (MsgRole.USER, MsgRole.ASSISTANT)
     return tuple(m for m in messages if m.role in speakers and m.text.strip() and not m.metadata.get(AS_IT_IS))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentscope_rx import RuntimeContext, Toolkit
+from agentscope_rx import ConversationPool, InMemorySession, RuntimeContext, Toolkit
 from agentscope_rx.errors import ConfigurationError, LongTermMemoryError
 from agentscope_rx.long_term_memory import MemoryScope, StaticLongTermMemory, long_term_memory_tools
 from agentscope_rx.long_term_memory.memory_tools import MAX_LIMIT
@@ -116,6 +116,21 @@ def test_the_tools_keep_the_laws_of_tools():
     check_tool(retrieve, arguments={"keywords": ["x"]}, invalid={"keywords": 7})
     with pytest.raises(ConfigurationError, match="MemoryScope"):
         long_term_memory_tools(Told(), scope="ann")  # type: ignore[arg-type]
+
+
+def test_the_users_of_a_pool_do_not_mix():
+    ltm = Told("x")
+    friday = agent(ScriptedModel("a", "b"), long_term_memory=ltm, long_term_memory_mode="static")
+
+    async def main() -> None:
+        async with ConversationPool(friday, InMemorySession()) as pool:
+            await pool.call("ann", "s1", "hi")
+            await pool.call("bob", "s2", "hi")
+
+    run_virtual(main())
+    assert [scope and scope.user for scope in ltm.scopes] == ["ann", "ann", "bob", "bob"]
+    keys = [source and source.session_key for source in ltm.sources]
+    assert len(set(keys)) == 2 and None not in keys
 
 
 def test_the_hook_of_a_hooks_list_is_connected_later_too():

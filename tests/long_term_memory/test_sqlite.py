@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentscope_rx import ExecutionConfig, Msg, RuntimeContext
+from agentscope_rx import ExecutionConfig, Msg, RuntimeContext, TextBlock, ToolResultBlock
 from agentscope_rx.errors import (
     AgentScopeError,
     ConfigurationError,
@@ -110,6 +110,12 @@ def test_case_and_space_make_no_other_fact(text: str):
 def test_long_messages_become_several_notes(ltm: SqliteLongTermMemory):
     kept(ltm, "A sentence about tea. " * 200 + "x" * 3000)
     assert all(len(text) <= 1000 for text in texts(ltm)) and len(texts(ltm)) >= 4
+
+
+def test_results_of_tools_can_be_notes(ltm: SqliteLongTermMemory):
+    result = Msg.tool(ToolResultBlock("c1", "weather", (TextBlock("sunny in Oslo"),)))
+    ltm.record([Msg.user("how is it?"), result], scope=ANN).run()
+    assert texts(ltm) == ["how is it?", "sunny in Oslo"]
 
 
 # --- scopes -----------------------------------------------------------------------------------------------------------

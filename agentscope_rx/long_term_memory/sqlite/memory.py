@@ -31,7 +31,7 @@ from agentscope_rx.long_term_memory.sqlite.distill import (
     is_recordable,
 )
 from agentscope_rx.long_term_memory.sqlite.facts import COLUMNS, Fact, fact_of, note_of
-from agentscope_rx.long_term_memory.sqlite.search import VISIBLE, Asked, find, names
+from agentscope_rx.long_term_memory.sqlite.search import OWN, VISIBLE, Asked, find, names
 from agentscope_rx.messages import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.checks import check_count, check_seconds
@@ -152,7 +152,7 @@ class SqliteLongTermMemory(LongTermMemory):
         """
 
         def read() -> tuple[Fact, ...]:
-            condition = VISIBLE.replace("f.ended IS NULL", "1") if history else VISIBLE
+            condition = OWN if history else VISIBLE
             with self._database.reading() as connection:
                 rows = connection.execute(
                     f"SELECT {COLUMNS} FROM ltm_facts f WHERE {condition} ORDER BY number",  # noqa: S608
@@ -203,7 +203,7 @@ class SqliteLongTermMemory(LongTermMemory):
         if self._distiller is not None:
             candidates = await self._extracted(self._distiller, messages)
         if candidates is None:
-            notes = [(piece, message) for message in messages for piece in _pieces(message.text)]
+            notes = [(piece, message) for message in messages for piece in _pieces(_text_of(message))]
             await self._add([_note_entry(text, message, source, at) for text, message in notes], scope)
         else:
             await self._reconciled(candidates, scope, source)
@@ -353,6 +353,11 @@ def _work(call: Callable[[], T]) -> Flow[T]:
 def _name_of(model: EmbeddingModel) -> str:
     # vectors of models with different numbers of dimensions cannot be compared
     return f"{model.provider}:{model.model_name}:{getattr(model, 'dimensions', None) or ''}"
+
+
+def _text_of(message: Msg) -> str:
+    """What a message says; of tools' results, if they are recorded at all, their texts."""
+    return message.text or "\n".join(result.text for result in message.tool_results)
 
 
 def _note_entry(text: str, message: Msg, source: NoteSource, at: datetime) -> store.Entry:

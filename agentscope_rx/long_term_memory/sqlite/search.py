@@ -27,8 +27,10 @@ POOL = 50
 """The best facts of each rank that are joined."""
 _K = 60
 
-VISIBLE = "f.user = ? AND f.agent IN ('', ?) AND f.session IN ('', ?) AND f.ended IS NULL"
-"""The condition for facts that a scope sees; see `names`."""
+OWN = "f.user = ? AND f.agent IN ('', ?) AND f.session IN ('', ?)"
+"""The condition for facts of a scope, old versions included; its values are `names(scope)`."""
+VISIBLE = f"{OWN} AND f.ended IS NULL"
+"""The condition for facts that a scope sees; the same values."""
 
 
 class Asked(NamedTuple):
