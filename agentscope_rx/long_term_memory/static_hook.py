@@ -153,6 +153,8 @@ class StaticLongTermMemory(Hook):
     def on_event(self, event: Event) -> Event | Flow[Event] | None:
         match event:
             case PreCallEvent():
+                # (an operator around the call may try its beginning again)
+                self._calls.pop(event.run_id, None)
                 self._call(event.run_id).input.extend(event.input)
             case InputEvent():
                 self._call(event.run_id).input.extend(event.input)

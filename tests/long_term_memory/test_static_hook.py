@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from reactivex import operators as ops
 
 from agentscope_rx import (
     Approve,
@@ -65,6 +66,25 @@ def test_notes_stand_between_system_message_and_history():
     assert not any("long_term_memory" in message.text for message in remembered(friday))
     assert ltm.recorded == [["user: hi", "assistant: Hello."], ["user: weather at home?", "assistant: Sunny."]]
     assert_whole(friday)
+
+
+def test_a_beginning_that_is_tried_again_is_recorded_once():
+    from agentscope_rx.events import PreCallEvent
+    from agentscope_rx.hooks import around
+
+    first = [True]
+
+    @hook(PreCallEvent, priority=1000)
+    def fails_once(event: PreCallEvent) -> None:
+        if first:
+            first.clear()
+            raise ValueError("once")
+
+    ltm = Told("x")
+    retried = around("call", ops.retry(2))
+    friday = agent(ScriptedModel("Hello."), hooks=[StaticLongTermMemory(ltm), fails_once, retried])
+    assert run_virtual(friday.call("hi")).text == "Hello."
+    assert ltm.recorded == [["user: hi", "assistant: Hello."]] and ltm.asked == ["hi"]
 
 
 def test_the_summary_gets_the_notes_too():
