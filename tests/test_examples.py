@@ -66,6 +66,12 @@ EXPECTED = {
         "reply: Florist and bakery have their money; the casino has not.",
         "  rejected: Error: not without a second signature",
     ],
+    "long_conversation.py": [
+        "stored: 4003 messages",
+        "in the process: 23",
+        "sent: 5, the last of them 'Do we know each other?'",
+        "a request begins with: 'Ann asked 1,995 questions, and Friday answered them.'",
+    ],
     "mcp_tools.py": [
         "tools: garden_water, garden_repot",
         "  (watering the fern)",
