@@ -415,3 +415,24 @@ def test_it_holds_what_a_memory_in_process_holds(tmp_path_factory, begin: list[M
                 callers = [other for other in whole_of if any(block.id == call.id for call in other.tool_calls)]
                 assert all(other in part for other in callers)
         assert open_calls(part, "Friday") == open_calls(whole_of, "Friday")
+
+
+def test_a_long_conversation_on_postgresql(postgres: Server, counted: Counted):
+    url = postgres_url(postgres)
+    messages = turns(1_000)
+    SqlMemory(url, "long").add(messages).run()
+    memory, other = SqlMemory(url, "long", window=50), SqlMemory(url, "long", window=50)
+    counted.clear()
+    assert memory.get().run() == messages[-50:] and counted.rows == 50
+    other.get().run()
+    assert memory.compress(ids(messages[:1_500]), "the past").run() == 1_500
+    assert memory.update_messages_mark("seen", msg_ids=[messages[0].id]).run() == 1
+    assert ids(memory.get_memory("seen").run()) == [messages[0].id]
+    assert sent(SqlMemory(url, "long", window=50).get().run())[0].text == "the past"
+    with pytest.raises(MemoryConflictError):
+        other.add([Msg.user("late")]).run()
+    assert len(memory.read().to_list().run()) == memory.count().run() == 2_000
+    assert memory.delete(ids(messages[1_900:])).run() == 100
+    assert ids(memory.get().run())[-50:] == ids(messages[1_850:1_900])
+    memory.clear().run()
+    assert SqlMemory(url, "long").get().run() == []
