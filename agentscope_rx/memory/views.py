@@ -117,11 +117,8 @@ def without_transient(messages: Sequence[Msg]) -> Sequence[Msg]:
 
 def summary_carrier(messages: Sequence[Msg]) -> Msg | None:
     """The compressed message that carries the summary: the latest, if there are several."""
-    for number in range(len(messages) - 1, -1, -1):
-        metadata = messages[number].metadata
-        if metadata and MARKS in metadata and summary_in(metadata):
-            return messages[number]
-    return None
+    marked = [message for message in messages if message.metadata and MARKS in message.metadata]
+    return next((message for message in reversed(marked) if summary_in(message.metadata)), None)
 
 
 def summary_message(carrier: Msg) -> Msg:

@@ -12,8 +12,9 @@ and have gaps where messages were deleted. `needed` is JSON: the positions that 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, String, Table
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, String, Table, event
 from sqlalchemy.dialects.mysql import LONGBLOB
 
 from agentscope_rx.session.manifest import file_name
@@ -86,11 +87,29 @@ def make_tables(prefix: str) -> MemoryTables:
     )
 
 
+class _Connection(Protocol):
+    def cursor(self) -> _Cursor: ...
+
+
+class _Cursor(Protocol):
+    def execute(self, statement: str) -> object: ...
+    def close(self) -> None: ...
+
+
+def _write_ahead(connection: _Connection, record: object) -> None:
+    # readers and the writer of a SQLite file do not wait for each other, and a commit needs one sync
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.close()
+
+
 class MemoryDatabase(Database):
     """A database with the tables of memories."""
 
     def __init__(self, place: Place, timeout: float) -> None:
         super().__init__(place, timeout)
+        if self.dialect == "sqlite":
+            event.listen(self._engine.sync_engine, "connect", _write_ahead)
         own = make_tables(place.prefix)
         self.memory: MemoryTables = own
         # those that are made at the first use
