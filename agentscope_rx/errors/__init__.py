@@ -86,6 +86,7 @@
         +-- SubAgentError                   a sub-agent's run failed
         +-- ToolSuspend                     not a failure: the call waits for a result from outside the run
         +-- ToolArgumentsError              what the caller has given for a tool's arguments does not fit it
+        +-- PlanError                       a change of a plan that its rules do not allow
         +-- WorkspaceError                  a path that leads out of the workspace, or that cannot be used
         +-- CommandDeniedError              a command that is not allowed
         +-- McpError                        an MCP server refused a request; `server` names it
@@ -196,6 +197,7 @@ from agentscope_rx.errors.tool import (
     McpConnectionError,
     McpError,
     McpLimitError,
+    PlanError,
     SubAgentError,
     ToolArgumentsError,
     ToolError,
@@ -258,6 +260,7 @@ __all__ = [
     "OverloadedError",
     "PendingCallsError",
     "PermissionDeniedError",
+    "PlanError",
     "PoolClosedError",
     "PromptFilterError",
     "PromptTooLongError",

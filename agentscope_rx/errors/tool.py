@@ -33,6 +33,10 @@ class ToolError(AgentScopeError):
         self.retryable = retryable
 
 
+class PlanError(ToolError):
+    """A change of a plan that its rules do not allow; nothing was changed. The text tells the model what to do."""
+
+
 class ToolArgumentsError(ToolError):
     """`tool_arguments` of a run's RuntimeContext do not fit the tool that is called; `arguments` are their names.
 
