@@ -133,7 +133,7 @@ class Run:
         """The agent's, as they were when the run began."""
         self.groups: tuple[str, ...] = ()
         """The groups of tools that were active at the beginning."""
-        self.source = EventSource(self.id, name, (self.id,), context)
+        self.source = EventSource(self.id, name, (self.id,), context, conversation.parts)
         self.parent: RunState | None = None
         """The run that called this one, if it is a sub-agent's run."""
         self.durable: Durable | None = None
@@ -206,13 +206,13 @@ class Run:
         self.durable = parent.durable
         self.usage.within(parent.usage)
         self.source: EventSource = EventSource(
-            self.id, self.name, (*parent.source.path, call_id, self.id), self.context
+            self.id, self.name, (*parent.source.path, call_id, self.id), self.context, self.conversation.parts
         )
 
     def take_id(self, id: str) -> None:
         """Give the run, which has just been made, this id."""
         self.id = id
-        self.source = EventSource(id, self.name, (id,), self.context)
+        self.source = EventSource(id, self.name, (id,), self.context, self.conversation.parts)
 
     def drop_timers(self) -> None:
         """Drop the timers of the deadline: the run has ended, or its summary has begun."""

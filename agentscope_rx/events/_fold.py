@@ -29,6 +29,7 @@ from agentscope_rx.events.kinds import (
     ErrorEvent,
     InputEvent,
     MemoryEvent,
+    PlanEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -42,6 +43,7 @@ from agentscope_rx.events.kinds import (
 )
 from agentscope_rx.messages.blocks import ToolUseBlock
 from agentscope_rx.messages.msg import ChatUsage, GenerateReason, Msg, MsgRole
+from agentscope_rx.plan.values import Plan, Todo
 
 _NOT_REMEMBERED = (GenerateReason.TOOL_SUSPENDED, GenerateReason.APPROVAL_REQUIRED)
 """Replies that memory does not hold: they repeat open calls, with placeholders for their results."""
@@ -67,6 +69,10 @@ class Folded:
     error: ErrorEvent | None = None
     """The event of the error that the run has failed with."""
     run_id: str = ""
+    plan: Plan | None = None
+    """The plan after the last change that the run has made; None if it has changed none, or finished it."""
+    todos: tuple[Todo, ...] = ()
+    """The todo list after the last change that the run has made."""
 
 
 class RunFold:
@@ -85,8 +91,10 @@ class RunFold:
         "_given",
         "_history",
         "_partial",
+        "_plan",
         "_reply",
         "_run_id",
+        "_todos",
         "_usage",
     )
 
@@ -107,6 +115,8 @@ class RunFold:
         self._partial: PartialMessage | None = None
         self._reply: Msg | None = None
         self._error: ErrorEvent | None = None
+        self._plan: Plan | None = None
+        self._todos: tuple[Todo, ...] = ()
 
     def add(self, event: Event) -> None:
         """Account for the next event; `InvalidInputError` if it is none."""
@@ -138,6 +148,8 @@ class RunFold:
             None if self._partial is None else self._partial.message(),
             self._error,
             self._run_id,
+            self._plan,
+            self._todos,
         )
 
     def _open_calls(self) -> tuple[ToolUseBlock, ...]:
@@ -217,6 +229,12 @@ class RunFold:
         for message in event.added:
             self._put(message)
 
+    def _planned(self, event: PlanEvent) -> None:
+        if event.change == "todos":
+            self._todos = event.todos
+        elif event.change not in ("mode_on", "mode_off"):
+            self._plan = None if event.change == "finished" else event.plan
+
     def _post_call(self, event: PostCallEvent) -> None:
         self._partial = None
         self._reply = event.message
@@ -253,6 +271,7 @@ _STEPS: dict[type[Event], Callable[[RunFold, Any], None]] = {
     PostSummaryEvent: RunFold._answered,
     PostActingEvent: RunFold._post_acting,
     MemoryEvent: RunFold._memory,
+    PlanEvent: RunFold._planned,
     PostCallEvent: RunFold._post_call,
     ErrorEvent: RunFold._failed,
 }

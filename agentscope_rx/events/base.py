@@ -23,6 +23,7 @@ from agentscope_rx.messages.frozen import check_encodable, encodable, shown
 from agentscope_rx.messages.msg import Msg
 from agentscope_rx.messages.sources import reading
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.parts import PartStates
 
 EXCLUDED_TUPLE = (PlainValidator(lambda value: ()), PlainSerializer(lambda value: None), WithJsonSchema(None))
 """Marks a field that is not part of the JSON; it is read back as an empty tuple."""
@@ -34,19 +35,22 @@ Options = Annotated[GenerateOptions | None, *EXCLUDED]
 Schema = Annotated[ToolSchema | None, *EXCLUDED]
 Error = Annotated[Exception | None, *EXCLUDED]
 _Context = Annotated[RuntimeContext | None, *EXCLUDED]
+_Parts = Annotated[PartStates | None, *EXCLUDED]
 
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
     """The run that emits an event: its id, the agent's name, and its path (ids of runs and calls, outermost first).
 
-    `context` is the live context of the call. It is part neither of the event's JSON nor of its equality.
+    `context` is the live context of the call, `parts` the states that hooks and tools keep in its conversation. Neither
+    is part of the event's JSON or of its equality.
     """
 
     run_id: str = ""
     agent: str = ""
     path: tuple[str, ...] = ()
     context: _Context = field(default=None, compare=False, repr=False)
+    parts: _Parts = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for text in (self.run_id, self.agent, *self.path):

@@ -5,7 +5,8 @@
     ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
 Hooks may change Pre, Post and Input events. They may drop, delay, merge or rewrite chunks as they are shown. They only
-observe ErrorEvent, RetryEvent and MemoryEvent. An OutputChunk follows each ReasoningChunk with a delta of a structured
+observe ErrorEvent, RetryEvent, MemoryEvent and PlanEvent, which comes before the last chunk of the call that has
+changed the plan. An OutputChunk follows each ReasoningChunk with a delta of a structured
 output, as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve
 belong to `agent.observe()`, not to a run.
 """
@@ -36,6 +37,7 @@ from agentscope_rx.messages.frozen import check_encodable, encodable
 from agentscope_rx.messages.msg import ChatUsage, Msg
 from agentscope_rx.models.response import FinishReason
 from agentscope_rx.models.wire.speaker_names import hint_message
+from agentscope_rx.plan.values import Plan, Todo
 
 
 class Accumulation(Protocol):
@@ -384,6 +386,32 @@ class MemoryEvent(Event):
     def __post_init__(self) -> None:
         for id in self.removed:
             check_encodable(id, "MemoryEvent.removed")
+
+
+PlanChange = Literal[
+    "created", "replaced", "updated", "subtask_added", "subtask_revised", "subtask_deleted", "subtask_state",
+    "subtask_finished", "finished", "recovered", "todos", "mode_on", "mode_off",
+]  # fmt: skip
+"""What a `PlanEvent` reports."""
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanEvent(Event):
+    """A plan, a todo list or plan mode has changed. `plan` is the plan afterwards, or the one that has just finished.
+
+    `name` is the part that keeps it ("plan", "todos", "plan_mode"), `subtask` the index of the subtask in question,
+    `todos` the whole list. `text` is the plan that was approved, where plan mode has ended by that.
+    """
+
+    type: ClassVar[str] = "plan"
+
+    name: str = "plan"
+    change: PlanChange = "updated"
+    plan: Plan | None = None
+    subtask: int | None = None
+    todos: tuple[Todo, ...] = ()
+    text: str = ""
 
 
 @register

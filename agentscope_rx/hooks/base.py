@@ -40,6 +40,8 @@ from agentscope_rx.events.base import kinds_of_events
 from agentscope_rx.events.kinds import ActingChunkEvent
 
 if TYPE_CHECKING:
+    from agentscope_rx.events.base import EventSource
+    from agentscope_rx.messages import ToolUseBlock
     from agentscope_rx.tools import Tool
 
 E = TypeVar("E", bound=Event)
@@ -91,6 +93,14 @@ class Hook:
         """
         method = cast("Callable[[Event], Answer] | None", getattr(self, _METHOD + event.type, None))
         return None if method is None else method(event)
+
+    def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
+        """The reason for which this call must not run, or None. Asked before approvals; the call is never begun.
+
+        The model gets the text as a result of kind `rejected`. `tool` is None if there is no tool of this name. It
+        answers at once; its error fails the run.
+        """
+        return None
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are added to an agent together with this hook."""

@@ -6,7 +6,8 @@
 
 Laws: exactly one event comes out for each Pre or Post event, checked by `hooks.validate`. Chunks keep their class. An
 observer cannot change or stop anything: its result is ignored, and its errors go to the dropped-error hook. Observers
-are all hooks on ErrorEvent, RetryEvent, MemoryEvent and PostObserveEvent, and `observe_only` hooks on any event.
+are all hooks on ErrorEvent, RetryEvent, MemoryEvent, PlanEvent and PostObserveEvent, and `observe_only` hooks on any
+event.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from agentscope_rx.events import (
     PostObserveEvent,
     PreObserveEvent,
 )
-from agentscope_rx.events.base import kinds_of_events
+from agentscope_rx.events.base import EventSource, kinds_of_events
 from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook, check_priority
 from agentscope_rx.hooks.error_notes import add_note, noting
 from agentscope_rx.hooks.validate import check_chunk, checked
 from agentscope_rx.hooks.wrapping.flows import AroundEvents, AroundModel, AroundTool, places
-from agentscope_rx.messages import ContentBlock
+from agentscope_rx.messages import ContentBlock, ToolUseBlock
 from agentscope_rx.models.accumulate import BlockBuilder, block_builder
 from agentscope_rx.reactive import (
     Flow,
@@ -52,6 +53,7 @@ from agentscope_rx.reactive import (
     then,
 )
 from agentscope_rx.reactive.kernel.dropped import report_dropped
+from agentscope_rx.tools.base import Tool
 
 E = TypeVar("E", bound=Event)
 T = TypeVar("T")
@@ -89,6 +91,8 @@ class CompiledHooks:
         self._operators: dict[type[Event], Operator | None] = {}
         self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
         """The kinds that at least one hook gets: data that only hooks use is not collected for the others."""
+        self.refusing: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).refusal is not Hook.refusal)
+        """The hooks that are asked if a call may run."""
         self._set_around()
 
     def _set_around(self) -> None:
@@ -140,6 +144,23 @@ class CompiledHooks:
             return just(event)
         seen = just(*steps).pipe(concat_map(lambda hook: _observe(hook, event) or empty()))
         return seen.pipe(then(lambda: just(event)))
+
+    def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
+        """The text of the first hook that refuses the call; None if it may run. The error of a hook."""
+        for hook in self.refusing:
+            try:
+                text = cast("object", hook.refusal(call, tool, source))
+            except Exception as error:
+                error.add_note(f"in refusal of hook {hook.name}, agent {source.agent}")
+                raise
+            if text is None:
+                continue
+            if not isinstance(text, str):
+                raise HookError(
+                    f"returned {text!r:.60} from refusal, not a text or None", hook=hook.name, event="refusal"
+                )
+            return text
+        return None
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
         """The events; each one of this kind is observed before it passes. The same flow if no hook gets the kind.

@@ -4,7 +4,7 @@ from agentscope_rx.reactive import Rate
 from agentscope_rx.tools.approval import ApprovalPolicy
 from agentscope_rx.tools.arguments import InvalidArgumentsError
 from agentscope_rx.tools.base import Tool
-from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
+from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.from_schema import ExternalTool, schema_of, tool_from_schema
 from agentscope_rx.tools.function_tool import FunctionTool, tool
@@ -31,6 +31,7 @@ __all__ = [
     "ToolContext",
     "ToolEvent",
     "ToolNested",
+    "ToolNotice",
     "ToolRetry",
     "Toolkit",
     "WrapperTool",

@@ -56,6 +56,11 @@ class Tool(ABC):
     execution_config: ExecutionConfig | None = None
     streams: bool = False
     requires_approval: Approval = False
+    read_only: bool = False
+    """True if its calls change nothing outside of the conversation.
+
+    They are allowed in plan mode, and one that was cut off by the end of its process is run again.
+    """
     interruptible: bool = True
     max_concurrency: int | None = None
     rate: Rate | None = None
@@ -66,8 +71,6 @@ class Tool(ABC):
     max_result: int | ResultLimit | None = None
     return_direct: bool = False
     """True if a result that is no error is the agent's reply (see `agent.react.return_direct`)."""
-    read_only: bool = False
-    """True if calls change nothing: one that was cut off by the end of its process is run again."""
     idempotent: bool = False
     """True if a call may be run again with the same `ToolContext.idempotency_key`, and has its effect once."""
     in_doubt: InDoubt | None = None
@@ -193,6 +196,13 @@ def check_in_doubt(where: str, value: InDoubt | None) -> InDoubt | None:
     raise ToolDefinitionError(
         f"in_doubt of tool {where!r} must be 'ask', 'run' or 'fail', not {value!r:.60}.", tool=where
     )
+
+
+def check_read_only(tool: str, value: bool) -> bool:
+    """`ToolDefinitionError` if it is neither True nor False."""
+    if isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return value
+    raise ToolDefinitionError(f"read_only of tool {tool!r} must be True or False, not {value!r:.60}.", tool=tool)
 
 
 def check_name(name: str) -> str:

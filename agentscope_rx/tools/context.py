@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
 from agentscope_rx.context import ContextStore, RuntimeContext, Search, asking, at_once, in_time, named
 from agentscope_rx.errors import ContextError, InvalidInputError, ToolError
 from agentscope_rx.messages import OutputBlock, ToolUseBlock
+from agentscope_rx.parts import PartStates
 from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.tools.results.convert import result_of
@@ -59,6 +60,7 @@ class ToolContext:
         "agent",
         "call",
         "host",
+        "parts",
         "path",
         "run_id",
         "runtime",
@@ -76,6 +78,8 @@ class ToolContext:
     stores: tuple[ContextStore, ...]
     host: object
     """The run itself, for the engine's own tools; None without one."""
+    parts: PartStates | None
+    """What hooks and tools keep in the conversation of the run; None without one."""
     _interrupted: Callable[[], bool]
     _link: CallLink | None
     _key: Callable[[ToolUseBlock], str] | None
@@ -94,6 +98,7 @@ class ToolContext:
         link: CallLink | None = None,
         host: object = None,
         key: Callable[[ToolUseBlock], str] | None = None,
+        parts: PartStates | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "call", call)
@@ -107,6 +112,7 @@ class ToolContext:
         put(self, "_link", link)
         put(self, "host", host)
         put(self, "_key", key)
+        put(self, "parts", parts)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
         """The caller's object of this type and key: from `runtime`, else from the first store that has it; or None.
@@ -226,6 +232,7 @@ class ToolContext:
             link=link,
             host=self.host,
             key=self._key,
+            parts=self.parts,
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

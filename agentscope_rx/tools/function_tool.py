@@ -27,6 +27,7 @@ from agentscope_rx.tools.base import (
     check_keywords,
     check_mark,
     check_name,
+    check_read_only,
     check_result,
     check_return_direct,
 )
@@ -53,6 +54,11 @@ class CallOptions(TypedDict, total=False):
     """Runs a blocking function."""
     requires_approval: Approval
     """Calls that wait for a person (default: False)."""
+    read_only: bool
+    """With True its calls change nothing outside of the conversation (default: False).
+
+    Plan mode allows them, and one that a crash has cut off is run again.
+    """
     interruptible: bool
     """With False a call runs to its end at an interruption (default: True)."""
     max_concurrency: int | None
@@ -67,8 +73,6 @@ class CallOptions(TypedDict, total=False):
     """How large a result may be; None: the toolkit's limit."""
     return_direct: bool
     """With True a result that is no error is the agent's reply: the model is not asked again (default: False)."""
-    read_only: bool
-    """With True calls change nothing: one that a crash has cut off is run again (default: False)."""
     idempotent: bool
     """With True a call may be run again with its `ToolContext.idempotency_key` (default: False)."""
     in_doubt: InDoubt | None
@@ -133,6 +137,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.default_executor: Executor | None = None
         """Runs a blocking function if neither tool nor toolkit has an executor; None: the library's workers."""
         self.requires_approval: Approval = check_mark(name, options.get("requires_approval", False))
+        self.read_only: bool = check_read_only(name, options.get("read_only", False))
         self.interruptible: bool = options.get("interruptible", True)
         self.max_concurrency: int | None = options.get("max_concurrency")
         self.rate: Rate | None = options.get("rate")
@@ -143,7 +148,6 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.max_result: int | ResultLimit | None = options.get("max_result")
         check_limit(self.max_result, f"tool {name!r}")
         self.return_direct: bool = check_return_direct(name, options.get("return_direct", False))
-        self.read_only: bool = options.get("read_only", False)
         self.idempotent: bool = options.get("idempotent", False)
         self.in_doubt: InDoubt | None = check_in_doubt(name, options.get("in_doubt"))
 

@@ -29,6 +29,7 @@ class MetaTool(Tool):
     """Activates and deactivates groups of the toolkit that it is called through; all names are checked first."""
 
     name = META_TOOL
+    read_only = True
     description = _DESCRIPTION
     parameters: Mapping[str, object] = freeze(
         {

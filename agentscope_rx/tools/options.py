@@ -21,6 +21,7 @@ from agentscope_rx.tools.base import (
     check_keywords,
     check_mark,
     check_name,
+    check_read_only,
     is_plain,
 )
 from agentscope_rx.tools.coerce import as_tool, public_methods, tools_of
@@ -43,6 +44,8 @@ class CommonOptions(TypedDict, total=False):
     """Limits and retries; unset fields are the tool's own."""
     requires_approval: Approval | None
     """In the place of the tool's own rule."""
+    read_only: bool | None
+    """In the place of the tool's own: True if its calls change nothing outside of the conversation."""
     return_direct: bool | None
     """In the place of the tool's own: True if a result that is no error is the agent's reply."""
 
@@ -89,6 +92,8 @@ class RegisteredTool(WrapperTool):
             self.execution_config: ExecutionConfig | None = config.over(source.execution_config)
         if (rule := options.get("requires_approval")) is not None:
             self.requires_approval: Approval = check_mark(self.name, rule)
+        if (read_only := options.get("read_only")) is not None:
+            self.read_only: bool = check_read_only(self.name, read_only)
         if (direct := options.get("return_direct")) is not None:
             self.return_direct = direct
         if (postprocess := options.get("postprocess")) is not None:

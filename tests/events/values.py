@@ -9,6 +9,7 @@ from agentscope_rx import events as kinds
 from agentscope_rx.models.accumulate import block_builder
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.response import FinishReason
+from agentscope_rx.plan import Plan, SubTask, Todo
 from tests.messages.values import (
     blocks,
     ids,
@@ -62,6 +63,22 @@ answers = st.one_of(
 )
 
 schemas = st.none() | st.builds(ToolSchema, words, words, objects)
+
+names = words.filter(str.strip)
+plan_states = st.sampled_from(["todo", "in_progress", "done", "abandoned"])
+_planned = {
+    "name": names,
+    "description": words,
+    "expected_outcome": words,
+    "state": plan_states,
+    "outcome": st.none() | words,
+    "id": ids,
+    "created_at": numbers,
+    "finished_at": st.none() | numbers,
+}
+subtasks = st.builds(SubTask, **_planned)
+plans = st.builds(Plan, **_planned, subtasks=st.lists(subtasks, max_size=3).map(tuple))
+todos = st.builds(Todo, names, plan_states)
 
 _asking = {
     "iteration": iterations,
@@ -129,6 +146,15 @@ EVENTS = {
     ),
     kinds.MemoryEvent: _built(
         kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple), added=several
+    ),
+    kinds.PlanEvent: _built(
+        kinds.PlanEvent,
+        name=words,
+        change=st.sampled_from(["created", "subtask_state", "finished", "todos", "mode_off"]),
+        plan=st.none() | plans,
+        subtask=st.none() | iterations,
+        todos=st.lists(todos, max_size=2).map(tuple),
+        text=words,
     ),
     kinds.PostCallEvent: _built(kinds.PostCallEvent, **_written, input=several, history=several),
     kinds.PreObserveEvent: _built(kinds.PreObserveEvent, input=several),

@@ -5,6 +5,7 @@
 | had ended before its process did                       | gets the recorded result                     |
 | had begun before its process ended, without an answer  | waits, runs again or fails: its tool's or    |
 |                                                        | the agent's `in_doubt`                       |
+| refused by a hook (`Hook.refusal`)                     | gets a result of kind `rejected`             |
 | answered by `Approve`, or by a remembered one          | runs, with the edited arguments if any       |
 | answered by `Reject`, or by a remembered one           | gets a result of kind `rejected`             |
 | needs approval (its tool's mark, the toolkit's policy) | waits                                        |
@@ -115,6 +116,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
     # by the input of this run; an earlier answer, to a call that could not run yet, holds no other call back
     some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)
     children = conversation.children
+    refusing = run.hooks.refusing
     for entry in batch.entries:
         call = entry.call
         if batch.held(entry):
@@ -132,6 +134,9 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
             answer = _settle_begun(run, entry, effect, in_doubt, answer)
             if entry.result is not None or entry.waits is not None:
                 continue
+        if refusing and (refused := _refusal(run, call)) is not None:
+            entry.result = refused
+            continue
         if isinstance(answer, Reject):
             entry.result = ToolResultBlock.error(call, ToolResultKind.REJECTED, answer.reason or REJECTED)
         elif isinstance(answer, Approve):
@@ -167,6 +172,16 @@ def _settle_begun(
     return answer if isinstance(answer, Approve) else Approve(call)
 
 
+def _refusal(run: Run, call: ToolUseBlock) -> ToolResultBlock | None:
+    """The result of a call that a hook refuses."""
+    output = output_of(run)
+    if output is not None and output.owns(call.name):
+        # an answer, and no call
+        return None
+    text = run.hooks.refusal(call, run.toolkit.get(call.name), run.source)
+    return None if text is None else ToolResultBlock.error(call, ToolResultKind.REJECTED, text)
+
+
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
     output = output_of(run)
     # the response tool needs none
@@ -179,9 +194,11 @@ def take_hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBloc
     entry.call = call
     if batch.held(entry):
         entry.wait(ToolResultKind.SUSPENDED, HELD)
+    elif changed and run.hooks.refusing and (refused := _refusal(run, call)) is not None:
+        entry.result = refused
     elif changed and not entry.approved and _needs_approval(run, call):
         entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
-    return entry.waits is None
+    return entry.waits is None and entry.result is None
 
 
 def remember_edits(run: Run, batch: CallBatch) -> Flow[Event]:

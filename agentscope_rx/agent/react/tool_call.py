@@ -20,11 +20,11 @@ from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.run_state import Durable
-from agentscope_rx.events import ActingChunkEvent, Event, RetryEvent
+from agentscope_rx.events import ActingChunkEvent, Event, PlanEvent, RetryEvent
 from agentscope_rx.hooks import ToolRequest
 from agentscope_rx.messages import ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat, defer, empty, flat_map_iterable, take_until, then, transform_type
-from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolRetry
+from agentscope_rx.tools import ToolChunk, ToolContext, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.calls.batch import ToolBatch
 from agentscope_rx.tools.calls.execute import PreparedCall
 from agentscope_rx.tools.calls.shown_values import Shown
@@ -82,6 +82,8 @@ class ToolRun:
             events = events.pipe(transform_type(cast("type[Event]", ActingChunkEvent), operator, void=voids))
         if RetryEvent in run.hooks.seen:
             events = run.hooks.watched(RetryEvent, events)
+        if PlanEvent in run.hooks.seen:
+            events = run.hooks.watched(PlanEvent, events)
         durable = run.durable
         if durable is None:
             return concat(events, defer(lambda: end(self._result())))
@@ -132,6 +134,7 @@ class ToolRun:
             interrupted=lambda: run.interrupted,
             host=run,
             key=partial(key_of, run),
+            parts=run.conversation.parts,
         )
 
     def _show(self, item: ToolEvent) -> Iterator[Event]:
@@ -151,6 +154,8 @@ class ToolRun:
         elif isinstance(item, ToolNested):
             # the event of another run, which `agent.stream` unwraps
             yield cast("Event", item)
+        elif isinstance(item, ToolNotice):
+            yield cast("Event", item.event)
         elif isinstance(item, ToolRetry):
             self._shown.restart()
             yield _retry_event(item, run)

@@ -204,7 +204,7 @@ class _ToolItems(OperatorSink):
         path = self._path
         if event.path[: len(path)] == path:
             return event
-        source = EventSource(event.run_id, event.agent, (*path, *event.path), event.source.context)
+        source = EventSource(event.run_id, event.agent, (*path, *event.path), event.source.context, event.source.parts)
         return replace(event, source=source)
 
     def on_completed(self) -> None:

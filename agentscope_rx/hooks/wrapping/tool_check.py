@@ -16,7 +16,7 @@ from agentscope_rx.hooks.wrapping.requests import ToolRequest
 from agentscope_rx.messages import ToolResultBlock
 from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.kernel.scope import Scope
-from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
+from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 
 _KINDS = cast("tuple[type, ...]", get_args(ToolEvent))
 
@@ -87,7 +87,7 @@ class ToolCheck(Checked[ToolEvent, ToolRequest]):
         elif kind is ToolRetry:
             self.announced(item)
             self._noticed = not self.active
-        elif kind is ToolChunk or kind is ToolNested:
+        elif kind is ToolChunk or kind is ToolNested or kind is ToolNotice:
             self._shown = True
         self._sink.on_next(item)
 

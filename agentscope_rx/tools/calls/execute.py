@@ -52,7 +52,7 @@ from agentscope_rx.reactive.limiter import Limiter
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.failure import ToolTimeoutError, failure, malformed, suspended
 from agentscope_rx.tools.calls.progress import BEAT, emitting
-from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolRetry
+from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.limits import UNLIMITED, ToolLimits
 from agentscope_rx.tools.results.convert import result_of
@@ -63,6 +63,7 @@ from agentscope_rx.tools.results.result_limit import ResultLimit, cut
 from agentscope_rx.tools.wrapper import called, overruled
 
 _log = logging.getLogger("agentscope_rx")
+_SIGNALS: frozenset[type] = frozenset((ToolBegun, ToolChunk, ToolNested, ToolNotice, ToolRetry))
 
 
 class Plan:
@@ -282,7 +283,7 @@ class _Running:
 
     def on_next(self, value: object) -> None:
         kind = type(value)
-        if kind is ToolChunk or kind is ToolRetry or kind is ToolBegun or kind is ToolNested:
+        if kind in _SIGNALS:
             if kind is ToolRetry:
                 self._show_held()
                 self._held, self._last = _Nothing, None

@@ -43,5 +43,13 @@ class ToolNested:
     event: object
 
 
-ToolEvent = ToolBegun | ToolChunk | ToolRetry | ToolNested | ToolResultBlock
+@dataclass(frozen=True, slots=True)
+class ToolNotice:
+    """An event of the run itself that the call reports, such as a change of a plan."""
+
+    call: ToolUseBlock
+    event: object
+
+
+ToolEvent = ToolBegun | ToolChunk | ToolRetry | ToolNested | ToolNotice | ToolResultBlock
 """An event of a call: its beginning if it may have waited, progress, and last its one result."""

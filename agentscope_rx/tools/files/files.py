@@ -79,7 +79,7 @@ class FileTools:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    @tool
+    @tool(read_only=True)
     def read_file(
         self,
         path: FilePath,
@@ -102,7 +102,7 @@ class FileTools:
             raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first}.")
         return _numbered(lines, first, min(limit, MAX_LINES), str(style))
 
-    @tool
+    @tool(read_only=True)
     def list_directory(self, path: FolderPath = ".") -> str:
         """List a folder: files with their sizes in bytes, folders with a / at the end."""
         entries = self.workspace.entries(path)
@@ -116,7 +116,7 @@ class FileTools:
             lines.append(f"... and {len(entries) - len(lines)} more. Find files by name with glob.")
         return "\n".join(lines)
 
-    @tool
+    @tool(read_only=True)
     def glob(
         self,
         pattern: Annotated[
@@ -151,7 +151,7 @@ class FileTools:
             fitting.append(f"... {walk.cut[:1].upper()}{walk.cut[1:]}.")
         return "\n".join(fitting)
 
-    @tool
+    @tool(read_only=True)
     def grep(
         self,
         pattern: Annotated[
