@@ -25,6 +25,7 @@ from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
+from agentscope_rx.agent.react.planning_hooks import hook_of, plan_mode_of, with_planning
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.resuming import go_on_from
 from agentscope_rx.agent.react.return_direct import direct_reply
@@ -57,6 +58,7 @@ from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens
+from agentscope_rx.planning import PlanMode, PlanNotebook
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
 from agentscope_rx.session import Session
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
@@ -92,6 +94,8 @@ class ReActAgent(Agent):
     `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run.
     `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
     (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
+    `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved (see
+    `planning`).
     """
 
     def __init__(
@@ -127,12 +131,16 @@ class ReActAgent(Agent):
         long_term_memory: LongTermMemory | None = None,
         long_term_memory_mode: LongTermMemoryMode = "both",
         in_doubt: InDoubt = "ask",
+        plan_notebook: PlanNotebook | None = None,
+        plan_mode: PlanMode | bool = False,
     ) -> None:
         super().__init__(
             name,
             memory if memory is not None else InMemoryMemory(),
             sys_prompt=sys_prompt,
-            hooks=with_long_term_memory(hooks, long_term_memory, long_term_memory_mode),
+            hooks=with_planning(
+                with_long_term_memory(hooks, long_term_memory, long_term_memory_mode), plan_notebook, plan_mode
+            ),
             check_running=check_running,
             when_busy=when_busy,
             queue_limit=queue_limit,
@@ -198,6 +206,24 @@ class ReActAgent(Agent):
     def __repr__(self) -> str:
         tools = ", ".join(self.toolkit.names) or "none"
         return f"<{type(self).__name__} {self.name}, model {self.model.model_name}, tools: {tools}>"
+
+    # --- planning ------------------------------------------------------------------------------------------------
+
+    @property
+    def plan_notebook(self) -> PlanNotebook | None:
+        """The notebook among the hooks, if there is one."""
+        return hook_of(self.hooks.all, PlanNotebook)
+
+    def enter_plan_mode(self, *, memory: Memory | None = None) -> bool:
+        """Turn plan mode on in the agent's conversation, or in that of `memory`; False if it was on.
+
+        It is in force from the next tool call on. `ConfigurationError` if the agent has no `plan_mode`.
+        """
+        return plan_mode_of(self.name, self.hooks.all).enter(self.conversation(memory))
+
+    def leave_plan_mode(self, *, memory: Memory | None = None) -> bool:
+        """Turn plan mode off without a plan, as for `enter_plan_mode`; False if it was off."""
+        return plan_mode_of(self.name, self.hooks.all).leave(self.conversation(memory))
 
     # --- stages --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,18 @@
+"""Planning: hooks with tools by which a model makes a plan and follows it, keeps a todo list, or waits for approval."""
+
+from agentscope_rx.planning.hints import DefaultPlanToHint, PlanToHint
+from agentscope_rx.planning.notebook import PlanNotebook
+from agentscope_rx.planning.plan_mode import PlanMode
+from agentscope_rx.planning.storage import InMemoryPlanStorage, PlanStorage, SessionPlanStorage
+from agentscope_rx.planning.todo_list import TodoList
+
+__all__ = [
+    "DefaultPlanToHint",
+    "InMemoryPlanStorage",
+    "PlanMode",
+    "PlanNotebook",
+    "PlanStorage",
+    "PlanToHint",
+    "SessionPlanStorage",
+    "TodoList",
+]

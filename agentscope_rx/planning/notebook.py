@@ -1,0 +1,202 @@
+"""`PlanNotebook`: the tools by which a model makes a plan and follows it, and the hints that keep it to it.
+
+    agent = ReActAgent("Friday", model, plan_notebook=PlanNotebook(max_subtasks=8))
+    agent.plan_notebook.plan(agent.conversation())          the plan of a conversation, or None
+
+Every conversation has its own plan, which is saved with it. So one notebook serves many conversations, and agents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import cast
+
+from agentscope_rx.errors import ConfigurationError, HookError, InvalidInputError, PlanError
+from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
+from agentscope_rx.hooks import Hook
+from agentscope_rx.plan import Plan, rules
+from agentscope_rx.planning.changes import OnChange, PlanChanges
+from agentscope_rx.planning.hints import DefaultPlanToHint, PlanToHint, wrapped
+from agentscope_rx.planning.notebook_state import (
+    EMPTY,
+    VERSION,
+    Change,
+    Changed,
+    NotebookState,
+    dump_state,
+    read_state,
+)
+from agentscope_rx.planning.part import Part, Where
+from agentscope_rx.planning.plan_tools import PlanTools
+from agentscope_rx.planning.storage import PlanStorage
+from agentscope_rx.reactive import Flow, concat_map, defer, just, then
+from agentscope_rx.tools import Tool, ToolContext, ToolNotice
+from agentscope_rx.tools.options import check_count, check_flag
+
+
+class PlanNotebook(Hook):
+    """A hook with ten tools: `create_plan`, `revise_current_plan`, `finish_subtask`, ... (see `PlanTools`).
+
+    `max_subtasks` bounds a plan, at its creation and when a subtask is added. With `need_user_confirm` the model is
+    told to wait for the user before it begins. `plan_to_hint` makes the text of the hint of a plan, or of None.
+    `storage` keeps historical plans elsewhere than in the conversation. `clock` gives the time in seconds since
+    the epoch. Notebooks with other `name`s keep other plans in the same conversation.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_subtasks: int | None = None,
+        storage: PlanStorage | None = None,
+        need_user_confirm: bool = True,
+        plan_to_hint: PlanToHint | None = None,
+        clock: Callable[[], float] = time.time,
+        name: str = "plan",
+        priority: int = 100,
+    ) -> None:
+        check_count("max_subtasks", max_subtasks, optional=True)
+        check_flag("need_user_confirm", need_user_confirm)
+        if storage is not None and not isinstance(storage, PlanStorage):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"storage must be a PlanStorage, not {storage!r:.60}.")
+        if plan_to_hint is not None and not callable(plan_to_hint):
+            raise ConfigurationError(f"plan_to_hint must be a function of a Plan or None, not {plan_to_hint!r:.60}.")
+        self.max_subtasks = max_subtasks
+        self.storage = storage
+        self.priority = priority
+        self._default_hint = plan_to_hint is None
+        self._to_hint: PlanToHint = plan_to_hint or DefaultPlanToHint(max_subtasks, need_user_confirm)
+        self._clock = clock
+        self._part: Part[NotebookState] = Part(name, VERSION, EMPTY, dump=dump_state, read=read_state)
+        self._changes = PlanChanges()
+        self._tools = PlanTools(self)
+
+    # --- the plan of a conversation -----------------------------------------------------------------------------------
+
+    def plan(self, where: Where = None) -> Plan | None:
+        """The plan that goes on in this conversation (`agent.conversation(memory)`), if any."""
+        return self._part.get(where).current
+
+    def historical_plans(self, where: Where = None) -> Flow[tuple[Plan, ...]]:
+        """The plans that were finished, abandoned or replaced, the oldest first.
+
+        Signals: one tuple; the error of the storage.
+        Cancels: the reading.
+        """
+
+        def read() -> Flow[tuple[Plan, ...]]:
+            state = self._part.get(where)
+            current = state.current
+            kept = just(state.history) if self.storage is None else self.storage.plans()
+            return kept.pipe(
+                concat_map(
+                    lambda plans: just(tuple(each for each in plans if current is None or each.id != current.id))
+                )
+            )
+
+        return defer(read)
+
+    def set_plan(self, plan: Plan | None, where: Where = None) -> Flow[None]:
+        """Give the conversation this plan, as edited by a person; the old one, if it is another, is archived.
+
+        Signals: one None; `InvalidInputError` for a plan that the rules do not allow; the error of the storage, and
+        then nothing has changed.
+        Cancels: the storing; the plan is set when that has succeeded.
+        """
+        if plan is not None and not rules.is_consistent(plan):
+            raise InvalidInputError(
+                "In a plan at most one subtask is in progress, and all before one that is in progress or done are done "
+                "or abandoned."
+            )
+
+        def put(state: NotebookState, now: float) -> Changed:
+            old = state.current
+            if old is None or (plan is not None and plan.id == old.id):
+                return state.edited(plan, "created" if old is None else "updated", "")
+            return state.replaced(plan, "finished" if plan is None else "replaced", "", now)
+
+        return self._changing(where, EventSource(), put).pipe(concat_map(_done))
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    @property
+    def changes(self) -> Flow[PlanEvent]:
+        """Every change in any conversation from the subscription on; signals and cancels as `PlanChanges.flow`."""
+        return self._changes.flow
+
+    def on_change(self, id: str, callback: OnChange) -> None:
+        """Call `callback(event)` after every change; the same id replaces it. Its errors are reported as dropped."""
+        self._changes.on_change(id, callback)
+
+    def remove_on_change(self, id: str) -> bool:
+        """Remove a callback; False if there is none of this id."""
+        return self._changes.remove(id)
+
+    def act(self, context: ToolContext, change: Change) -> Flow[object]:
+        """A change by a tool.
+
+        Signals: a `ToolNotice` with the event, if something has changed, and the text for the model; a `PlanError`,
+        or the error of the storage.
+        Cancels: the storing of a plan that leaves; the change itself takes no time.
+        """
+        source = EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
+
+        def emit(done: tuple[str, PlanEvent | None]) -> Flow[object]:
+            text, event = done
+            return just(text) if event is None else just(ToolNotice(context.call, event), text)
+
+        return self._changing(context, source, change).pipe(concat_map(emit))
+
+    def _changing(self, where: Where, source: EventSource, change: Change) -> Flow[tuple[str, PlanEvent | None]]:
+        def begin() -> Flow[tuple[str, PlanEvent | None]]:
+            before = self._part.get(where)
+            made = change(before, self._clock())
+            if made.archived is None or self.storage is None:
+                return just(self._commit(where, source, before, made))
+            # stored before it leaves: an end in between loses nothing, and a plan stored twice counts once
+            stored = self.storage.add(made.archived)
+            return stored.pipe(then(lambda: just(self._commit(where, source, before, made))))
+
+        return defer(begin)
+
+    def _commit(
+        self, where: Where, source: EventSource, before: NotebookState, made: Changed
+    ) -> tuple[str, PlanEvent | None]:
+        def put(state: NotebookState) -> tuple[NotebookState, None]:
+            if state is not before:
+                raise PlanError("The plan was changed meanwhile. View it again, and repeat the call if it still fits.")
+            return (made.state if self.storage is None else replace(made.state, history=())), None
+
+        if made.change is None:
+            return made.text, None
+        self._part.change(where, put)
+        event = PlanEvent(source=source, name=self._part.name, change=made.change, plan=made.plan, subtask=made.subtask)
+        self._changes.emit(event)
+        return made.text, event
+
+    # --- the hook -----------------------------------------------------------------------------------------------------
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The ten tools."""
+        return self._tools.all
+
+    def on_pre_reasoning(self, event: Event) -> Event | None:
+        """Add the hint of the plan, for this round only."""
+        assert isinstance(event, PreReasoningEvent)
+        plan = self.plan(event.source)
+        if plan is None and self._default_hint and event.iteration > 0:
+            # the model has decided about a plan in the first round of this call
+            return None
+        text = cast("object", self._to_hint(plan))
+        if text is not None and not isinstance(text, str):
+            raise HookError(f"plan_to_hint returned {text!r:.60}, not a text or None", hook=self.name, event=event.type)
+        return event.with_hint(wrapped(text)) if text and text.strip() else None
+
+    def __repr__(self) -> str:
+        bound = "" if self.max_subtasks is None else f", at most {self.max_subtasks} subtasks"
+        return f"<PlanNotebook {self._part.name!r}{bound}>"
+
+
+def _done(made: tuple[str, PlanEvent | None]) -> None:
+    """`set_plan` emits None."""
