@@ -13,7 +13,7 @@
 | `pre_print`, `post_print`                                   | every chunk; `post_print` as all others have left it |
 | `output_chunk`                                              | OutputChunkEvent                                     |
 | `on_input`                                                  | InputEvent: see `enqueue()`                          |
-| `on_retry`, `on_memory`, `on_error`                         | RetryEvent, MemoryEvent, ErrorEvent                  |
+| `on_retry`, `on_memory`, `on_plan`, `on_error`              | RetryEvent, MemoryEvent, PlanEvent, ErrorEvent       |
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 | `around_call`, `around_stage`, `around_reasoning`, ...      | the flow of it, and the request: see `around`        |
@@ -38,6 +38,7 @@ from agentscope_rx.events import (
     InputEvent,
     MemoryEvent,
     OutputChunkEvent,
+    PlanEvent,
     PostActingEvent,
     PostCallEvent,
     PostObserveEvent,
@@ -85,6 +86,7 @@ _NAMES: dict[str, _Named] = {
     "on_input": _Named((InputEvent,)),
     "on_retry": _Named((RetryEvent,)),
     "on_memory": _Named((MemoryEvent,)),
+    "on_plan": _Named((PlanEvent,)),
     "on_error": _Named((ErrorEvent,)),
     "pre_observe": _Named((PreObserveEvent,)),
     "post_observe": _Named((PostObserveEvent,)),

@@ -52,6 +52,7 @@ from agentscope_rx.events.base import _KINDS
 from agentscope_rx.messages import TextBlock, ThinkingBlock, ToolResultKind
 from agentscope_rx.models import accumulate
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
+from agentscope_rx.planning import TodoList
 from agentscope_rx.reactive import empty, from_async_iterable, just, then
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
 from tests.agent.parts import count, events_of, remembered, slow, weather
@@ -349,6 +350,7 @@ def test_every_reason_and_every_kind_of_event_is_produced():
         twice = agent(ModelConnectionError("x"), ["y", ModelConnectionError("z")])
         twice.model.execution_config = ExecutionConfig(max_attempts=2)
         await see(twice, "hi")
+        await see(agent(use("a", "write_todos", todos=[{"content": "x"}]), "x", hooks=[TodoList()]), "hi")
         # (these two are in no run's stream)
         listening = agent(
             "x", hooks=[hook(kind)(lambda e: kinds.add(e.type)) for kind in (PreObserveEvent, PostObserveEvent)]

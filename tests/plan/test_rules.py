@@ -19,7 +19,7 @@ def states(plan: Plan) -> list[str]:
 
 
 @pytest.mark.spec("case 147")
-def test_finishing_needs_the_earlier_ones_closed_and_begins_the_next():
+def test_finishing_needs_the_earlier_ones_closed():
     """PlanNotebookToolTest#testFinishSubtask / #testFinishSubtaskWhenNotInProgress."""
     with pytest.raises(PlanError, match=r"\(at index 0\) named 's0' is not done yet"):
         rules.with_finished(plan("todo", "todo"), 1, "x", 1.0)

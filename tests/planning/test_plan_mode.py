@@ -105,7 +105,7 @@ def test_a_rejected_plan_is_revised():
     run_virtual(main())
 
 
-def test_the_approved_plan_is_an_event_with_the_edits_of_the_caller():
+def test_the_approved_plan_is_an_event_as_the_caller_edits_it():
     async def main() -> None:
         agent = friday(submit(), "Done.")
         seen: list[str] = []

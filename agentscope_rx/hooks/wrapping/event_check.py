@@ -38,7 +38,7 @@ from agentscope_rx.reactive.kernel.scope import Scope
 
 _PREVIEWS = (ChunkEvent, ActingChunkEvent, PreReasoningEvent, PreActingEvent, RetryEvent, ErrorEvent)
 RECORDS = frozenset(kind for kind in kinds_of_events() if not issubclass(kind, _PREVIEWS))
-"""The kinds of events that report what memory has."""
+"""The kinds of events that report what memory and the parts of the conversation have."""
 
 
 class EventCheck(Checked[Event, CallRequest | StageRequest]):
