@@ -7,6 +7,7 @@ import builtins
 import io
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TextIO
 
 import pytest
@@ -20,6 +21,7 @@ from agentscope_rx.events import (
     Event,
     EventSource,
     InputEvent,
+    PlanEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -30,6 +32,7 @@ from agentscope_rx.events import (
 )
 from agentscope_rx.messages import ChatUsage, ToolResultBlock, ToolResultKind
 from agentscope_rx.models import ChatResponse, ExecutionConfig
+from agentscope_rx.plan import Plan, SubTask, Todo
 from agentscope_rx.reactive import Flow, from_iterable
 from agentscope_rx.testing import ScriptedModel, collect_dropped
 from agentscope_rx.testing.scripted_model import Turn, call
@@ -159,6 +162,19 @@ def test_a_void_attempt_is_said_to_be_void() -> None:
     event = RetryEvent(attempt=2, delay=75.25, error_type="E", error_text="a\nb", discarded=True)
     assert events_shown([event]) == "!! attempt 2 failed (its text is void), the next in 75.2 s: a b\n"
     assert "the next in 2 min 05 s" in events_shown([RetryEvent(delay=125)])
+
+
+def test_a_change_of_a_plan_is_one_line() -> None:
+    plan = Plan("Trip\n", subtasks=(SubTask("Book", state="done"), SubTask("Pack\x1b", state="in_progress")))
+    shown = [
+        (PlanEvent(plan=plan), "## Trip: 1 of 2 done, now Pack\\x1b"),
+        (PlanEvent(change="finished", plan=replace(plan, state="done")), "## Trip: finished as done, 1 of 2 done"),
+        (PlanEvent(change="todos", todos=(Todo("a"),)), "## todos: 0 of 1 done"),
+        (PlanEvent(change="mode_on"), "## plan mode is on"),
+        (PlanEvent(change="updated"), "## no plan: 0 of 0 done"),
+    ]
+    for event, line in shown:
+        assert events_shown([event]) == f"{line}\n"
 
 
 @pytest.mark.parametrize("told", [True, False])

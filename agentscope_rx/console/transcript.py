@@ -10,6 +10,7 @@
 | a sub-agent's run       | the same, with its name before each line: `Researcher: -> ...` |
 | several calls at once   | the same with `[1]`, `[2]`, ... behind the sign                |
 | input to the run        | `++ Only direct flights, please.`                              |
+| a change of the plan    | `## Trip: 1 of 3 done, now Pack the bags`                      |
 | another attempt         | `!! attempt 1 failed, the next in 2.0 s: HTTP 429: slow down`  |
 | the end                 | `-- 2 turns, 1 tool call, 812 tokens in, 40 out, 3.2 s`        |
 
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from agentscope_rx.console.wording import arguments, clean, counted, one_line, result_text, seconds
+from agentscope_rx.console.wording import arguments, clean, counted, one_line, plan_line, result_text, seconds
 from agentscope_rx.events import (
     ActingChunkEvent,
     ChunkEvent,
@@ -31,6 +32,7 @@ from agentscope_rx.events import (
     Event,
     InputEvent,
     OutputChunkEvent,
+    PlanEvent,
     PostActingEvent,
     PostCallEvent,
     PostReasoningEvent,
@@ -145,6 +147,8 @@ class Transcript:
             case InputEvent():
                 for message in event.input:
                     yield from self._lines(TextStyle.NOTE, self._label(run), f"++ {one_line(message.text)}")
+            case PlanEvent():
+                yield from self._lines(TextStyle.NOTE, self._label(run), f"## {plan_line(event)}")
             case RetryEvent():
                 yield from self._retry(event, run)
             case PreSummaryEvent():

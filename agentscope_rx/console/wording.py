@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from agentscope_rx.events import PlanEvent
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 MAX_VALUE = 120
@@ -55,6 +56,24 @@ def result_text(result: ToolResultBlock, lines: int) -> str:
     if len(found) > lines:
         shown.append(f"... {counted(len(found) - lines, 'more line')}")
     return "\n".join(shown)
+
+
+def plan_line(event: PlanEvent) -> str:
+    """How far the plan or the todo list has come: `Trip: 1 of 3 done, now Pack the bags`."""
+    if event.change in ("mode_on", "mode_off"):
+        return f"plan mode is {event.change.removeprefix('mode_')}"
+    plan = event.plan
+    if event.change == "todos":
+        steps = [(todo.content, todo.state) for todo in event.todos]
+    else:
+        steps = [] if plan is None else [(each.name, each.state) for each in plan.subtasks]
+    name = "todos" if event.change == "todos" else "no plan" if plan is None else plan.name
+    done = sum(state == "done" for _, state in steps)
+    now = [text for text, state in steps if state == "in_progress"]
+    parts = [f"{done} of {len(steps)} done", *(f"now {one_line(text, MAX_VALUE)}" for text in now[:1])]
+    if event.change == "finished" and plan is not None:
+        parts = [f"finished as {plan.state}", parts[0]]
+    return f"{one_line(name, MAX_VALUE)}: {', '.join(parts)}"
 
 
 def counted(number: int, noun: str) -> str:
