@@ -55,6 +55,7 @@ from agentscope_rx.messages import (
     VideoBlock,
 )
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
+from agentscope_rx.planning import PlanMode, PlanNotebook, TodoList
 from agentscope_rx.reactive import Flow
 from agentscope_rx.session import InMemorySession, JsonSession, Session, open_session
 from agentscope_rx.tools import (
@@ -91,6 +92,8 @@ __all__ = [
     "ModelError",
     "Msg",
     "MsgRole",
+    "PlanMode",
+    "PlanNotebook",
     "Price",
     "ReActAgent",
     "Reject",
@@ -102,6 +105,7 @@ __all__ = [
     "StructuredOutput",
     "TextBlock",
     "ThinkingBlock",
+    "TodoList",
     "Tool",
     "ToolChoice",
     "ToolContext",

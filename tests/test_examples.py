@@ -72,6 +72,15 @@ EXPECTED = {
         "sent: 5, the last of them 'Do we know each other?'",
         "a request begins with: 'Ann asked 1,995 questions, and Friday answered them.'",
     ],
+    "planning.py": [
+        "dig: Error: Plan mode is on, and this tool may change something, so it was not run",
+        "to approve: Dig the north bed, then the south bed. The roses stay.",
+        "mode_off",
+        "  (digging the south bed)",
+        "subtask_finished 1",
+        "finished",
+        "- [x] Dig the south bed",
+    ],
     "mcp_tools.py": [
         "tools: garden_water, garden_repot",
         "  (watering the fern)",
