@@ -136,7 +136,7 @@ class PlanMode(Hook):
         """`submit_plan`, and `enter_plan_mode` if asked for."""
         return self._tools
 
-    @tool(name=SUBMIT, requires_approval=True)
+    @tool(name=SUBMIT, read_only=True, requires_approval=True)
     def submit_plan(
         self,
         plan: Annotated[str, Field(description="The whole plan, as the user is to read it.", min_length=1)],

@@ -151,6 +151,7 @@ class TestSchemas:
         ).run()
         add = toolkit.get("add")
         assert isinstance(add, McpTool) and add.hints.read_only and add.hints.destructive is False
+        assert add.read_only and not toolkit.get("draw").read_only, "plan mode allows what the server declares"
         assert not toolkit.needs_approval(use("add", a=1, b=2))
         assert toolkit.needs_approval(use("draw", shape={"side": 2}))
         toolkit.close().run()
