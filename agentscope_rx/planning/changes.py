@@ -50,7 +50,8 @@ class PlanChanges:
     def flow(self) -> Flow[PlanEvent]:
         """Every change from the subscription on.
 
-        Signals: the events, each in the next turn of the subscriber's loop; it does not end.
+        Signals: the events, each in the next turn of the subscriber's loop; it does not end. They are not held back: a
+        consumer that pulls keeps those that it has not read.
         Cancels: the subscription.
         """
 

@@ -17,7 +17,7 @@ The mode belongs to the conversation and is saved with it; so is the call that w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, cast
 
 from pydantic import Field
@@ -76,7 +76,8 @@ class PlanMode(Hook):
         self.priority = priority
         self._part: Part[bool] = Part(name, 1, start, dump=lambda on: {"on": on}, read=_read)
         self._changes = PlanChanges()
-        tools = [self.submit_plan, *([self.enter_plan_mode] if enter_tool else [])]
+        own = _ModeTools(self._turn)
+        tools = [own.submit_plan, *([own.enter_plan_mode] if enter_tool else [])]
         for each in tools:
             # the event of the change, then the text: no value of these is progress
             each.streams = False
@@ -136,6 +137,16 @@ class PlanMode(Hook):
         """`submit_plan`, and `enter_plan_mode` if asked for."""
         return self._tools
 
+    def __repr__(self) -> str:
+        return f"<PlanMode {self._part.name!r}, {'on' if self.start else 'off'} in a new conversation>"
+
+
+class _ModeTools:
+    """The tools of a `PlanMode`, which must not be registered without it."""
+
+    def __init__(self, turn: Callable[..., PlanEvent | None]) -> None:
+        self._turn = turn
+
     @tool(name=SUBMIT, read_only=True, requires_approval=True)
     def submit_plan(
         self,
@@ -163,9 +174,6 @@ class PlanMode(Hook):
             return just(text) if event is None else just(ToolNotice(context.call, event), text)
 
         return defer(enter)
-
-    def __repr__(self) -> str:
-        return f"<PlanMode {self._part.name!r}, {'on' if self.start else 'off'} in a new conversation>"
 
 
 def _source(context: ToolContext) -> EventSource:

@@ -7,7 +7,7 @@ Every conversation has its own list, which is saved with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, cast
 
 from pydantic import BaseModel, Field
@@ -53,7 +53,7 @@ class TodoList(Hook):
         self.priority = priority
         self._part: Part[tuple[Todo, ...]] = Part(name, 1, (), dump=_dump, read=_read)
         self._changes = PlanChanges()
-        write = self.write_todos
+        write = _TodoTools(self._put).write_todos
         # the event of the change, then the text: no value of it is progress
         write.streams = False
         self._tools: tuple[Tool, ...] = (write,)
@@ -86,25 +86,6 @@ class TodoList(Hook):
         """The tool `write_todos`."""
         return self._tools
 
-    @tool(read_only=True)
-    def write_todos(
-        self,
-        todos: Annotated[list[TodoInput], Field(description="The whole list, which replaces the old one.")],
-        context: ToolContext,
-    ) -> Flow[object]:
-        """Write the list of todos, whole: those that are done, the one in progress, and those that wait.
-
-        A todo is 'todo', 'in_progress', 'done' or 'abandoned'; at most one is 'in_progress'.
-        """
-
-        def write() -> Flow[object]:
-            source = EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
-            event = self._put(context, source, tuple(each.made() for each in todos))
-            text = "The list of todos is empty." if not todos else f"The list has {len(todos)} todo(s) now."
-            return just(text) if event is None else just(ToolNotice(context.call, event), text)
-
-        return defer(write)
-
     def _put(self, where: Where, source: EventSource, todos: tuple[Todo, ...]) -> PlanEvent | None:
         rules.check_todos([each.state for each in todos], self.max_todos)
 
@@ -130,6 +111,32 @@ class TodoList(Hook):
 
     def __repr__(self) -> str:
         return f"<TodoList {self._part.name!r}>"
+
+
+class _TodoTools:
+    """The tool of a `TodoList`, which must not be registered without it."""
+
+    def __init__(self, put: Callable[[Where, EventSource, tuple[Todo, ...]], PlanEvent | None]) -> None:
+        self._put = put
+
+    @tool(read_only=True)
+    def write_todos(
+        self,
+        todos: Annotated[list[TodoInput], Field(description="The whole list, which replaces the old one.")],
+        context: ToolContext,
+    ) -> Flow[object]:
+        """Write the list of todos, whole: those that are done, the one in progress, and those that wait.
+
+        A todo is 'todo', 'in_progress', 'done' or 'abandoned'; at most one is 'in_progress'.
+        """
+
+        def write() -> Flow[object]:
+            source = EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
+            event = self._put(context, source, tuple(each.made() for each in todos))
+            text = "The list of todos is empty." if not todos else f"The list has {len(todos)} todo(s) now."
+            return just(text) if event is None else just(ToolNotice(context.call, event), text)
+
+        return defer(write)
 
 
 def _dump(todos: tuple[Todo, ...]) -> object:

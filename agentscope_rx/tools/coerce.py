@@ -40,6 +40,8 @@ def as_tool(source: object) -> Tool:
     if callable(source) and not isinstance(source, type):
         return as_tool(FunctionTool(source))
     hint = " Register an instance of it." if isinstance(source, type) else ""
+    if callable(getattr(source, "on_event", None)) and callable(getattr(source, "tools", None)):
+        hint = " It is a hook: give it to the agent as hooks=[...], which adds its tools, too."
     raise ToolDefinitionError(
         f"{source!r:.80} is not a tool: expected a Tool, a function, an object with @tool methods or a ToolSchema."
         f"{hint}",

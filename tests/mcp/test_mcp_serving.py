@@ -193,6 +193,18 @@ class TestByOurs:
         assert call(there, "delete", path="old.txt").text == "deleted old.txt"
         there.close().run()
 
+    def test_tools_that_only_read_are_declared_as_such(self) -> None:
+        first, second = Toolkit(), Toolkit()
+
+        def look() -> str:
+            """Looks."""
+            return "x"
+
+        first.register(look, read_only=True)
+        second.register_mcp(McpInMemory(mcp_server(first))).run()
+        assert second.get("look").read_only  # type: ignore[union-attr]
+        second.close().run()
+
     def test_hints_are_passed_on(self) -> None:
         from tests.support.mcp_server import make
 
@@ -200,6 +212,7 @@ class TestByOurs:
         first.register_mcp(McpInMemory(make()), enable=["add"]).run()
         second.register_mcp(McpInMemory(mcp_server(first))).run()
         assert second.get("add").hints.read_only is True  # type: ignore[union-attr]
+        assert second.get("add").read_only  # type: ignore[union-attr]
         assert call(second, "add", a=1, b=2).metadata == {"structured": {"sum": 3}}
         second.close().run()
         first.close().run()

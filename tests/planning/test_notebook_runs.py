@@ -7,15 +7,15 @@ import asyncio
 import pytest
 
 from agentscope_rx import Hook, InMemoryMemory, ReActAgent
-from agentscope_rx.errors import ConfigurationError, DuplicateToolError, InvalidInputError
+from agentscope_rx.errors import ConfigurationError, DuplicateToolError, InvalidInputError, ToolDefinitionError
 from agentscope_rx.events import Event, PlanEvent, PostActingEvent, StreamOptions, event_from_json, fold
 from agentscope_rx.hooks import hook
 from agentscope_rx.messages import ToolResultKind
 from agentscope_rx.plan import Plan
-from agentscope_rx.planning import InMemoryPlanStorage, PlanNotebook, SessionPlanStorage
+from agentscope_rx.planning import InMemoryPlanStorage, PlanMode, PlanNotebook, SessionPlanStorage, TodoList
 from agentscope_rx.reactive import Flow, concat_map, just, timer
 from agentscope_rx.session import InMemorySession, JsonSession, Session
-from agentscope_rx.testing import ScriptedModel, call, collect_dropped, run_virtual
+from agentscope_rx.testing import ScriptedModel, call, check_hook, collect_dropped, run_virtual
 from tests.agent.parts import assert_whole, events_of, types
 from tests.planning.parts import BEGIN, TRIP, finish, friday, results, texts
 from tests.planning.test_notebook_tools import TEN
@@ -44,6 +44,17 @@ def test_what_is_no_notebook_is_refused():
         ReActAgent("Friday", ScriptedModel("Hi."), plan_notebook="plan")  # pyright: ignore
     with pytest.raises(DuplicateToolError):
         ReActAgent("Friday", ScriptedModel("Hi."), hooks=[PlanNotebook(), PlanNotebook(name="other")])
+
+
+@pytest.mark.parametrize("make", [PlanNotebook, TodoList, PlanMode])
+def test_a_hook_is_not_given_as_a_tool(make):
+    with pytest.raises(ToolDefinitionError, match="It is a hook"):
+        ReActAgent("Friday", ScriptedModel("Hi."), tools=[make()])
+
+
+@pytest.mark.parametrize("make", [PlanNotebook, TodoList, PlanMode])
+def test_the_hooks_keep_the_laws_of_hooks(make):
+    check_hook(make)
 
 
 def test_each_conversation_has_its_own_plan():

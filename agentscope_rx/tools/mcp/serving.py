@@ -165,7 +165,10 @@ class _Served:
         raise AssertionError("a call ends with its result")
 
     def _listed(self, schema: ToolSchema) -> Listed:
-        hints = getattr(self._toolkit.get(schema.name), "hints", None)
+        tool = self._toolkit.get(schema.name)
+        hints = getattr(tool, "hints", None)
+        if hints is None and tool is not None and tool.read_only:
+            hints = McpAnnotations(read_only=True)
         return Listed(
             name=schema.name,
             description=schema.description or None,
