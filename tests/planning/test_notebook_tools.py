@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultKind
+from agentscope_rx.parts import PartStates
 from agentscope_rx.plan import Plan, SubTask, rules
 from agentscope_rx.planning import InMemoryPlanStorage, PlanNotebook
 from agentscope_rx.reactive import Flow, throw
@@ -298,3 +301,7 @@ def test_random_calls_keep_the_rules_and_lose_no_plan(steps):
             kept.add(plan.id)
         assert ever <= kept
         ever = kept
+        saved = PartStates()
+        saved.restore(json.loads(json.dumps(desk.notebook._part._alone.dump())))
+        assert desk.notebook.plan(saved) == plan
+        assert desk.notebook.historical_plans(saved).run() == desk.notebook.historical_plans().run()
