@@ -87,13 +87,17 @@ class PlanNotebook(Hook):
 
         def read() -> Flow[tuple[Plan, ...]]:
             state = self._part.get(where)
-            current = state.current
-            kept = just(state.history) if self.storage is None else self.storage.plans()
-            return kept.pipe(
-                concat_map(
-                    lambda plans: just(tuple(each for each in plans if current is None or each.id != current.id))
-                )
-            )
+            id = None if state.current is None else state.current.id
+
+            def all_of(stored: tuple[Plan, ...]) -> tuple[Plan, ...]:
+                # the conversation may have begun without a storage
+                stored_ids = {plan.id for plan in stored}
+                own = (plan for plan in state.history if plan.id not in stored_ids)
+                return tuple(plan for plan in (*own, *stored) if plan.id != id)
+
+            if self.storage is None:
+                return just(all_of(()))
+            return self.storage.plans().pipe(concat_map(lambda stored: just(all_of(stored))))
 
         return defer(read)
 
@@ -166,7 +170,10 @@ class PlanNotebook(Hook):
         def put(state: NotebookState) -> tuple[NotebookState, None]:
             if state is not before:
                 raise PlanError("The plan was changed meanwhile. View it again, and repeat the call if it still fits.")
-            return (made.state if self.storage is None else replace(made.state, history=())), None
+            if self.storage is None:
+                return made.state, None
+            # what leaves is in the storage; what was here before it had one stays
+            return replace(made.state, history=before.history), None
 
         if made.change is None:
             return made.text, None

@@ -167,6 +167,24 @@ def test_names_keep_plans_apart(session: Session):
     run_virtual(main())
 
 
+def test_a_storage_that_comes_later_loses_no_plan(session: Session):
+    async def main() -> None:
+        first = friday(TRIP, OVER, "Done.")
+        await first.bind(session, "ann")
+        await first.call("Plan my trip.")
+        (old,) = await first.plan_notebook.historical_plans(first.conversation())
+        storage = InMemoryPlanStorage()
+        again = call("recover_historical_plan", plan_id=old.id)
+        second = friday(TRIP, OVER, again, OVER, "Done.", notebook=PlanNotebook(storage=storage))
+        await second.bind(session, "ann")
+        await second.call("Another trip.")
+        kept = await second.plan_notebook.historical_plans(second.conversation())
+        assert len(kept) == 2 and old.id in {plan.id for plan in kept}
+        assert len(await storage.plans()) == 2
+
+    run_virtual(main())
+
+
 def test_a_storage_in_a_session_serves_all_conversations(session: Session):
     async def main() -> None:
         storage = SessionPlanStorage(session, "plans of all")
