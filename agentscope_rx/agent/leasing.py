@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from agentscope_rx.agent.persistence import refresh
+from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import report_errors
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.state_persistence import StatePersistence
@@ -22,7 +23,7 @@ from agentscope_rx.errors import (
     RunDeadlineError,
 )
 from agentscope_rx.events import Event
-from agentscope_rx.reactive import Flow, concat, defer, empty, take_until, then, throw, timeout
+from agentscope_rx.reactive import Flow, concat, concat_map, defer, empty, take_until, then, throw, timeout
 from agentscope_rx.session import LeasePolicy, SessionLease, WhenHeld
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ def lease_of(run: Run) -> SessionLease | None:
     return None if binding is None else binding.lease
 
 
-def leased(run: Run, lease: SessionLease, following: Callable[[], Flow[T]]) -> Flow[T]:
+def leased(agent: AgentCore, run: Run, lease: SessionLease, following: Callable[[], Flow[T]]) -> Flow[T]:
     """`following()`, once the run has the lease and the conversation is as it is stored.
 
     Signals: those of `following`; `ConversationLeasedError`, `RunDeadlineError`, or that of a run which is interrupted
@@ -73,8 +74,13 @@ def leased(run: Run, lease: SessionLease, following: Callable[[], Flow[T]]) -> F
             if interruption.is_shutdown:
                 return throw(AgentShuttingDownError(run.name))
             return throw(QueuedCallInterruptedError(run.name, run.id, interruption.source))
-        refreshed = refresh(conversation, run.name, run.memory, _WHOLE, binding)
-        return refreshed.pipe(then(following))
+        return refresh(conversation, run.name, run.memory, _WHOLE, binding).pipe(concat_map(refreshed))
+
+    def refreshed(loaded: bool) -> Flow[T]:
+        if loaded:
+            # the run was made for the conversation as it was
+            agent.restored(run)
+        return following()
 
     acquiring: Flow[int] = lease.acquire(run.scope)
     if queued:

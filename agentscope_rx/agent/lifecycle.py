@@ -94,7 +94,7 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
 
     def begin() -> Flow[Event]:
         lease = lease_of(run)
-        events = after_lease() if lease is None else leased(run, lease, after_lease)
+        events = after_lease() if lease is None else leased(agent, run, lease, after_lease)
         return count_abandoned(events, run.left_behind)
 
     def after_lease() -> Flow[Event]:

@@ -359,29 +359,38 @@ def bind(
     def bound(found: bool) -> bool:
         conversation.binding = binding
         copy_of(conversation, binding).lease_by(binding.lease)
-        if binding.checkpoint == "stage" and conversation.journal is None:
-            conversation.journal = EffectJournal()
+        _begin_journal(conversation, binding)
         return found
 
     return load(conversation, name, memory, persistence, binding).pipe(concat_map(bound))
 
 
+def _begin_journal(conversation: Conversation, binding: Binding) -> None:
+    if binding.checkpoint == "stage" and conversation.journal is None:
+        conversation.journal = EffectJournal()
+
+
 def refresh(
     conversation: Conversation, name: str, memory: Memory, persistence: StatePersistence, binding: Binding
-) -> Flow[None]:
+) -> Flow[bool]:
     """`load` what another process has saved since, with the lease just acquired; compares the version first.
 
-    Signals: one None; `SessionConflictError` if this conversation has changes, too, which were not saved; as `load`.
+    Signals: True if it was loaded; `SessionConflictError` if this conversation has changes, too, which were not saved;
+    as `load`.
     Cancels: as `load`.
     """
     copy = copy_of(conversation, binding)
     if copy.is_current:
-        return just(None)
+        return just(False)
 
-    def reload(saved: bool) -> Flow[None]:
+    def reload(saved: bool) -> Flow[bool]:
         if not saved:
-            return copy.turn.around(defer(copy.confirm))
-        return load(conversation, name, memory, persistence, binding).pipe(then(lambda: just(None)))
+            return copy.turn.around(defer(copy.confirm)).pipe(then(lambda: just(False)))
+        return load(conversation, name, memory, persistence, binding).pipe(concat_map(loaded))
+
+    def loaded(found: bool) -> bool:
+        _begin_journal(conversation, binding)
+        return found
 
     return is_saved(conversation, name, memory, binding).pipe(concat_map(reload))
 

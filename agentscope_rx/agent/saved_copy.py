@@ -216,7 +216,10 @@ class SavedCopy:
         """
 
         def confirm(saved: Saved) -> None:
-            self.known_as(saved, self.entries)
+            known = self.known_as(saved, self.entries)
+            if known is not self.known:
+                # a save with unknown outcome has arrived: what follows goes on from it
+                self.known, self.parent = known, known.checkpoint
             self.version = saved.version
 
         return self.reread().pipe(concat_map(confirm))

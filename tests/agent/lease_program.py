@@ -1,4 +1,4 @@
-"""A program of its own in one conversation: `python -m tests.agent.lease_program ROOT NAME TURNS TTL`.
+"""A program of its own in one conversation: `python -m tests.agent.lease_program STORE NAME TURNS TTL`.
 
 With TURNS it makes so many calls, one after the other. Without (0) it makes one whose tool waits for a line, and prints
 how the call has ended.
@@ -11,7 +11,7 @@ import sys
 
 from agentscope_rx import ReActAgent, tool
 from agentscope_rx.errors import AgentScopeError
-from agentscope_rx.session import JsonSession, LeasePolicy
+from agentscope_rx.session import LeasePolicy, open_session
 from agentscope_rx.testing import ScriptedModel, call
 
 KEY = "shared"
@@ -29,10 +29,10 @@ def wait_for_a_line() -> str:
     return sys.stdin.readline()
 
 
-async def main(root: str, name: str, turns: int, ttl: float) -> None:
+async def main(store: str, name: str, turns: int, ttl: float) -> None:
     script = [f"{name} says {number}" for number in range(turns)] or [[call("wait_for_a_line", "c1")], "late"]
     agent = ReActAgent("Friday", ScriptedModel(*script), tools=[wait_for_a_line])
-    await agent.bind(JsonSession(root), KEY, lease=LeasePolicy("queue", ttl=ttl))
+    await agent.bind(open_session(store), KEY, lease=LeasePolicy("queue", ttl=ttl))
     for number in range(turns or 1):
         try:
             await agent.call(f"{name} asks {number}")

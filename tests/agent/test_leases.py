@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from reactivex import operators as ops
 
-from agentscope_rx import ConversationPool, ReActAgent, UsageLimits, tool
+from agentscope_rx import ConversationPool, ReActAgent, Toolkit, UsageLimits, tool
 from agentscope_rx.agent import StatePersistence
 from agentscope_rx.agent.shutdown import GracefulShutdown
 from agentscope_rx.errors import (
@@ -21,17 +22,25 @@ from agentscope_rx.errors import (
     SessionConflictError,
 )
 from agentscope_rx.messages import Approve
-from agentscope_rx.session import InMemorySession, JsonSession, LeasePolicy, Session
+from agentscope_rx.session import InMemorySession, JsonSession, LeasePolicy, Session, SqliteSession
 from agentscope_rx.session.lease import WhenHeld
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
-from tests.agent.parts import agent, assert_whole, events_of, remembered, types
+from tests.agent.parts import agent, assert_whole, events_of, remembered, types, weather
 from tests.session.lease.machines import FakeMachine, Store
 
+STORES: dict[str, Callable[[Path], Session]] = {
+    "memory": lambda path: InMemorySession(),
+    "files": JsonSession,
+    "sqlite": lambda path: SqliteSession(path / "sessions.db"),
+}
 
-@pytest.fixture(params=["memory", "files"])
-def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
-    return InMemorySession() if request.param == "memory" else JsonSession(tmp_path)
+
+@pytest.fixture(params=STORES)
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]:
+    store = STORES[request.param](tmp_path)
+    yield store
+    store.close().run()
 
 
 def policy(pid: int, when_held: WhenHeld = "error", **options: Any) -> LeasePolicy:
@@ -167,6 +176,33 @@ def test_pending_calls_and_approvals_move_with_the_conversation(session: Session
         reply = await other.call(Approve("p1"))
         assert reply.text == "done" and asked == ["paid 5"]
         assert_whole(other)
+
+    run_virtual(main())
+
+
+def test_tool_groups_and_history_move_with_the_conversation(session: Session):
+    """A run is made before the conversation is loaded: it must have the groups of the loaded one."""
+
+    async def equipped(pid: int, *turns: object) -> ReActAgent:
+        toolkit = Toolkit()
+        toolkit.create_tool_group("web", "Read pages of the web")
+        toolkit.register(weather, group="web")
+        toolkit.register_meta_tool()
+        one = ReActAgent("Friday", ScriptedModel(*turns), toolkit=toolkit)
+        await one.bind(session, "k", lease=policy(pid))
+        return one
+
+    async def main() -> None:
+        one = await equipped(1, [call("reset_equipped_tools", "c1", to_activate=["web"])], "ready")
+        other = await equipped(2, "sunny")
+        await one.call("a")
+        await other.call("b")
+        model = other.model
+        assert isinstance(model, ScriptedModel)
+        assert "weather" in [schema.name for schema in model.requests[0].tools]
+        checkpoints = await session.history("k")
+        assert [each.parent for each in checkpoints] == [None, checkpoints[0].id]
+        assert checkpoints[-1].messages == len(said(other))
 
     run_virtual(main())
 

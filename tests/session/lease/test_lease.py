@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,14 +16,22 @@ from agentscope_rx.errors import (
     SavedStateError,
 )
 from agentscope_rx.reactive import Flow, just, then, throw, timer
-from agentscope_rx.session import InMemorySession, JsonSession, LeasePolicy, Session, SessionLease
+from agentscope_rx.session import InMemorySession, JsonSession, LeasePolicy, Session, SessionLease, SqliteSession
 from agentscope_rx.testing import run_virtual
 from tests.session.lease.machines import FakeMachine, Store, entry, is_free, lease
 
+STORES: dict[str, Callable[[Path], Session]] = {
+    "memory": lambda path: InMemorySession(),
+    "files": JsonSession,
+    "sqlite": lambda path: SqliteSession(path / "sessions.db"),
+}
 
-@pytest.fixture(params=["memory", "files"])
-def session(request, tmp_path) -> Session:
-    return InMemorySession() if request.param == "memory" else JsonSession(tmp_path)
+
+@pytest.fixture(params=STORES)
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Session]:
+    store = STORES[request.param](tmp_path)
+    yield store
+    store.close().run()
 
 
 def seconds(count: float) -> Flow[str]:
