@@ -17,7 +17,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 from uuid import uuid4
 
 from typing_extensions import Unpack
@@ -75,6 +75,7 @@ class Agent(ClassHooks, SavingAgent):
         shutdown: GracefulShutdown | None = None,
         session: Session | str | PathLike[str] | None = None,
         session_key: str | None = None,
+        checkpoint: Literal["run", "stage"] = "run",
     ) -> None:
         check_name(name)
         check_kind("memory", memory, Memory, needed=True)
@@ -92,7 +93,7 @@ class Agent(ClassHooks, SavingAgent):
         self.when_busy: WhenBusy = check_when_busy(when_busy, check_running)
         self.queue_limit: int = check_queue_limit(queue_limit)
         self.limits = limits
-        self._save_in(state_persistence, session, session_key)
+        self._save_in(state_persistence, session, session_key, checkpoint)
         self.shutdown = shutdown
         if shutdown is not None:
             shutdown.add(self)

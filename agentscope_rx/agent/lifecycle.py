@@ -209,11 +209,7 @@ def _after_repair(
 
 
 def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
-    conversation = run.conversation
-    if conversation.unfinished is not None:
-        take_unfinished(run, given)
-    if conversation.journal is not None and run.durable is None:
-        run.durable = Durability(run, conversation.journal, agent.state_persistence)
+    _go_on(agent, run, given)
 
     def end(done: Done) -> Flow[Event]:
         return _end(agent, run, done.message)
@@ -222,7 +218,13 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         stages = cast("Flow[Event]", recurse(lambda: agent.route(run), done=Done, last=end))
         if agent.place is None:
             return concat(_pre_call(agent, run, given), stages)
-        return concat(_bound(agent, run), defer(lambda: _pre_call(agent, run, given)), stages)
+
+        def pre_call() -> Flow[Event]:
+            # it may have been loaded only now
+            _go_on(agent, run, given)
+            return _pre_call(agent, run, given)
+
+        return concat(_bound(agent, run), defer(pre_call), stages)
 
     around = run.hooks.around_call
     events = begin() if around is None else _around_call(around, run, given, begin)
@@ -232,6 +234,15 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     # only then is it known which calls are open
     settled = using(lambda: just(run), lambda _: guarded(run, events), lambda run, ending: None)
     return settled.pipe(catch(lambda error: _fail(agent, run, error)))
+
+
+def _go_on(agent: AgentCore, run: Run, given: ParsedInput) -> None:
+    """Make the run the one that goes on with an unfinished one, and one that survives, as the conversation says."""
+    conversation = run.conversation
+    if conversation.unfinished is not None and run.resumed is None:
+        take_unfinished(run, given)
+    if conversation.journal is not None and run.durable is None:
+        run.durable = Durability(run, conversation.journal, agent.state_persistence)
 
 
 def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Callable[[], Flow[Event]]) -> Flow[Event]:

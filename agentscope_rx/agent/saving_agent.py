@@ -41,12 +41,20 @@ class SavingAgent(AgentCore):
     """What `Agent` does with sessions."""
 
     def _save_in(
-        self, persistence: StatePersistence | None, session: Session | str | PathLike[str] | None, key: str | None
+        self,
+        persistence: StatePersistence | None,
+        session: Session | str | PathLike[str] | None,
+        key: str | None,
+        checkpoint: Literal["run", "stage"] = "run",
     ) -> None:
         """Take over the arguments of the agent that concern saving."""
         check_kind("state_persistence", persistence, StatePersistence)
         self.state_persistence: StatePersistence = persistence or StatePersistence()
-        self.place: Binding | None = place_of(session, key)
+        check_checkpoint(checkpoint, self.check_running, self.state_persistence)
+        place = place_of(session, key)
+        if place is None and checkpoint != "run":
+            raise ConfigurationError(f"checkpoint={checkpoint!r} needs a session: session='chat.db'.")
+        self.place: Binding | None = None if place is None else replace(place, checkpoint=checkpoint)
         self._binding_turn = Semaphore(1)
         self._parts = AgentParts(self)
         self._conversations: Conversations = Conversations(self.name, self._parts_in)

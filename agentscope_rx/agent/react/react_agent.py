@@ -91,7 +91,8 @@ class ReActAgent(Agent):
     refuses it, "queue" lets it wait for its turn (at most `queue_limit` calls), "replace" interrupts what is in
     progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up. `in_doubt` decides about calls
     whose process ended while they ran: the caller is asked, they are run again, or they fail.
-    `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run.
+    `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run,
+    which saves it as `checkpoint` says (see `bind`).
     `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
     (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
     `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved (see
@@ -130,6 +131,7 @@ class ReActAgent(Agent):
         session_key: str | None = None,
         long_term_memory: LongTermMemory | None = None,
         long_term_memory_mode: LongTermMemoryMode = "both",
+        checkpoint: Literal["run", "stage"] = "run",
         in_doubt: InDoubt = "ask",
         plan_notebook: PlanNotebook | None = None,
         plan_mode: PlanMode | bool = False,
@@ -150,6 +152,7 @@ class ReActAgent(Agent):
             shutdown=shutdown,
             session=session,
             session_key=session_key,
+            checkpoint=checkpoint,
         )
         self.model: ChatModel = _model(model)
         self.memory_window: TokenWindow | None = _window(memory_window, self.model)

@@ -10,7 +10,14 @@ import pytest
 
 from agentscope_rx import Msg, ReActAgent, UsageLimits, tool
 from agentscope_rx.agent import Run
-from agentscope_rx.errors import RunDeadlineError, SavedStateError, SessionConflictError, SessionError, UsageLimitError
+from agentscope_rx.errors import (
+    ConfigurationError,
+    RunDeadlineError,
+    SavedStateError,
+    SessionConflictError,
+    SessionError,
+    UsageLimitError,
+)
 from agentscope_rx.events import Event, PreCallEvent, ResumedRun, RunFold, event_from_json, fold
 from agentscope_rx.messages import GenerateReason, ToolResultKind
 from agentscope_rx.reactive import Flow, concat_map, then, throw, timer
@@ -366,3 +373,65 @@ def following(world: World) -> object:
         return world.effect(name)
 
     return follow
+
+
+def test_an_agent_with_a_session_goes_on_at_its_first_run():
+    async def main() -> None:
+        world = new_world()
+        place = {"session": world.session, "session_key": "k", "checkpoint": "stage"}
+        first = agent(world, use("c1", "a"), "never seen", **place)
+        await first.call("go")
+        lost = left(world, "before a")
+        place["session"] = lost.session
+        again = agent(lost, "Well.", in_doubt="fail", **place)
+        events = [event async for event in again.stream("go")]
+        assert events[0].resumes is not None and events[0].input == ()
+        texts = [message.text for message in await again.memory.get() if message.role != "tool"]
+        assert texts == ["go", "", "Well."] and not lost.effects
+        with pytest.raises(ConfigurationError, match="needs a session"):
+            agent(lost, "x", checkpoint="stage")
+
+    run_virtual(main())
+
+
+def test_checkpoints_of_a_run_are_in_the_history():
+    async def main() -> None:
+        world, _ = await lost_run(use("c1", "a"), "done")
+        history = await world.session.history("k")
+        assert [each.stage for each in history] == ["reasoning", "acting", "reasoning", "run"]
+        assert len({each.run for each in history}) == 1
+        # to go back into the midst of a run is to go on from there, with the calls not begun
+        again = agent(world, "Done anew.")
+        assert await again.load(world.session, "k", at=history[1])
+        assert [call.in_doubt for call in await again.pending_calls()] == [False]
+        assert (await again.call()).text == "Done anew." and world.effects == ["a", "a"]
+
+    run_virtual(main())
+
+
+def test_a_fork_of_a_lost_run_knows_what_is_in_doubt():
+    async def main() -> None:
+        world, _ = await lost_run(use("c1", "a"), "done")
+        lost = left(world, "after a")
+        await lost.session.fork("k", to="b")
+        again = agent(lost, "Well.")
+        await again.bind(lost.session, "b", checkpoint="stage")
+        assert (await again.call()).pending_calls[0].in_doubt and lost.effects == ["a"]
+
+    run_virtual(main())
+
+
+def test_annotations_of_mcp_tools_are_flags():
+    from mcp_types import Tool as Listed
+    from mcp_types import ToolAnnotations
+
+    from agentscope_rx.tools.mcp.tool import McpTool
+
+    def flags(**hints: bool) -> tuple[bool, bool]:
+        listed = Listed(name="x", input_schema={"type": "object"}, annotations=ToolAnnotations(**hints))
+        made = McpTool(None, listed)
+        return made.read_only, made.idempotent
+
+    assert flags() == (False, False)
+    assert flags(read_only_hint=True) == (True, False)
+    assert flags(idempotent_hint=True, destructive_hint=True) == (False, True)
