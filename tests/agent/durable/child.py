@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,8 @@ class Child:
 
     def __init__(self, session: Session, folder: Path, at: Moments) -> None:
         self.session = session
+        # a server has the sessions of all scripts
+        self.key = f"k-{sha256(str(folder).encode()).hexdigest()[:12]}"
         self.effects = Record(folder / "effects")
         self.told = Record(folder / "told")
         self.at = at
@@ -176,7 +179,7 @@ class Child:
     async def play(self) -> list[dict[str, Any]]:
         """What is left of the script; gives the messages of the conversation."""
         agent = self.agent
-        await agent.bind(self.session, "k", checkpoint="stage")
+        await agent.bind(self.session, self.key, checkpoint="stage")
         texts = [message.text for message in await agent.memory.get()]
         if agent.conversation().unfinished is not None or await agent.pending_calls():
             self.told.add("resumed")

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agentscope_rx import session
 from agentscope_rx.session import JsonSession, Session, SqliteSession
 from tests.agent.durable.child import NOTE, TURNS, Child, Moments
 
@@ -28,7 +29,12 @@ STORES: dict[str, Callable[[Path], Session]] = {
     "json": lambda where: JsonSession(where / "sessions"),
     "sqlite": lambda where: SqliteSession(where / "chat.db"),
 }
-"""The stores by name; each gets the folder of the run."""
+"""The stores by name; each gets the folder of the run. A store on a server is there if a variable has its URL."""
+STORES |= {
+    name: lambda where, made=made, url=url: getattr(session, made)(url)
+    for name, made in (("redis", "RedisSession"), ("sql", "SqlSession"))
+    if (url := os.environ.get(f"CRASH_{name.upper()}_URL"))
+}
 
 LIMIT = 60
 """The seconds after which a process is ended from outside, which is a failure."""
@@ -41,12 +47,13 @@ def play(store: str, folder: Path, kill_at: int | None, tell: int | None) -> Non
     at.watch_files()
 
     async def main() -> None:
-        session = STORES[store](folder)
+        opened = STORES[store](folder)
         try:
-            messages = await Child(session, folder, at).play()
-            saved = await session.load_all("k")
+            child = Child(opened, folder, at)
+            messages = await child.play()
+            saved = await opened.load_all(child.key)
         finally:
-            await session.close()
+            await opened.close()
         (folder / "end").write_text(json.dumps({"messages": messages, "moments": at.count, "saved": saved.lists}))
         (folder / "state").write_text(json.dumps(saved.values["state"]))
 
