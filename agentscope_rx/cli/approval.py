@@ -23,13 +23,15 @@ from agentscope_rx.console.wording import arguments, clean
 from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, Reject, ToolResultKind, ToolUseBlock
 
 QUESTION = "Run it? [y]es, [n]o, [e]dit, [a]lways: "
+IN_DOUBT = "  It had begun when its process ended, and may have had its effect already. To run it again is up to you.\n"
 ASKED_AGAIN = "  y, n, e or a; an empty line does not approve.\n"
 
 
 def to_approve(reply: Msg) -> list[ToolUseBlock]:
-    """The calls of a reply that wait for approval."""
+    """The calls of a reply that wait for approval, or that are in doubt."""
     kinds = {result.id: result.kind for result in reply.tool_results}
-    return [call for call in reply.pending_calls if kinds.get(call.id) is ToolResultKind.APPROVAL_REQUIRED]
+    asked = (ToolResultKind.APPROVAL_REQUIRED, ToolResultKind.IN_DOUBT)
+    return [call for call in reply.pending_calls if kinds.get(call.id) in asked]
 
 
 def call_list(calls: Sequence[ToolUseBlock]) -> str:
@@ -55,6 +57,8 @@ def ask_person(terminal: Terminal, agent: Agent, calls: Sequence[ToolUseBlock]) 
 def _ask(terminal: Terminal, agent: Agent, call: ToolUseBlock) -> ApprovalAnswer:
     edited: Mapping[str, object] | None = None
     _show(terminal, call.name, call.input)
+    if call.in_doubt:
+        terminal.say(IN_DOUBT)
     terminal.discard_typed()
     while True:
         word, _, rest = terminal.line(QUESTION).strip().partition(" ")

@@ -181,7 +181,7 @@ def test_what_a_suspension_carries_survives_json(metadata: dict[str, object], re
 
 @pytest.mark.parametrize("kind", ToolResultKind)
 def test_a_call_that_waits_has_not_failed(kind: ToolResultKind):
-    waits = kind in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED)
+    waits = kind in (ToolResultKind.SUSPENDED, ToolResultKind.APPROVAL_REQUIRED, ToolResultKind.IN_DOUBT)
     assert kind.waits is waits
     assert ToolResultBlock("1", "x", "text", kind).is_error is not waits  # pyright: ignore[reportArgumentType]
 

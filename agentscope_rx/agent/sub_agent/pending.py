@@ -26,6 +26,8 @@ from agentscope_rx.messages import (
 )
 from agentscope_rx.messages.msg import SUB_AGENT, WAITS_FOR, waits_inside
 
+_ASKS = (ToolResultKind.APPROVAL_REQUIRED, ToolResultKind.IN_DOUBT)
+
 STOPPED = "The agent was stopped before this call."
 
 
@@ -78,7 +80,7 @@ def placeholder_of(call: ToolUseBlock, reply: Msg, answered: Collection[str] = (
     """The placeholder result of a call whose sub-agent has pending calls."""
     pairs = inner_pairs(call, reply, answered)
     leaves = [pair.call for pair in pairs if pair.answerable]
-    asks = any(pair.placeholder.kind is ToolResultKind.APPROVAL_REQUIRED for pair in pairs)
+    asks = any(pair.placeholder.kind in _ASKS for pair in pairs)
     kind = ToolResultKind.APPROVAL_REQUIRED if asks else ToolResultKind.SUSPENDED
     text = f"{reply.name} waits for {', '.join(leaf.name for leaf in leaves) or 'its turn'}."
     place = {WAITS_FOR: [leaf.id for leaf in leaves]} if leaves else {}

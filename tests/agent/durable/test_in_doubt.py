@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from agentscope_rx import Approve, Msg, ReActAgent, Reject, tool
+from agentscope_rx.cli.approval import to_approve
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, PendingCallsError, ToolDefinitionError
 from agentscope_rx.messages import GenerateReason, ToolResultBlock, ToolResultKind
 from agentscope_rx.testing import ScriptedModel, run_virtual
@@ -226,3 +227,12 @@ def test_bad_choices_are_refused():
 
 def bad_choice() -> None:
     """Do nothing."""
+
+
+def test_the_terminal_asks_for_calls_in_doubt():
+    async def main() -> None:
+        world = await killed("after a", use("c1", "a"))
+        reply = await (await resumed(world, "never")).call()
+        assert [call.id for call in to_approve(reply)] == ["c1"]
+
+    run_virtual(main())
