@@ -11,7 +11,7 @@ from typing import cast
 from agentscope_rx.agent.agent_parts import checked_parts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
-from agentscope_rx.agent.durable.journal import JOURNAL, EffectJournal, read_journal
+from agentscope_rx.agent.durable.journal import EffectJournal, read_journal
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.saved_copy import Binding, Entries, Note, SavedCopy
 from agentscope_rx.agent.saved_items import SavedItems
@@ -43,7 +43,7 @@ from agentscope_rx.messages.sources import reading
 from agentscope_rx.parts import PartState
 from agentscope_rx.reactive import Flow, catch, concat, concat_map, defer, empty, just, shield, then, throw
 from agentscope_rx.session import Saved, Unchanging
-from agentscope_rx.session.history import HISTORY, MEMORY, STATE, HistoryLog, lists_of_conversation
+from agentscope_rx.session.history import HISTORY, JOURNAL, MEMORY, STATE, HistoryLog, lists_of_conversation
 
 _COMPARED = (MEMORY, STATE)
 """The entries compared after a conflict: a sub-agent's conversation changes only together with its parent's."""
@@ -227,7 +227,18 @@ def load(
 class _Loading:
     """One subscription to `load` at a time: the caller holds the copy's turn."""
 
-    __slots__ = ("_at", "_binding", "_conversation", "_files", "_memory", "_name", "_persistence", "_places", "copy")
+    __slots__ = (
+        "_at",
+        "_binding",
+        "_conversation",
+        "_effects",
+        "_files",
+        "_memory",
+        "_name",
+        "_persistence",
+        "_places",
+        "copy",
+    )
 
     def __init__(
         self,
@@ -248,6 +259,8 @@ class _Loading:
         # others may have written the session: files that its messages name are not opened
         self._files = reading(binding.file_root, lock=True)
         self._places: list[str] = []
+        self._effects: list[object] = []
+        """The items of the journal."""
 
     def begin(self) -> Flow[bool]:
         self._places = []
@@ -258,13 +271,19 @@ class _Loading:
     def _read(self) -> Flow[bool]:
         names = [MEMORY, STATE, JOURNAL, *(entry_name(place) for place in self._places)]
         loaded = self._binding.session.load_all(self._binding.key, names)
-        return loaded.pipe(concat_map(lambda saved: self._restore(Entries.of(saved), saved.version)))
+        return loaded.pipe(concat_map(self._restore_all))
+
+    def _restore_all(self, saved: Saved) -> Flow[bool]:
+        self._effects = saved.lists.pop(JOURNAL, [])
+        return self._restore(Entries.of(saved), saved.version)
 
     def _go_back(self, saved: Saved) -> Flow[bool]:
         """Restore the state of a checkpoint. What is stored stays as it is until the next save."""
         key = self._binding.key
         log = HistoryLog(key, saved.lists.get(HISTORY, []))
         index = log.index_of(self._at)
+        # of a time before: the calls that have begun since are no longer of this conversation
+        self._effects = saved.lists.get(JOURNAL, []) if index == len(log.records) - 1 else []
         stored = Entries.of(Saved(saved.values, lists_of_conversation(saved.lists)))
         lists = log.undo(index, stored.lists, Unchanging)
         then = Entries({STATE: log.records[index]["state"]}, {name: SavedItems(each) for name, each in lists.items()})
@@ -287,8 +306,9 @@ class _Loading:
         if missing:
             raise SavedStateError(key, f"entry {entry_name(missing[0])!r} is missing, which entry {STATE!r} names.")
         lists = {place: self._messages(found, entry_name(place)) for place in places}
-        effects = (found if stored is None else stored).lists.get(JOURNAL)
-        journal = read_journal(key, [each.value for each in effects], self._files) if state and effects else None
+        journal = None
+        if state is not None and self._effects:
+            journal = read_journal(key, self._effects, self._files, open_paths(state))
         put_state = _restoring(self._conversation, state, key, lists, journal)
 
         def put() -> None:

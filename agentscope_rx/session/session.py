@@ -24,7 +24,15 @@ from typing import Final, Literal
 
 from agentscope_rx.errors import InvalidInputError, SessionConflictError
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, throw
-from agentscope_rx.session.history import HISTORY, STATE, Checkpoint, HistoryLog, checkpoint_id, lists_of_conversation
+from agentscope_rx.session.history import (
+    HISTORY,
+    JOURNAL,
+    STATE,
+    Checkpoint,
+    HistoryLog,
+    checkpoint_id,
+    lists_of_conversation,
+)
 
 
 class AnyVersion(Enum):
@@ -199,6 +207,9 @@ class Session(ABC):
             index = log.index_of(id)
             lists: dict[str, Items] = {**log.undo(index, lists_of_conversation(saved.lists), _as_it_is)}
             lists[HISTORY] = records[: index + 1]
+            if index == len(records) - 1 and JOURNAL in saved.lists:
+                # a call that has begun there must not be run again here, unless its caller says so
+                lists[JOURNAL] = saved.lists[JOURNAL]
             saving = self.save_all(to, {STATE: log.records[index]["state"]}, lists, expected=None)
             return saving.pipe(concat_map(lambda version: just(log.checkpoints[index])))
 

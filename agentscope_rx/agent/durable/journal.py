@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NotRequired
+from typing import NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -29,9 +29,7 @@ from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.blocks import IN_DOUBT
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, shield, throw
-
-JOURNAL: Final = "journal"
-"""The name of the session's entry."""
+from agentscope_rx.session.history import JOURNAL
 
 
 class JournalItem(TypedDict):
@@ -84,10 +82,10 @@ class EffectJournal:
 
     __slots__ = ("_queue", "_stored", "effects")
 
-    def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
+    def __init__(self, effects: Mapping[str, Effect] | None = None, *, stored: bool = False) -> None:
         self.effects: dict[str, Effect] = dict(effects or {})
         """By path."""
-        self._stored = bool(effects)
+        self._stored = stored
         """True if the list in the session may have items."""
         self._queue: list[_Queued] = []
 
@@ -195,8 +193,10 @@ def dump_items(items: Sequence[JournalItem]) -> list[object]:
     return list(_ITEMS.dump_python([*items], mode="json"))
 
 
-def read_journal(key: str, items: Sequence[object], files: dict[str, object]) -> EffectJournal:
-    """The journal that the session holds; `SavedStateError` if an item is none."""
+def read_journal(
+    key: str, items: Sequence[object], files: dict[str, object], open: Collection[str] | None
+) -> EffectJournal:
+    """The journal that the session holds, of the calls that are open; `SavedStateError` if an item is none."""
     try:
         read = _ITEMS.validate_python(list(items), context=files)
     except ValidationError as error:
@@ -210,7 +210,8 @@ def read_journal(key: str, items: Sequence[object], files: dict[str, object]) ->
             del effects[path]
         elif path in effects:
             effects[path].ended = item
-    return EffectJournal(effects)
+    kept = effects if open is None else {path: effect for path, effect in effects.items() if path in open}
+    return EffectJournal(kept, stored=True)
 
 
 def begun_item(path: str, tool: str, input: Mapping[str, object], key: str, run_id: str) -> JournalItem:
