@@ -5,10 +5,10 @@ from agentscope_rx.events._fold import Folded, RunFold, fold
 from agentscope_rx.events._record import record, replay
 from agentscope_rx.events._size import event_size
 from agentscope_rx.events.base import Event, EventSource, event_from_dict, event_from_json
+from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.event_stream import EventStream
 from agentscope_rx.events.kinds import (
     ActingChunkEvent,
-    ChunkEvent,
     ErrorEvent,
     InputEvent,
     MemoryEvent,

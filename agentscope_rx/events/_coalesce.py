@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentscope_rx.events.base import Event
-from agentscope_rx.events.kinds import ChunkEvent
+from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.messages.blocks import ContentBlock, TextBlock, ThinkingBlock
 
 MAX_CHARS = 8192

@@ -24,8 +24,8 @@ from reactivex import abc
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events._partial import PartialMessage
 from agentscope_rx.events.base import Event
+from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.kinds import (
-    ChunkEvent,
     ErrorEvent,
     InputEvent,
     MemoryEvent,

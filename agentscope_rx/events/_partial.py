@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import cast
 
-from agentscope_rx.events.kinds import ChunkEvent
+from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.messages.blocks import AudioBlock, ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from agentscope_rx.messages.msg import Msg, MsgRole
 from agentscope_rx.messages.sources import Base64Source

@@ -21,7 +21,8 @@ from types import NoneType
 from typing import cast
 
 from agentscope_rx.events.base import Event
-from agentscope_rx.events.kinds import ChunkEvent, ReasoningChunkEvent, SummaryChunkEvent
+from agentscope_rx.events.chunk_event import ChunkEvent
+from agentscope_rx.events.kinds import ReasoningChunkEvent, SummaryChunkEvent
 from agentscope_rx.messages.blocks import TextBlock
 
 EVENT_BYTES = 256

@@ -8,7 +8,7 @@ from typing import cast
 
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events.base import Event
-from agentscope_rx.events.kinds import ChunkEvent
+from agentscope_rx.events.chunk_event import ChunkEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from agentscope_rx.events import (
     SummaryChunkEvent,
     event_from_json,
 )
-from agentscope_rx.events.kinds import ChunkEvent
+from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.messages import ChatUsage, TextBlock, ThinkingBlock, ToolResultKind
 from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.reactive import just
