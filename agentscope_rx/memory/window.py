@@ -25,8 +25,8 @@ from agentscope_rx.errors import ConfigurationError, PromptTooLongError
 from agentscope_rx.memory.views import sent, summary_carrier, summary_message, system_head, without_dropped
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.tokens import EstimatedTokens, MessageCounts, TextCounter, TokenCounter
+from agentscope_rx.models.tokens.cuts import Cut, steady
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
-from agentscope_rx.models.wrappers.truncating import Cut, steady
 
 Measure = Callable[[Msg], int]
 

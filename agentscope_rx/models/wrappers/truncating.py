@@ -6,9 +6,7 @@ The system messages (and the notes of a long-term memory) at the beginning, the 
 message are always sent; a call is kept with its results. Memory is unchanged. The result is a function of the messages
 alone, so it is the same after a restart.
 
-Messages are left out in steps, so that prompt caches stay valid. All cuts that use between `keep` and all of the limit
-form a window of positions. The cut is at the roundest number in this window (the one with the most zeros in binary): as
-the conversation grows the window moves, and the cut stays the same until the window has passed it.
+Messages are left out in steps, so that prompt caches stay valid (see `models.tokens.cuts`).
 
 Only the messages that are sent are examined, and each is counted once: the ten-thousandth turn costs as much as the
 first.
@@ -16,7 +14,6 @@ first.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -26,6 +23,7 @@ from agentscope_rx.messages import Msg, MsgRole
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
 from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, MessageCounts, TextCounter, TokenCounter
+from agentscope_rx.models.tokens.cuts import Cut, steady
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS, PINNED
 from agentscope_rx.models.wrappers.base import PromptTransformModel
@@ -124,13 +122,6 @@ class _Rule(NamedTuple):
     notice: str | None
 
 
-class Cut(NamedTuple):
-    """A position where the conversation may be cut, and the tokens from there on."""
-
-    at: int
-    tokens: int
-
-
 def _cut(messages: Sequence[Msg], rule: _Rule, find_user: Callable[[Sequence[Msg], int], int | None]) -> Sequence[Msg]:
     """The messages to send: the same sequence if all fit."""
     head = _head(messages)
@@ -181,15 +172,6 @@ def _cuts(messages: Sequence[Msg], head: int, left: int, measure: Callable[[Msg]
     return cuts, tokens <= left
 
 
-def steady(fitting: Sequence[Cut], low: float) -> int:
-    """Of the cuts that fit, newest first, the most stable one that uses at least `low` tokens."""
-    places = [cut.at for cut in fitting]
-    last = next((cut.at for cut in reversed(fitting) if cut.tokens <= low), places[0])
-    window = [at for at in reversed(places) if at <= last]
-    # the roundest position, or the next cut after it
-    return window[bisect_left(window, _roundest(window[0], last))]
-
-
 def _sent(messages: Sequence[Msg], head: int, user: int | None, at: int, notice: str | None) -> list[Msg]:
     kept = [messages[user]] if user is not None and user < at else []
     system = [messages[index] for index in range(head)]
@@ -213,13 +195,6 @@ def last_user(messages: Sequence[Msg], head: int) -> int | None:
 
 def _is_users(message: Msg) -> bool:
     return message.role is MsgRole.USER and not message.metadata.get(AS_IT_IS)
-
-
-def _roundest(low: int, high: int) -> int:
-    """The number from `low` to `high` with the most trailing zeros in binary."""
-    while high & (high - 1) >= low and high:
-        high &= high - 1
-    return high
 
 
 class _LastUsers:
