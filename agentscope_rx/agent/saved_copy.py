@@ -30,8 +30,9 @@ from agentscope_rx.reactive import Flow, Semaphore, catch, concat_map, defer, th
 from agentscope_rx.session import Checkpoint, Items, ListTail, Saved, Session
 from agentscope_rx.session.entry import StoredEntry, encode
 from agentscope_rx.session.history import HISTORY, MEMORY, STATE, ListChange, lists_of_conversation, new_record
+from agentscope_rx.session.lease.policy import check_free
 from agentscope_rx.session.lease.record import LEASE, read_lease
-from agentscope_rx.session.lease.session_lease import SessionLease, check_free
+from agentscope_rx.session.lease.session_lease import SessionLease
 
 CHECKPOINT: Final = "checkpoint"
 """The field of the state with the id of the last checkpoint."""

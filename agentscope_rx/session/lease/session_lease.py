@@ -4,27 +4,19 @@
                        |                                                that was read before: of two that try, one wins
                        +--the holder is dead: another acquires, token + 1
 
-| the holder counts as dead                                                                   | known      |
-|---------------------------------------------------------------------------------------------|------------|
-| of this machine: its process has ended, or its event loop was closed                        | at once    |
-| of this machine: its last beat is older than its `ttl`, by the machine's uptime              | at a look  |
-| of another one: the beat has not changed for its `ttl`, by the clock of the loop that looks  | after two looks |
-| of another one: the time of the beat is older than its `ttl` and `skew`, by the clocks       | at a look  |
-
-A holder that was wrongly taken for dead cannot save: the takeover has replaced the version that its save expects, and
-before a save is repeated at another version, the lease in the session is compared (`fence`).
+`policy` says when a holder counts as dead. One that was wrongly taken for dead cannot save: the takeover has replaced
+the version that its save expects, and before a save is repeated at another version, the lease in the session is
+compared (`fence`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Literal, TypeVar, cast, get_args
+from typing import Final, TypeVar, cast
 from uuid import uuid4
 
-from agentscope_rx.errors import ConfigurationError, ConversationLeasedError, LeaseLostError, SessionConflictError
+from agentscope_rx.errors import ConversationLeasedError, LeaseLostError, SessionConflictError
 from agentscope_rx.reactive import (
     Flow,
     OneShotEvent,
@@ -49,53 +41,17 @@ from agentscope_rx.reactive.kernel.observer import Sink, attach
 from agentscope_rx.reactive.kernel.scope import clock_of
 from agentscope_rx.session.entry import check_key
 from agentscope_rx.session.lease.heartbeat import Heartbeat
-from agentscope_rx.session.lease.machine import THIS_MACHINE, Machine
+from agentscope_rx.session.lease.policy import ACQUIRED, LeasePolicy, WhenHeld, check_free, has_ended
 from agentscope_rx.session.lease.record import LEASE, LeaseHolder, LeaseRecord, read_lease
 from agentscope_rx.session.session import Saved, Session
 
 T = TypeVar("T")
 
-WhenHeld = Literal["error", "queue"]
-"""What an acquisition does while another holder is alive: it fails, or waits."""
-
-TTL_SECONDS = 30.0
-SKEW_SECONDS = 300.0
 FIRST_LOOK, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two looks at a lease that is held: the pause doubles from the first number up to the second."""
 _DELETED: Final = "It was deleted. Acknowledge that with load(); the next save stores the conversation again."
 _TRIES: Final = 8
 """Attempts of one change while others keep changing the session."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeasePolicy:
-    """How a conversation is leased: what happens `when_held` by another, and after which silence a holder is dead.
-
-    The holder gives a sign of life every `ttl` / 3 seconds. `skew` is by how many seconds the clocks of two machines
-    may differ. `machine` is for tests.
-    """
-
-    when_held: WhenHeld = "error"
-    ttl: float = TTL_SECONDS
-    skew: float = SKEW_SECONDS
-    machine: Machine = THIS_MACHINE
-
-    def __post_init__(self) -> None:
-        if self.when_held not in get_args(WhenHeld):
-            raise ConfigurationError(f"when_held must be 'error' or 'queue', not {self.when_held!r:.60}.")
-        for name, value, least in (("ttl", self.ttl, 0.0), ("skew", self.skew, -1.0)):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
-            if not number or not least < value < float("inf"):
-                raise ConfigurationError(f"{name} must be a number of seconds above 0, not {value!r:.60}.")
-
-    @classmethod
-    def of(cls, lease: LeasePolicy | WhenHeld) -> LeasePolicy:
-        """The policy, also from its `when_held` alone."""
-        return lease if isinstance(lease, LeasePolicy) else cls(lease)
-
-
-_acquired: dict[str, asyncio.AbstractEventLoop] = {}
-"""The acquisitions of this process that are in use, with the loop of each."""
 
 
 class _Held:
@@ -165,7 +121,7 @@ class SessionLease:
             self._record = None
             if self.on_fork is not None:
                 self.on_fork()
-        _acquired.clear()
+        ACQUIRED.clear()
 
     @property
     def held(self) -> bool:
@@ -349,7 +305,7 @@ class SessionLease:
             holder = LeaseHolder.of(id, machine.process())
             token = 1 if before is None else before.token + 1
             record = LeaseRecord(token, self.policy.ttl, 0, now, now, machine.uptime(), holder)
-            _acquired[id] = beats.loop
+            ACQUIRED[id] = beats.loop
 
             def taken(after: str | None) -> int:
                 self._moved(version, after, record)
@@ -365,7 +321,7 @@ class SessionLease:
             return saving.pipe(concat_map(taken), catch(failed))
 
         def failed(error: Exception) -> Flow[int]:
-            _acquired.pop(id, None)
+            ACQUIRED.pop(id, None)
             return throw(error)
 
         return self.turn.around(shield(defer(write)))
@@ -448,32 +404,13 @@ class SessionLease:
         held, self._held = self._held, None
         self._closing = False
         if held is not None:
-            _acquired.pop(held.id, None)
+            ACQUIRED.pop(held.id, None)
 
     def _moved(self, before: str | None, after: str | None, record: LeaseRecord) -> None:
         self._version = after
         self._record = record
         if self.on_moved is not None:
             self.on_moved(before, after)
-
-
-def has_ended(record: LeaseRecord, policy: LeasePolicy) -> bool:
-    """True if one look is enough to see that the holder is dead."""
-    holder, machine = record.holder, policy.machine
-    if holder is None:
-        return False
-    own = machine.process()
-    if holder.process == own and ((loop := _acquired.get(holder.id)) is None or loop.is_closed()):
-        return True
-    if holder.boot is None or holder.boot != own.boot:
-        return (machine.now() - record.at).total_seconds() > record.ttl + policy.skew
-    return machine.has_ended(holder.process) or machine.uptime() - record.uptime > record.ttl
-
-
-def check_free(key: str, record: LeaseRecord | None, policy: LeasePolicy | None = None) -> None:
-    """`ConversationLeasedError` if another holder is alive, as far as one look tells."""
-    if record is not None and record.holder is not None and not has_ended(record, policy or LeasePolicy()):
-        raise record.refusal(key)
 
 
 def _pause(number: int) -> float:

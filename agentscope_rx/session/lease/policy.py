@@ -1,0 +1,75 @@
+"""`LeasePolicy`, and when the holder of a lease counts as dead.
+
+| the holder counts as dead                                                                   | known        |
+|---------------------------------------------------------------------------------------------|--------------|
+| of this machine: its process has ended, or its event loop was closed                        | at once      |
+| of this machine: its last beat is older than its `ttl`, by the machine's uptime             | at a look    |
+| of another one: the beat has not changed for its `ttl`, by the clock of the loop that looks | at two looks |
+| of another one: the time of the beat is older than its `ttl` and `skew`, by the clocks      | at a look    |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.session.lease.machine import THIS_MACHINE, Machine
+from agentscope_rx.session.lease.record import LeaseRecord
+
+WhenHeld = Literal["error", "queue"]
+"""What an acquisition does while another holder is alive: it fails, or waits."""
+
+TTL_SECONDS = 30.0
+SKEW_SECONDS = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeasePolicy:
+    """How a conversation is leased: what happens `when_held` by another, and after which silence a holder is dead.
+
+    The holder gives a sign of life every `ttl` / 3 seconds. `skew` is by how many seconds the clocks of two machines
+    may differ. `machine` is for tests.
+    """
+
+    when_held: WhenHeld = "error"
+    ttl: float = TTL_SECONDS
+    skew: float = SKEW_SECONDS
+    machine: Machine = THIS_MACHINE
+
+    def __post_init__(self) -> None:
+        if self.when_held not in get_args(WhenHeld):
+            raise ConfigurationError(f"when_held must be 'error' or 'queue', not {self.when_held!r:.60}.")
+        for name, value, least in (("ttl", self.ttl, 0.0), ("skew", self.skew, -1.0)):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
+            if not number or not least < value < float("inf"):
+                raise ConfigurationError(f"{name} must be a number of seconds above 0, not {value!r:.60}.")
+
+    @classmethod
+    def of(cls, lease: LeasePolicy | WhenHeld) -> LeasePolicy:
+        """The policy, also from its `when_held` alone."""
+        return lease if isinstance(lease, LeasePolicy) else cls(lease)
+
+
+ACQUIRED: dict[str, asyncio.AbstractEventLoop] = {}
+"""The acquisitions of this process that are in use, with the loop of each."""
+
+
+def has_ended(record: LeaseRecord, policy: LeasePolicy) -> bool:
+    """True if one look is enough to see that the holder is dead."""
+    holder, machine = record.holder, policy.machine
+    if holder is None:
+        return False
+    own = machine.process()
+    if holder.process == own and ((loop := ACQUIRED.get(holder.id)) is None or loop.is_closed()):
+        return True
+    if holder.boot is None or holder.boot != own.boot:
+        return (machine.now() - record.at).total_seconds() > record.ttl + policy.skew
+    return machine.has_ended(holder.process) or machine.uptime() - record.uptime > record.ttl
+
+
+def check_free(key: str, record: LeaseRecord | None, policy: LeasePolicy | None = None) -> None:
+    """`ConversationLeasedError` if another holder is alive, as far as one look tells."""
+    if record is not None and record.holder is not None and not has_ended(record, policy or LeasePolicy()):
+        raise record.refusal(key)
