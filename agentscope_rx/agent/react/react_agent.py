@@ -25,6 +25,7 @@ from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
 from agentscope_rx.agent.react.decide import Decision, at_begin
+from agentscope_rx.agent.react.options import check_options, model_of, toolkit_of, window_of
 from agentscope_rx.agent.react.planning_hooks import hook_of, plan_mode_of, with_planning
 from agentscope_rx.agent.react.reasoning import reasoning
 from agentscope_rx.agent.react.resuming import go_on_from
@@ -57,7 +58,6 @@ from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind,
 from agentscope_rx.messages.frozen import thaw
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
-from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens
 from agentscope_rx.planning import PlanMode, PlanNotebook
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
 from agentscope_rx.session import Session
@@ -154,16 +154,19 @@ class ReActAgent(Agent):
             session_key=session_key,
             checkpoint=checkpoint,
         )
-        self.model: ChatModel = _model(model)
-        self.memory_window: TokenWindow | None = _window(memory_window, self.model)
+        self.model: ChatModel = model_of(model)
+        self.memory_window: TokenWindow | None = window_of(memory_window, self.model)
         self.max_iters = max_iters
         self.finish = finish
         self.pending_policy = pending
         self.in_doubt: InDoubt = in_doubt
         self.interrupt_grace: float = interrupt_grace
         self.repeat_tool_choice = repeat_tool_choice
-        self._check_options(generate_options, model_execution_config, tool_execution_config, enable_meta_tool)
-        self.toolkit: Toolkit = _toolkit(tools, toolkit)
+        check_kind("generate_options", generate_options, GenerateOptions)
+        check_kind("model_execution_config", model_execution_config, ExecutionConfig)
+        check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
+        check_options(self, enable_meta_tool)
+        self.toolkit: Toolkit = toolkit_of(tools, toolkit)
         self._hook_tools: dict[int, list[Tool]] = {}
         self._change_tools(self.hooks.all, ())
         self.hooks.on_change = self._change_tools
@@ -178,33 +181,6 @@ class ReActAgent(Agent):
             options = GenerateOptions(execution_config=model_execution_config).over(options)
         self.generate_options = options
         self._parts.check()
-
-    def _check_options(
-        self,
-        generate_options: GenerateOptions | None,
-        model_execution_config: ExecutionConfig | None,
-        tool_execution_config: ExecutionConfig | None,
-        enable_meta_tool: bool,
-    ) -> None:
-        check_kind("generate_options", generate_options, GenerateOptions)
-        check_kind("model_execution_config", model_execution_config, ExecutionConfig)
-        check_kind("tool_execution_config", tool_execution_config, ExecutionConfig)
-        rounds = cast("object", self.max_iters)
-        if not isinstance(rounds, int) or isinstance(rounds, bool) or rounds < 1:
-            raise ConfigurationError(f"max_iters must be a whole number of at least 1, not {rounds!r}.")
-        grace = cast("object", self.interrupt_grace)
-        if not isinstance(grace, (int, float)) or grace < 0:
-            raise ConfigurationError(f"interrupt_grace must be >= 0 seconds, not {grace!r}.")
-        if self.pending_policy not in ("recover", "error"):
-            raise ConfigurationError(f"pending must be 'recover' or 'error', not {self.pending_policy!r}.")
-        if self.in_doubt not in ("ask", "run", "fail"):
-            raise ConfigurationError(f"in_doubt must be 'ask', 'run' or 'fail', not {self.in_doubt!r}.")
-        if self.finish not in ("text", "tool"):
-            raise ConfigurationError(f"finish must be 'text' or 'tool', not {self.finish!r}.")
-        switches = {"repeat_tool_choice": self.repeat_tool_choice, "enable_meta_tool": enable_meta_tool}
-        for name, switch in switches.items():
-            if not isinstance(switch, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigurationError(f"{name} must be True or False, not {switch!r:.60}.")
 
     def __repr__(self) -> str:
         tools = ", ".join(self.toolkit.names) or "none"
@@ -452,42 +428,3 @@ class ReActAgent(Agent):
             self.toolkit.replace_tools({}, register)
             self._hook_tools.update({key: tools for key, tools in added_tools.items() if tools})
             connect_long_term_memory(self, added)
-
-
-def _model(model: ChatModel | str) -> ChatModel:
-    if isinstance(model, str):
-        from agentscope_rx.models import get_model
-
-        return get_model(model)
-    if not isinstance(model, ChatModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(
-            "ReActAgent needs a model, such as OpenAIChatModel('gpt-5-mini') or 'openai:gpt-5-mini', not "
-            f"{model!r:.60}."
-        )
-    return model
-
-
-def _window(given: TokenWindow | int | None, model: ChatModel) -> TokenWindow | None:
-    if given is None or isinstance(given, TokenWindow):
-        return given
-    if type(given) is not int:
-        raise ConfigurationError(f"memory_window is a number of tokens or a TokenWindow, not {given!r:.60}.")
-    return TokenWindow(given, EstimatedTokens(COSTS_OF.get(model.provider)))
-
-
-def _toolkit(tools: Iterable[object] | None, toolkit: Toolkit | None) -> Toolkit:
-    if tools is not None and toolkit is not None:
-        raise ConfigurationError(
-            "Give ReActAgent either tools or a toolkit; add the tools with toolkit.register(tool)."
-        )
-    if toolkit is not None and not isinstance(toolkit, Toolkit):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"toolkit must be a Toolkit, not {toolkit!r:.60}. Did you mean tools=[...]?")
-    given = cast("object", tools)
-    if given is not None and (isinstance(given, (str, Toolkit)) or not isinstance(given, Iterable)):
-        # a toolkit can be iterated, but its settings would be lost
-        hint = "toolkit=..." if isinstance(given, Toolkit) else "tools=[...]"
-        raise ConfigurationError(f"tools takes a list of functions or tools, not {tools!r:.60}. Did you mean {hint}?")
-    own = toolkit.copy() if toolkit is not None else Toolkit()
-    for item in tools or ():
-        own.register_all(item)
-    return own
