@@ -9,28 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from agentscope_rx.agent.agent_parts import checked_parts
-from agentscope_rx.agent.approvals import ApprovalRule, Approvals
-from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
+from agentscope_rx.agent.conversation import Conversation, SubConversation
 from agentscope_rx.agent.durable.journal import EffectJournal, read_journal
-from agentscope_rx.agent.ports import AgentCore
+from agentscope_rx.agent.restoring import restoring
 from agentscope_rx.agent.saved_copy import Binding, Entries, Note, SavedCopy
 from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.agent.saved_state import (
     VERSION,
-    FrozenConversation,
     Items,
     LoadedMessages,
-    SavedChild,
     SavedPart,
     SavedRule,
     SavedState,
-    check_agent,
     dump_state,
     entry_name,
     open_paths,
     places_in,
     read_messages,
-    read_pending_output,
     read_state,
 )
 from agentscope_rx.agent.state_persistence import StatePersistence
@@ -309,7 +304,7 @@ class _Loading:
         journal = None
         if state is not None and self._effects:
             journal = read_journal(key, self._effects, self._files, open_paths(state))
-        put_state = _restoring(self._conversation, state, key, lists, journal)
+        put_state = restoring(self._conversation, state, key, lists, journal)
 
         def put() -> None:
             put_state()
@@ -417,85 +412,3 @@ def refresh(
 
 def _holds(saved: Entries, persistence: StatePersistence) -> bool:
     return (persistence.memory and MEMORY in saved.lists) or (persistence.pending and STATE in saved.values)
-
-
-def _restoring(
-    conversation: Conversation,
-    state: SavedState | None,
-    key: str,
-    lists: Mapping[str, LoadedMessages],
-    journal: EffectJournal | None = None,
-) -> Callable[[], None]:
-    """What puts the state in place; it is read and checked now."""
-    output = None if state is None else read_pending_output(key, state)
-    parts = {} if state is None else state.get("parts", {})
-    children = [] if state is None else [_child(key, saved, lists) for saved in state.get("children", ()) if lists]
-
-    def put() -> None:
-        conversation.children = SubConversations(children) if children else None
-        pending = None if state is None else state["pending"]
-        conversation.pending = None if pending is None else frozenset(pending)
-        answers = () if state is None else state["answers"]
-        conversation.approvals = Approvals(answers, () if state is None else _rules(state))
-        cut_off = None if state is None else state["cut_off"]
-        conversation.cut_off = None if cut_off is None else tuple(cut_off)
-        groups = None if state is None else state.get("groups")
-        conversation.active_groups = None if groups is None else tuple(groups)
-        conversation.interrupted = None if state is None else state.get("interrupted")
-        conversation.output = output
-        conversation.parts.restore(parts)
-        conversation.unfinished = None if state is None else state.get("run")
-        binding = conversation.binding
-        within = binding is not None and binding.checkpoint == "stage"
-        conversation.journal = EffectJournal() if journal is None and within else journal
-
-    return put
-
-
-def _rules(state: SavedState) -> list[ApprovalRule]:
-    return [ApprovalRule(**rule) for rule in state["rules"]]
-
-
-def _child(key: str, saved: SavedChild, lists: Mapping[str, LoadedMessages]) -> SubConversation:
-    child = SubConversation(saved["id"], saved["tool"], saved["slot"])
-    child.call_id = saved["call"]
-    child.begun = saved["begun"]
-    child.reply = saved["reply"]
-    child.answers = {answer.call_id: answer for answer in saved["answers"]}
-    child.results = {result.id: result for result in saved["results"]}
-    slot = f"{child.slot}"
-    own = {place.removeprefix(slot).removeprefix("/"): each for place, each in lists.items() if _is_in(place, slot)}
-    child.frozen = FrozenConversation(key, saved["state"], own)
-    return child
-
-
-def _is_in(place: str, slot: str) -> bool:
-    return place == slot or place.startswith(f"{slot}/")
-
-
-def thaw_child(child: SubConversation, agent: AgentCore, make: Callable[[], Memory]) -> Flow[Memory]:
-    """The memory of a sub-agent's conversation: made at its first use, with the messages that were loaded for it.
-
-    Signals: the memory; `SavedStateError` if the saved state is another agent's.
-    Cancels: nothing: the writing, once begun, runs to its end.
-    """
-    if child.memory is not None:
-        return just(child.memory)
-    memory = make()
-    frozen = child.frozen
-    conversation = agent.conversation(memory)
-    if frozen is None:
-        child.memory, child.conversation = memory, conversation
-        return just(memory)
-    check_agent(frozen.key, agent.name, frozen.state)
-    own = frozen.lists[""]
-    beneath = {place: each for place, each in frozen.lists.items() if place}
-    put_state = _restoring(conversation, frozen.state, frozen.key, beneath)
-
-    def done() -> Flow[Memory]:
-        put_state()
-        conversation.keep_items(own.messages, own.items)
-        child.memory, child.conversation, child.frozen = memory, conversation, None
-        return just(memory)
-
-    return shield(memory.add(own.messages).pipe(then(done)))

@@ -204,7 +204,7 @@ def _answerable(call: ToolUseBlock, top: ReActAgent) -> bool:
 
 async def thaw(top: ReActAgent) -> None:
     """Conversations not used since a restart are read when they are asked for."""
-    from agentscope_rx.agent.persistence import thaw_child
+    from agentscope_rx.agent.restoring import thaw_child
     from agentscope_rx.agent.sub_agent.child_tool import child_tool
 
     async def all_of(agent: ReActAgent, conversation: Any) -> None:
