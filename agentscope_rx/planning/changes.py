@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agentscope_rx.errors import ConfigurationError
-from agentscope_rx.events import PlanEvent
-from agentscope_rx.reactive import Flow, Scope
+from agentscope_rx.events import EventSource, PlanEvent
+from agentscope_rx.hooks import Hook
+from agentscope_rx.reactive import Flow, Scope, just
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.reactive.kernel.observer import Sink
+from agentscope_rx.tools import ToolContext, ToolNotice
 
 OnChange = Callable[[PlanEvent], object]
 
@@ -109,3 +111,33 @@ class _Listener:
     def dispose(self) -> None:
         self._disposed = True
         self._changes.forget(self)
+
+
+class PlanningHook(Hook):
+    """A hook whose changes can be listened to."""
+
+    def __init__(self) -> None:
+        self._changes = PlanChanges()
+
+    @property
+    def changes(self) -> Flow[PlanEvent]:
+        """Every change in any conversation from the subscription on; signals and cancels as `PlanChanges.flow`."""
+        return self._changes.flow
+
+    def on_change(self, id: str, callback: OnChange) -> None:
+        """Call `callback(event)` after every change; the same id replaces it. Its errors are reported as dropped."""
+        self._changes.on_change(id, callback)
+
+    def remove_on_change(self, id: str) -> bool:
+        """Remove a callback; False if there is none of this id."""
+        return self._changes.remove(id)
+
+
+def source_of(context: ToolContext) -> EventSource:
+    """The source of an event about a change by this tool call."""
+    return EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
+
+
+def answer(context: ToolContext, text: str, event: PlanEvent | None) -> Flow[object]:
+    """What a tool emits: its text for the model, after the event if something has changed."""
+    return just(text) if event is None else just(ToolNotice(context.call, event), text)

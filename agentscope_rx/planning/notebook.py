@@ -15,9 +15,8 @@ from typing import cast
 
 from agentscope_rx.errors import ConfigurationError, HookError, InvalidInputError, PlanError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
-from agentscope_rx.hooks import Hook
 from agentscope_rx.plan import Plan, rules
-from agentscope_rx.planning.changes import OnChange, PlanChanges
+from agentscope_rx.planning.changes import PlanningHook, answer, source_of
 from agentscope_rx.planning.hints import DefaultPlanToHint, PlanToHint, wrapped
 from agentscope_rx.planning.notebook_state import (
     EMPTY,
@@ -32,11 +31,11 @@ from agentscope_rx.planning.part import Part, Where
 from agentscope_rx.planning.plan_tools import PlanTools
 from agentscope_rx.planning.storage import PlanStorage
 from agentscope_rx.reactive import Flow, concat_map, defer, just, then
-from agentscope_rx.tools import Tool, ToolContext, ToolNotice
+from agentscope_rx.tools import Tool, ToolContext
 from agentscope_rx.tools.options import check_count, check_flag
 
 
-class PlanNotebook(Hook):
+class PlanNotebook(PlanningHook):
     """A hook with ten tools: `create_plan`, `revise_current_plan`, `finish_subtask`, ... (see `PlanTools`).
 
     `max_subtasks` bounds a plan, at its creation and when a subtask is added. With `need_user_confirm` the model is
@@ -56,6 +55,7 @@ class PlanNotebook(Hook):
         name: str = "plan",
         priority: int = 100,
     ) -> None:
+        super().__init__()
         check_count("max_subtasks", max_subtasks, optional=True)
         check_flag("need_user_confirm", need_user_confirm)
         if storage is not None and not isinstance(storage, PlanStorage):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -69,7 +69,6 @@ class PlanNotebook(Hook):
         self._to_hint: PlanToHint = plan_to_hint or DefaultPlanToHint(max_subtasks, need_user_confirm)
         self._clock = clock
         self._part: Part[NotebookState] = Part(name, VERSION, EMPTY, dump=dump_state, read=read_state)
-        self._changes = PlanChanges()
         self._tools = PlanTools(self)
 
     # --- the plan of a conversation -----------------------------------------------------------------------------------
@@ -124,19 +123,6 @@ class PlanNotebook(Hook):
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    @property
-    def changes(self) -> Flow[PlanEvent]:
-        """Every change in any conversation from the subscription on; signals and cancels as `PlanChanges.flow`."""
-        return self._changes.flow
-
-    def on_change(self, id: str, callback: OnChange) -> None:
-        """Call `callback(event)` after every change; the same id replaces it. Its errors are reported as dropped."""
-        self._changes.on_change(id, callback)
-
-    def remove_on_change(self, id: str) -> bool:
-        """Remove a callback; False if there is none of this id."""
-        return self._changes.remove(id)
-
     def act(self, context: ToolContext, change: Change) -> Flow[object]:
         """A change by a tool.
 
@@ -144,11 +130,11 @@ class PlanNotebook(Hook):
         or the error of the storage.
         Cancels: the storing of a plan that leaves; the change itself takes no time.
         """
-        source = EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
+        source = source_of(context)
 
         def emit(done: tuple[str, PlanEvent | None]) -> Flow[object]:
             text, event = done
-            return just(text) if event is None else just(ToolNotice(context.call, event), text)
+            return answer(context, text, event)
 
         return self._changing(context, source, change).pipe(concat_map(emit))
 

@@ -24,14 +24,13 @@ from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
-from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import shown
-from agentscope_rx.planning.changes import OnChange, PlanChanges
+from agentscope_rx.planning.changes import PlanningHook, answer, source_of
 from agentscope_rx.planning.hints import wrapped
 from agentscope_rx.planning.part import Part, Where
 from agentscope_rx.reactive import Flow, defer, just
-from agentscope_rx.tools import Tool, ToolContext, ToolNotice, tool
+from agentscope_rx.tools import Tool, ToolContext, tool
 from agentscope_rx.tools.options import check_flag
 
 SUBMIT = "submit_plan"
@@ -49,7 +48,7 @@ _REFUSED = (
 _OFF = f"Plan mode is off: there is nothing to approve. Go on without '{SUBMIT}'."
 
 
-class PlanMode(Hook):
+class PlanMode(PlanningHook):
     """A hook that refuses tools that may change something, until the plan is approved.
 
     `start` is the mode of a new conversation. `allow` names further tools that may run in plan mode. `enter_tool` adds
@@ -66,6 +65,7 @@ class PlanMode(Hook):
         name: str = "plan_mode",
         priority: int = 100,
     ) -> None:
+        super().__init__()
         check_flag("start", start)
         check_flag("enter_tool", enter_tool)
         if isinstance(allow, str) or not all(isinstance(each, str) for each in cast("Collection[object]", allow)):
@@ -75,7 +75,6 @@ class PlanMode(Hook):
         self.hint: str = _HINT if hint is None else hint
         self.priority = priority
         self._part: Part[bool] = Part(name, 1, start, dump=lambda on: {"on": on}, read=_read)
-        self._changes = PlanChanges()
         own = _ModeTools(self._turn)
         tools = [own.submit_plan, *([own.enter_plan_mode] if enter_tool else [])]
         for each in tools:
@@ -104,19 +103,6 @@ class PlanMode(Hook):
         event = PlanEvent(source=source, name=self._part.name, change=change, text=text)
         self._changes.emit(event)
         return event
-
-    @property
-    def changes(self) -> Flow[PlanEvent]:
-        """Every change in any conversation from the subscription on; signals and cancels as `PlanChanges.flow`."""
-        return self._changes.flow
-
-    def on_change(self, id: str, callback: OnChange) -> None:
-        """Call `callback(event)` after every change; the same id replaces it. Its errors are reported as dropped."""
-        self._changes.on_change(id, callback)
-
-    def remove_on_change(self, id: str) -> bool:
-        """Remove a callback; False if there is none of this id."""
-        return self._changes.remove(id)
 
     # --- the hook -----------------------------------------------------------------------------------------------------
 
@@ -156,11 +142,11 @@ class _ModeTools:
         """Submit your plan to the user, and wait for the approval. Only in plan mode."""
 
         def approved() -> Flow[object]:
-            event = self._turn(context, _source(context), on=False, text=plan)
+            event = self._turn(context, source_of(context), on=False, text=plan)
             if event is None:
                 return just(_OFF)
             text = "The user has approved the plan. Plan mode is off: you can use all tools. Follow the plan."
-            return just(ToolNotice(context.call, event), text)
+            return answer(context, text, event)
 
         return defer(approved)
 
@@ -169,15 +155,11 @@ class _ModeTools:
         """Turn plan mode on, before work that the user should agree to: you can only read until a plan is approved."""
 
         def enter() -> Flow[object]:
-            event = self._turn(context, _source(context), on=True)
+            event = self._turn(context, source_of(context), on=True)
             text = f"Plan mode is on. When your plan is ready, call '{SUBMIT}'."
-            return just(text) if event is None else just(ToolNotice(context.call, event), text)
+            return answer(context, text, event)
 
         return defer(enter)
-
-
-def _source(context: ToolContext) -> EventSource:
-    return EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
 
 
 def _read(data: object) -> bool:

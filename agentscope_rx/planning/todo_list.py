@@ -14,14 +14,13 @@ from pydantic import BaseModel, Field
 
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
-from agentscope_rx.hooks import Hook
 from agentscope_rx.messages.frozen import shown
 from agentscope_rx.plan import PlanState, Todo, rules, todos_markdown
-from agentscope_rx.planning.changes import OnChange, PlanChanges
+from agentscope_rx.planning.changes import PlanningHook, answer, source_of
 from agentscope_rx.planning.hints import wrapped
 from agentscope_rx.planning.part import Part, Where
-from agentscope_rx.reactive import Flow, defer, just
-from agentscope_rx.tools import Tool, ToolContext, ToolNotice, tool
+from agentscope_rx.reactive import Flow, defer
+from agentscope_rx.tools import Tool, ToolContext, tool
 from agentscope_rx.tools.options import check_count
 
 _START = (
@@ -41,18 +40,18 @@ class TodoInput(BaseModel):
         return Todo(self.content, self.state)
 
 
-class TodoList(Hook):
+class TodoList(PlanningHook):
     """A hook with the tool `write_todos`. At most one todo is in progress, and at most `max_todos` are in a list.
 
     The model sees the list before each round; without one it is told of the tool once per call.
     """
 
     def __init__(self, *, max_todos: int | None = None, name: str = "todos", priority: int = 100) -> None:
+        super().__init__()
         check_count("max_todos", max_todos, optional=True)
         self.max_todos = max_todos
         self.priority = priority
         self._part: Part[tuple[Todo, ...]] = Part(name, 1, (), dump=_dump, read=_read)
-        self._changes = PlanChanges()
         write = _TodoTools(self._put).write_todos
         # the event of the change, then the text: no value of it is progress
         write.streams = False
@@ -68,19 +67,6 @@ class TodoList(Hook):
         `PlanError` if several are in progress, or if there are too many.
         """
         return self._put(where, EventSource(), tuple(todos))
-
-    @property
-    def changes(self) -> Flow[PlanEvent]:
-        """Every change in any conversation from the subscription on; signals and cancels as `PlanChanges.flow`."""
-        return self._changes.flow
-
-    def on_change(self, id: str, callback: OnChange) -> None:
-        """Call `callback(event)` after every change; the same id replaces it. Its errors are reported as dropped."""
-        self._changes.on_change(id, callback)
-
-    def remove_on_change(self, id: str) -> bool:
-        """Remove a callback; False if there is none of this id."""
-        return self._changes.remove(id)
 
     def tools(self) -> tuple[Tool, ...]:
         """The tool `write_todos`."""
@@ -131,10 +117,10 @@ class _TodoTools:
         """
 
         def write() -> Flow[object]:
-            source = EventSource(context.run_id, context.agent, context.path, context.runtime, context.parts)
+            source = source_of(context)
             event = self._put(context, source, tuple(each.made() for each in todos))
             text = "The list of todos is empty." if not todos else f"The list has {len(todos)} todo(s) now."
-            return just(text) if event is None else just(ToolNotice(context.call, event), text)
+            return answer(context, text, event)
 
         return defer(write)
 
