@@ -11,7 +11,7 @@ help:
 	@echo "make lint   style, types and layers only"
 	@echo "make pytest the tests only, in WORKERS=2 processes"
 	@echo "make soak   200 agents that are called, stopped and steered at random, for ten virtual minutes and a real one;"
-	@echo "            before, 200 processes on each store are killed and resumed"
+	@echo "            before, 200 processes are killed and resumed on each store: files, SQLite, PostgreSQL, Redis"
 	@echo "make fuzz   run the fuzzers with new random input for SECONDS=600"
 	@echo "make audit  check the installed packages for known vulnerabilities (needs the advisory data)"
 	@echo "make bench  costs per turn and per chunk, compared with a bare asyncio loop"

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agentscope_rx.testing import run_virtual
-from tests.agent.durable.kills import STORES, kills
+from tests.agent.durable.kills import STORES, kills, place_of
 from tests.soak.soak import soak
 
 
@@ -18,15 +18,19 @@ def main() -> None:
     parser.add_argument("--virtual", type=float, default=0, help="seconds of virtual time")
     parser.add_argument("--real", type=float, default=0, help="seconds on a real loop")
     parser.add_argument("--kills", type=int, default=0, help="processes to kill on each store")
+    parser.add_argument("--stores", nargs="+", choices=list(STORES), default=list(STORES), help="those of --kills")
     parser.add_argument("--agents", type=int, default=200)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = parser.parse_args()
     print(f"seed {given.seed}", flush=True)
     if given.kills:
         # first: it forks, and the other soaks begin threads
-        for store in STORES:
-            with TemporaryDirectory() as folder:
-                killed = kills(store, Path(folder), given.kills, given.seed)
+        for store in given.stores:
+            with TemporaryDirectory() as folder, place_of(store) as place:
+                if place is None:
+                    print(f"no processes are killed on {store}: its server is not installed", flush=True)
+                    continue
+                killed = kills(place, Path(folder), given.kills, given.seed)
             print(f"killed at {given.kills} moments:", killed, flush=True)
     if given.virtual:
         begun = time.process_time()

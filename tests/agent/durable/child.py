@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -50,8 +51,10 @@ class Moments:
         if self.count == self._kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def watch_files(self) -> None:
-        """Count the calls to the file system, too."""
+    def watch(self) -> None:
+        """Count the calls to the file system, and what is sent to servers and received from them, too."""
+        for name in ("send", "recv", "recv_into"):
+            setattr(socket.socket, name, self._counted(getattr(socket.socket, name)))
         for name in ("open", "write", "fsync", "replace", "rename", "link", "unlink", "truncate", "ftruncate"):
             setattr(os, name, self._counted(getattr(os, name)))
 

@@ -1,7 +1,7 @@
 """`python -m tests.agent.durable.kills`: kills processes at random moments of a script until so many kills are done.
 
 Each process is a fork of this one, which has no loop and no thread of its own. It ends by SIGKILL: of its own at the
-n-th moment (a write to a file or to memory, an event, an effect, a chunk), or of this process, when that has read the
+n-th moment (a write to a file, a socket or memory, an event, an effect), or of this process, when that has read the
 n-th moment from a pipe and the other one has gone on. The next process resumes, until the script is done.
 """
 
@@ -17,37 +17,68 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentscope_rx import session
-from agentscope_rx.session import JsonSession, Session, SqliteSession
+from agentscope_rx.session import JsonSession, RedisSession, Session, SqliteSession, SqlSession
 from tests.agent.durable.child import NOTE, TURNS, Child, Moments
+from tests.support.servers import Server, postgres_server, postgres_url, redis_server, redis_url
 
-STORES: dict[str, Callable[[Path], Session]] = {
-    "json": lambda where: JsonSession(where / "sessions"),
-    "sqlite": lambda where: SqliteSession(where / "chat.db"),
+STORES: dict[str, Callable[[Path, str], Session]] = {
+    "json": lambda folder, url: JsonSession(folder / "sessions"),
+    "sqlite": lambda folder, url: SqliteSession(folder / "chat.db"),
+    "postgres": lambda folder, url: SqlSession(url),
+    "redis": lambda folder, url: RedisSession(url),
 }
-"""The stores by name; each gets the folder of the run. A store on a server is there if a variable has its URL."""
-STORES |= {
-    name: lambda where, made=made, url=url: getattr(session, made)(url)
-    for name, made in (("redis", "RedisSession"), ("sql", "SqlSession"))
-    if (url := os.environ.get(f"CRASH_{name.upper()}_URL"))
+"""The stores by name; each gets the folder of the run, and the URL of its server, if it is on one."""
+SERVERS: dict[str, tuple[Callable[[], Server | None], Callable[[Server], str]]] = {
+    "postgres": (postgres_server, postgres_url),
+    "redis": (redis_server, redis_url),
 }
+"""What starts the server of a store, and what gives its URL."""
 
 LIMIT = 60
 """The seconds after which a process is ended from outside, which is a failure."""
 
 
-def play(store: str, folder: Path, kill_at: int | None, tell: int | None) -> None:
+class Place(NamedTuple):
+    """The store of a script: its name, and the URL of its server, if it is on one."""
+
+    store: str
+    url: str = ""
+
+    def session(self, folder: Path) -> Session:
+        """The store, with what it keeps in files in this folder."""
+        return STORES[self.store](folder, self.url)
+
+
+@contextmanager
+def place_of(store: str) -> Iterator[Place | None]:
+    """The store with a server of its own, which runs meanwhile, if it needs one; None if there is no such server."""
+    if store not in SERVERS:
+        yield Place(store)
+        return
+    start, url_of = SERVERS[store]
+    server = start()
+    if server is None:
+        yield None
+        return
+    try:
+        yield Place(store, url_of(server))
+    finally:
+        server.remove()
+
+
+def play(store: Place, folder: Path, kill_at: int | None, tell: int | None) -> None:
     """The work of one process."""
     signal.alarm(LIMIT)
     at = Moments(kill_at, tell)
-    at.watch_files()
+    at.watch()
 
     async def main() -> None:
-        opened = STORES[store](folder)
+        opened = store.session(folder)
         try:
             child = Child(opened, folder, at)
             messages = await child.play()
@@ -60,7 +91,7 @@ def play(store: str, folder: Path, kill_at: int | None, tell: int | None) -> Non
     asyncio.run(main())
 
 
-def run_one(store: str, folder: Path, kill_at: int | None, *, outside: bool = False) -> bool:
+def run_one(store: Place, folder: Path, kill_at: int | None, *, outside: bool = False) -> bool:
     """Fork a process; True if it was killed before its end, False if it has come to it."""
     reading, writing = os.pipe() if outside else (None, None)
     pid = os.fork()
@@ -146,7 +177,7 @@ def check_told(told: list[str], texts: list[object]) -> None:
     assert "kept the note" not in told or NOTE in texts
 
 
-def kills(store: str, folder: Path, count: int, seed: int) -> dict[str, object]:
+def kills(store: Place, folder: Path, count: int, seed: int) -> dict[str, object]:
     """Kill `count` processes; returns what happened."""
     chance = random.Random(seed)
     folder.mkdir(parents=True, exist_ok=True)
@@ -173,23 +204,24 @@ def kills(store: str, folder: Path, count: int, seed: int) -> dict[str, object]:
         try:
             check(place, expected, effects)
         except AssertionError as error:
-            error.add_note(f"store {store}, seed {seed}, script {scripts}, killed at {where}; see {place}")
+            error.add_note(f"store {store.store}, seed {seed}, script {scripts}, killed at {where}; see {place}")
             raise
         told = (place / "told").read_text().splitlines()
         doubts += sum(line.startswith("doubt") for line in told)
         resumes += told.count("resumed")
         shutil.rmtree(place)
-    return {"store": store, "kills": done, "scripts": scripts, "moments": moments, "doubts": doubts, "resumes": resumes}
+    return {"store": store.store, "kills": done, "scripts": scripts, "moments": moments, "doubts": doubts, "resumes": resumes}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.agent.durable.kills")
     parser.add_argument("store", choices=sorted(STORES))
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--url", default="", help="of the server, for a store that is on one")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     given = parser.parse_args()
-    sys.stdout.write(f"{json.dumps(kills(given.store, given.folder, given.kills, given.seed))}\n")
+    sys.stdout.write(f"{json.dumps(kills(Place(given.store, given.url), given.folder, given.kills, given.seed))}\n")
 
 
 if __name__ == "__main__":
