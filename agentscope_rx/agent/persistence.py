@@ -302,7 +302,7 @@ class _Loading:
             raise SavedStateError(key, f"entry {entry_name(missing[0])!r} is missing, which entry {STATE!r} names.")
         lists = {place: self._messages(found, entry_name(place)) for place in places}
         journal = None
-        if state is not None and self._effects:
+        if state is not None and (self._effects or self._at is not None):
             journal = read_journal(key, self._effects, self._files, open_paths(state))
         put_state = restoring(self._conversation, state, key, lists, journal)
 
@@ -372,12 +372,17 @@ def bind(
     """`load`, then save the conversation as the binding says, at the end of each of its runs; signals as `load`."""
 
     def bound(found: bool) -> bool:
-        conversation.binding = binding
-        copy_of(conversation, binding).lease_by(binding.lease)
-        _begin_journal(conversation, binding)
+        bind_to(conversation, binding)
         return found
 
     return load(conversation, name, memory, persistence, binding).pipe(concat_map(bound))
+
+
+def bind_to(conversation: Conversation, binding: Binding) -> None:
+    """Save the conversation, which was loaded from there, as the binding says."""
+    conversation.binding = binding
+    copy_of(conversation, binding).lease_by(binding.lease)
+    _begin_journal(conversation, binding)
 
 
 def _begin_journal(conversation: Conversation, binding: Binding) -> None:

@@ -29,6 +29,8 @@ T = TypeVar("T")
 
 HISTORY: Final = "history"
 """The entry that holds the records."""
+JOURNAL: Final = "journal"
+"""The entry that holds the tool calls that have begun, and whose results the messages do not have yet."""
 STATE: Final = "state"
 """The entry that holds the state of a conversation beside its messages."""
 MEMORY: Final = "memory"

@@ -210,7 +210,8 @@ def kills(store: Place, folder: Path, count: int, seed: int) -> dict[str, object
         doubts += sum(line.startswith("doubt") for line in told)
         resumes += told.count("resumed")
         shutil.rmtree(place)
-    return {"store": store.store, "kills": done, "scripts": scripts, "moments": moments, "doubts": doubts, "resumes": resumes}
+    counts = {"kills": done, "scripts": scripts, "moments": moments, "doubts": doubts, "resumes": resumes}
+    return {"store": store.store, **counts}
 
 
 def main() -> None:
