@@ -10,6 +10,7 @@ from agentscope_rx import Approve, Msg, ReActAgent, Reject, tool
 from agentscope_rx.cli.approval import to_approve
 from agentscope_rx.errors import ConfigurationError, InvalidInputError, PendingCallsError, ToolDefinitionError
 from agentscope_rx.messages import GenerateReason, ToolResultBlock, ToolResultKind
+from agentscope_rx.session import copy_session
 from agentscope_rx.testing import ScriptedModel, run_virtual
 from tests.agent.durable.crashes import NotingMemory, World, new_world
 from tests.agent.durable.test_every_moment import acting, use
@@ -234,5 +235,49 @@ def test_the_terminal_asks_for_calls_in_doubt():
         world = await killed("after a", use("c1", "a"))
         reply = await (await resumed(world, "never")).call()
         assert [call.id for call in to_approve(reply)] == ["c1"]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("way", ["back", "fork", "copy", "save elsewhere"])
+def test_a_call_stays_in_doubt_wherever_one_goes_on(way: str):
+    async def main() -> None:
+        world = await killed("before b", use("c1", "a"), use("c2", "b"))
+        session, key = world.session, "k" if way == "back" else "other"
+        last = (await session.history("k"))[-1]
+        if way == "fork":
+            await session.fork("k", at=last, to=key)
+        elif way == "copy":
+            await copy_session("k", session, session, to=key)
+        elif way == "save elsewhere":
+            await (first := agent(world)).load(session, "k")
+            await first.save(session, key)
+        again = agent(world, "Well.")
+        assert await again.load(session, key, at=last if way == "back" else None)
+        reply = await again.call()
+        # the other one has a recorded result
+        assert [(call.id, call.in_doubt) for call in reply.pending_calls] == [("c2", True)]
+        assert world.effects == ["a"]
+        assert (await again.call(Approve("c2"))).text == "Well." and world.effects == ["a", "b"]
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize("way", ["back", "fork"])
+def test_a_call_made_after_going_back_is_another_one(way: str):
+    async def main() -> None:
+        world = await killed("before b", use("c1", "a"), use("c2", "b"))
+        again = agent(world, use("c2", "other"), "Well.")
+        if way == "fork":
+            await world.session.fork("k", at=1, to="other")
+            await again.bind(world.session, "other", checkpoint="stage")
+        else:
+            await again.bind(world.session, "k", checkpoint="stage")
+            await again.load(world.session, "k", at=1)
+        # with the id of one that had begun in the course that was left
+        assert (await again.call()).text == "Well."
+        assert world.effects == ["a", "other"]
+        key = "other" if way == "fork" else "k"
+        assert not (await world.session.load_all(key)).lists["journal"]
 
     run_virtual(main())
