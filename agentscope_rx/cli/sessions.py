@@ -116,7 +116,10 @@ def _show(session: Session, key: str, *, as_json: bool) -> int:
 
 def _copy(source: Session, target: Session, key: str) -> None:
     if copy_session(key, source, target).run() is None:
-        raise _missing(source, key)
+        if not source.exists(key).run():
+            raise _missing(source, key)
+        note(f"there is nothing to copy in {clean(key)}")
+        return
     print(f"copied {clean(key)}")
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.errors import ConfigurationError, SavedStateError
 from agentscope_rx.reactive import Flow, flat_map, just
+from agentscope_rx.session.lease.record import LEASE, read_lease
 from agentscope_rx.session.session import Saved, Session
 
 
 def copy_session(key: str, source: Session, target: Session, *, to: str | None = None) -> Flow[str | None]:
     """Copy all entries of a session into another store, or under the key `to`, in one save.
 
-    The copy holds what one `load_all` reads, exactly. Nothing is replaced: the key must be free in the target. A
+    The copy holds what one `load_all` reads, exactly, but for the lease: whoever continues the conversation does so
+    where it is, and does not hold its copy. Nothing is replaced: the key must be free in the target. A
     `JsonSession` is the form to export to and to import from: files of JSON that any program can read.
 
-    Signals: the version of the copy once it is stored, None if there is no such session; then completion.
+    Signals: the version of the copy once it is stored, None if there is nothing to copy; then completion.
     `SessionConflictError` if the target has a session of that key, and nothing is written.
     Cancels: as `load_all` and `save_all`.
     """
@@ -24,6 +26,15 @@ def copy_session(key: str, source: Session, target: Session, *, to: str | None =
     def save(saved: Saved) -> Flow[str | None]:
         if saved.version is None:
             return just(None)
-        return target.save_all(name, saved.values, saved.lists, expected=None)
+        return target.save_all(name, _without_lease(key, saved.values), saved.lists, expected=None)
 
     return source.load_all(key).pipe(flat_map(save))
+
+
+def _without_lease(key: str, values: dict[str, object]) -> dict[str, object]:
+    try:
+        read_lease(key, values)
+    except SavedStateError:
+        # another program's entry of that name
+        return values
+    return {name: value for name, value in values.items() if name != LEASE}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentscope_rx.cli.main import main
-from agentscope_rx.session import JsonSession, SqliteSession, open_session
+from agentscope_rx.reactive import just
+from agentscope_rx.session import JsonSession, SessionLease, SqliteSession, open_session
 from agentscope_rx.testing import ScriptedModel
 
 Captured = pytest.CaptureFixture[str]
@@ -124,3 +125,15 @@ def test_the_advice_names_the_store(capsys: Captured, bare: Path) -> None:
     assert main(["ask", "Pay.", *flags], model=ScriptedModel(call("pay"))) == 3
     advice = "Go on with: agentscope-rx ask --store 'my chats.db' --session ada --approve pay"
     assert advice in capsys.readouterr().err
+
+
+def test_a_session_that_is_only_leased_has_nothing_to_copy(capsys: Captured) -> None:
+    store = open_session("chat.db")
+    SessionLease(store, "ann").around(just(None)).run()
+    filled("chat.db")
+    store.save_all("eve", {"lease": store.load("ann", "lease").run()}).run()
+    assert main(["sessions", "export", "chat.db", "backup"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "copied ann\ncopied b\\x1bob\n"
+    assert captured.err == "agentscope-rx: there is nothing to copy in eve\n"
+    assert list(JsonSession("backup").load_all("ann").run().values) == ["state"]

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentscope_rx.errors import ConfigurationError, SessionConflictError
-from agentscope_rx.session import InMemorySession, JsonSession, Saved, copy_session
+from agentscope_rx.reactive import from_callable, just
+from agentscope_rx.session import InMemorySession, JsonSession, Saved, SessionLease, copy_session
+from agentscope_rx.testing import run_virtual
 from tests.session.stores import STORES
 
 WHOLE = Saved(
@@ -36,6 +38,26 @@ def test_a_copy_replaces_nothing(tmp_path: Path):
     with pytest.raises(SessionConflictError):
         copy_session("k", one, other).run()
     assert other.load_all("k").run() == Saved({"n": "mine"})
+
+
+def test_a_copy_is_not_held_by_the_holder_of_the_lease():
+    one, other = InMemorySession(), InMemorySession()
+
+    async def main() -> None:
+        async def copied() -> None:
+            assert await copy_session("new", one, other) is None
+            await one.save("new", "state", {})
+            assert await copy_session("new", one, other)
+
+        await SessionLease(one, "new").around(from_callable(copied))
+        assert await other.load_all("new") == Saved({"state": {}})
+        await SessionLease(other, "new").around(just(None))
+        # what is no lease is copied
+        await one.save("other", "lease", "of a house")
+        assert await copy_session("other", one, other)
+        assert await other.load("other", "lease") == "of a house"
+
+    run_virtual(main())
 
 
 def test_what_does_not_exist_is_not_copied(tmp_path: Path):
