@@ -22,6 +22,14 @@ _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 
 
+def is_path(text: str) -> bool:
+    """True if the file system can have a path of this text."""
+    try:
+        return bool(text.strip()) and b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and its missing parents."""
     if path.is_dir():

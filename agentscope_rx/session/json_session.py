@@ -22,7 +22,7 @@ from typing import TypeVar
 from agentscope_rx.errors import ConfigurationError, SessionStorageError
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
 from agentscope_rx.session.attempts import LOCK_SECONDS, Attempt, HeldError, begun_to_end, lock_policy, until_free
-from agentscope_rx.session.durable import LOCK, locked, make_folder
+from agentscope_rx.session.durable import LOCK, is_path, locked, make_folder
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.folder import Folder, latest_key, stored_keys
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
@@ -33,11 +33,17 @@ DEFAULT_ROOT = "~/.agentscope_rx/sessions"
 
 
 class JsonSession(Session):
-    """Keeps sessions in files below the folder `root`, which the first write creates; a leading `~` is expanded."""
+    """Keeps sessions in files below the folder `root`, which the first write creates; a leading `~` is expanded.
+
+    A relative path is one below the working directory that there is now, also if that changes later.
+    """
 
     def __init__(self, root: str | os.PathLike[str] | None = None, *, lock_timeout: float = LOCK_SECONDS) -> None:
         self._lock_retry = lock_policy(lock_timeout)
         self.root: Path = Path(DEFAULT_ROOT if root is None else root)
+        if not is_path(text := str(self.root)):
+            raise ConfigurationError(f"JsonSession takes the path of a folder, not {root!r:.60}.")
+        self._folder = self.root if text.startswith("~") else Path(os.path.abspath(self.root))
 
     def __repr__(self) -> str:
         return f"<JsonSession in {self.root}>"
@@ -51,7 +57,7 @@ class JsonSession(Session):
     @property
     def _place(self) -> str:
         """The absolute path of the folder."""
-        return os.path.abspath(os.path.expanduser(self.root))
+        return os.path.abspath(os.path.expanduser(self._folder))
 
     def save_all(
         self,
@@ -103,7 +109,7 @@ class JsonSession(Session):
 
         def look() -> list[str]:
             with _our_errors(None, self.root):
-                return stored_keys(_expanded(self.root))
+                return stored_keys(_expanded(self._folder))
 
         return on_worker(look, ENGINE_WORKERS)
 
@@ -112,7 +118,7 @@ class JsonSession(Session):
 
         def look() -> str | None:
             with _our_errors(None, self.root):
-                return latest_key(_expanded(self.root))
+                return latest_key(_expanded(self._folder))
 
         return on_worker(look, ENGINE_WORKERS)
 
@@ -136,7 +142,7 @@ class JsonSession(Session):
         return self._until_free(key, changes)
 
     def _at(self, key: str, work: Callable[[Folder], T | HeldError]) -> T | HeldError:
-        folder = Folder(_expanded(self.root), key)
+        folder = Folder(_expanded(self._folder), key)
         try:
             with _our_errors(key, folder.path):
                 return work(folder)
@@ -147,7 +153,7 @@ class JsonSession(Session):
     def _until_free(self, key: str, attempt: Flow[T | HeldError]) -> Flow[T]:
         """Subscribe again while another writer holds the lock."""
 
-        return until_free(attempt, key, lambda: str(Folder(_expanded(self.root), key).path / LOCK), self._lock_retry)
+        return until_free(attempt, key, lambda: str(Folder(_expanded(self._folder), key).path / LOCK), self._lock_retry)
 
 
 def _nothing_removed() -> bool:

@@ -16,6 +16,7 @@ from agentscope_rx.session.json_session import JsonSession
 from agentscope_rx.session.session import Session
 
 SQLITE_ENDINGS = (".db", ".db3", ".sqlite", ".sqlite3")
+_OPTIONS = re.compile(r"\?\w+=")
 # one letter is a drive of Windows
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9.-]+)(\+[A-Za-z0-9_.-]+)?:")
 
@@ -30,7 +31,7 @@ class _Server(NamedTuple):
 
 _REDIS = _Server("agentscope_rx.session.redis", "RedisSession", "redis")
 _SQL = _Server("agentscope_rx.session.sql", "SqlSession", "sql")
-_SERVERS = {"redis": _REDIS, "rediss": _REDIS, "postgresql": _SQL, "mysql": _SQL, "mariadb": _SQL}
+_SERVERS = {"redis": _REDIS, "rediss": _REDIS, "postgresql": _SQL, "postgres": _SQL, "mysql": _SQL, "mariadb": _SQL}
 _KNOWN = (
     "a path that ends in .db or .sqlite, sqlite:PATH, a folder, json:FOLDER, memory:NAME, redis://..., rediss://..., "
     "postgresql://..., mysql://... and mariadb://..."
@@ -82,7 +83,7 @@ def names_store(text: str) -> bool:
 
 
 def _at_path(text: str) -> Session:
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     if text.lower().endswith(SQLITE_ENDINGS) and not path.is_dir():
         return _in_sqlite(text)
     if path.is_file():
@@ -105,6 +106,10 @@ def _sqlite_path(rest: str) -> str:
     path = rest.removeprefix("///") if rest.startswith("///") else rest
     if path.startswith("//") or not path.strip():
         raise ConfigurationError(f"sqlite:{rest} names no file. Write sqlite:///chat.db, or sqlite:////tmp/chat.db.")
+    if rest.startswith("//") and _OPTIONS.search(path):
+        raise ConfigurationError(
+            f"sqlite:{rest} has options, and there are none. If the file is named so write sqlite:{path}."
+        )
     return path
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import agentscope_rx.session as session_room
-from agentscope_rx.errors import ConfigurationError, MissingExtraError
+from agentscope_rx.errors import ConfigurationError, MissingExtraError, SessionError
 from agentscope_rx.session import (
     InMemorySession,
     JsonSession,
@@ -85,7 +85,7 @@ def test_an_unknown_scheme_lists_the_known_ones(text: str):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("wrong", ["", "  ", None, 3, b"chat.db"])
+@pytest.mark.parametrize("wrong", ["", "  ", None, 3, b"chat.db", "json: ", "a\0b", "a\0.db", "\ud800", "\ud800.db"])
 def test_what_is_no_path_is_refused(wrong: Any):
     with pytest.raises((ConfigurationError, TypeError)):
         open_session(wrong)
@@ -97,6 +97,45 @@ def test_a_sqlite_url_without_a_file_is_refused(text: str):
         open_session(text)
 
 
+def test_a_sqlite_url_has_no_options():
+    with pytest.raises(
+        ConfigurationError, match=r"has options, and there are none\. .* write sqlite:chat\.db\?mode=ro"
+    ):
+        open_session("sqlite:///chat.db?mode=ro")
+    assert open_session("sqlite:chat.db?mode=ro") == SqliteSession("chat.db?mode=ro")
+
+
+@pytest.mark.parametrize("url", ["redis:", "redis:host", "redis:host:6379", "redis:/host", "redis://host/name"])
+def test_a_url_that_would_be_read_as_another_server_is_refused(url: str):
+    with pytest.raises(ConfigurationError, match="no URL of a Redis server"):
+        open_session(url)
+
+
+def test_the_home_of_an_unknown_user_is_told_at_use():
+    for place in ("~nobody-of-this-name/x", "~nobody-of-this-name/x.db"):
+        with pytest.raises((ConfigurationError, SessionError)):
+            open_session(place).save("k", "n", 1).run()
+
+
+@pytest.mark.parametrize("place", ["chat.db", "folder", "sqlite+aiosqlite:///sql.db"])
+def test_a_relative_path_is_of_the_directory_it_was_named_in(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = open_session(place)
+    before = hash(store)
+    monkeypatch.chdir(tmp_path / "other")
+    store.save("k", "n", 1).run()
+    assert hash(store) == before and store != open_session(place)
+    assert list((tmp_path / "other").iterdir()) == []
+    store.close().run()
+    monkeypatch.chdir(tmp_path)
+    again = open_session(place)
+    assert store == again and again.load("k", "n").run() == 1
+    again.close().run()
+
+
 @pytest.mark.parametrize(
     ("url", "kind"),
     [
@@ -104,6 +143,7 @@ def test_a_sqlite_url_without_a_file_is_refused(text: str):
         ("rediss://host", RedisSession),
         ("postgresql://host/db", SqlSession),
         ("postgresql+asyncpg://host/db", SqlSession),
+        ("postgres://host/db", SqlSession),
         ("sqlite+aiosqlite:///chat.db", SqlSession),
     ],
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol, TypeVar, cast
+from urllib.parse import urlsplit
 
 from redis import exceptions as faults
 from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
@@ -24,6 +26,7 @@ Argument = str | bytes | int
 CONNECTIONS = 16
 """The most connections at once; more operations wait."""
 _CLOSE_SECONDS = 2.0
+_DATABASE = re.compile(r"/?|/[0-9]+/?")
 _RETRYABLE = (
     *(faults.BusyLoadingError, faults.ClusterDownError, faults.MasterDownError),
     *(faults.ReadOnlyError, faults.TryAgainError),
@@ -48,6 +51,12 @@ def place_of(url: str, prefix: str, cluster: bool) -> Place:
         raise ConfigurationError(f"prefix must be plain text without braces, and not {prefix!r:.60}.")
     try:
         options = parse_url(url)
+        # redis-py takes "redis:host" for the local server, and "redis://host/name" for its database 0
+        place = urlsplit(url)
+        if not url[len(place.scheme) :].startswith("://") or (
+            place.scheme != "unix" and not _DATABASE.fullmatch(place.path)
+        ):
+            raise ValueError("not understood as a whole")
     except (ValueError, AttributeError, TypeError):
         # the cause would show the URL, with its password
         raise ConfigurationError(

@@ -74,7 +74,11 @@ def _parsed(database: str | URL) -> URL:
         raise ConfigurationError(
             "This is no URL of a database. Give SqlSession one such as 'postgresql://user:password@host/database'."
         ) from None
-    return url.set(drivername=_ASYNC_DRIVERS.get(url.drivername, url.drivername))
+    url = url.set(drivername=_ASYNC_DRIVERS.get(url.drivername, url.drivername))
+    if url.get_backend_name() == "sqlite" and not _in_memory(url) and not (url.database or "").startswith("file:"):
+        # of the working directory that there is now, not of that at the first use
+        url = url.set(database=os.path.abspath(url.database or ""))
+    return url
 
 
 def _check_driver(url: URL) -> None:

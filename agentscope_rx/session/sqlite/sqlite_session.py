@@ -14,6 +14,7 @@ from typing import TypeVar
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import ENGINE_WORKERS, Flow, defer, on_worker
 from agentscope_rx.session.attempts import LOCK_SECONDS, Attempt, HeldError, begun_to_end, lock_policy, until_free
+from agentscope_rx.session.durable import is_path
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
 from agentscope_rx.session.sqlite.connections import Connections, Synchronous
@@ -42,7 +43,7 @@ class SqliteSession(Session):
         lock_timeout: float = LOCK_SECONDS,
     ) -> None:
         text = os.fspath(path)
-        if not isinstance(text, str) or not text.strip() or "\0" in text:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(text, str) or not is_path(text):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"SqliteSession takes the path of a file, not {path!r:.60}.")
         if text == ":memory:":
             raise ConfigurationError("SqliteSession takes the path of a file: use InMemorySession() for ':memory:'.")
