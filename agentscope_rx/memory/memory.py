@@ -65,6 +65,7 @@ class Memory(ABC):
         Signals: the messages in order, as fast as there is demand; completion.
         Cancels: the read.
         """
+        check_marks([each for each in (mark, exclude_mark) if each is not None])
         kept = partial(has_mark, mark, exclude_mark)
         return self.get().pipe(flat_map_iterable(lambda messages: [each for each in messages if kept(each)]))
 
@@ -76,6 +77,7 @@ class Memory(ABC):
 
     def get_memory(self, mark: str | None = None, exclude_mark: str | None = None) -> Flow[Sequence[Msg]]:
         """The messages of the whole conversation that have `mark` and not `exclude_mark`. Signals, cancels as `get`."""
+        check_marks([each for each in (mark, exclude_mark) if each is not None])
 
         def collect() -> Flow[Sequence[Msg]]:
             found: list[Msg] = []

@@ -60,9 +60,9 @@ def check_marks(marks: Iterable[str]) -> frozenset[str]:
     """The marks; `InvalidInputError` for one that is not a text, or empty, and for a single text."""
     if isinstance(marks, str):
         raise InvalidInputError(f"Give the marks as a list, such as [{marks!r}], not as a single text.")
-    checked = frozenset(marks)
+    checked = tuple(marks)
     for mark in checked:
         if not isinstance(mark, str) or not mark:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInputError(f"A mark is a text that is not empty, not {mark!r:.60}.")
         check_encodable(mark, "a mark")
-    return checked
+    return frozenset(checked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -38,6 +39,17 @@ def test_metadata_of_other_kinds_is_kept_beside_marks():
 def test_a_mark_is_a_text(wrong):
     with pytest.raises(InvalidInputError, match="mark"):
         A.marked(wrong)
+
+
+@pytest.mark.parametrize("wrong", ["", 3, ["hint"]])
+def test_a_wrong_mark_is_told_where_messages_are_selected(wrong: Any):
+    memory = InMemoryMemory()
+    for select in (memory.get_memory, memory.delete_by_mark, memory.update_messages_mark):
+        with pytest.raises(InvalidInputError, match="A mark is a text"):
+            select(wrong)
+    for option in ("mark", "exclude_mark"):
+        with pytest.raises(InvalidInputError, match="A mark is a text"):
+            memory.read(**{option: wrong})
 
 
 def test_upstream_names_find_change_and_delete():

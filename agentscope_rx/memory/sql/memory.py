@@ -168,6 +168,7 @@ class SqlMemory(Memory):
 
         Each page is selected when the one before it is used up, so it shows the conversation of that moment.
         """
+        check_marks([each for each in (mark, exclude_mark) if each is not None])
 
         async def pages() -> AsyncIterator[Msg]:
             tail = await self._known()
