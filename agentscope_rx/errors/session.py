@@ -55,15 +55,17 @@ class SessionConflictError(SessionError):
     """
 
     def __init__(self, key: str, expected: str | None, found: str | None, advice: str | None = None) -> None:
-        super().__init__(
-            f"Session {key!r} was not saved: {_version(expected)} was expected, and {_version(found)} is stored, so "
-            f"another writer has changed it. Nothing was written. {advice or _RELOAD}",
-            key=key,
-        )
+        if expected is None:
+            what, remedy = f"no session was expected, and there is one, at version {found}", _TAKEN
+        else:
+            what = f"version {expected} was expected, and {_version(found)} is stored, so another writer has changed it"
+            remedy = _RELOAD
+        super().__init__(f"Session {key!r} was not saved: {what}. Nothing was written. {advice or remedy}", key=key)
         self.expected = expected
         self.found = found
 
 
+_TAKEN = "Take another key, delete the session, or load it first to change it."
 _RELOAD = "Load it again and repeat the change, or save without expected= to replace what is stored."
 
 

@@ -328,8 +328,12 @@ def test_wrong_arguments_are_refused(url: str):
             SqlMemory(lost, "ann")
     with pytest.raises(ConfigurationError, match="URL"):
         SqlMemory("no url", "ann")
+    with pytest.raises(ConfigurationError, match=r"'sqlite:///chat\.db'"):
+        SqlMemory("chat.db", "ann")
     with pytest.raises(InvalidInputError):
         SqlMemory(url, "")
+    with pytest.raises(InvalidInputError, match="A mark is a text"):
+        SqlMemory(url, "ann").read(mark=["m"])  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="Msg objects"):
         SqlMemory(url, "ann").add("hi").run()  # type: ignore[arg-type]
 

@@ -63,6 +63,9 @@ def place_of(url: str, prefix: str, cluster: bool) -> Place:
             "This is no URL of a Redis server. Give RedisSession one such as 'redis://:password@host:6379/0'."
         ) from None
     database = options.get("db", 0)
+    if "db" not in options and "path" not in options and urlsplit(url).path.strip("/"):
+        # redis-py would take database 0
+        raise ConfigurationError("The path of a URL of Redis is the number of a database: 'redis://host:6379/0'.")
     if (path := options.get("path")) is not None:
         return Place(f"unix://{path}?db={database}", prefix, cluster, url)
     server = f"redis://{options.get('host', 'localhost')}:{options.get('port', 6379)}/{database}"

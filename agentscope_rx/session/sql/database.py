@@ -72,7 +72,8 @@ def _parsed(database: str | URL) -> URL:
     except (ArgumentError, ValueError, AttributeError):
         # the cause would show the URL, with its password
         raise ConfigurationError(
-            "This is no URL of a database. Give SqlSession one such as 'postgresql://user:password@host/database'."
+            "This is no URL of a database. Give one such as 'postgresql://user:password@host/database' or "
+            "'sqlite:///chat.db'."
         ) from None
     url = url.set(drivername=_ASYNC_DRIVERS.get(url.drivername, url.drivername))
     if url.get_backend_name() == "sqlite" and not _in_memory(url) and not (url.database or "").startswith("file:"):
@@ -88,7 +89,10 @@ def _check_driver(url: URL) -> None:
     except ModuleNotFoundError as error:
         if error.name in _EXTRA:
             raise MissingExtraError(error.name, "sql") from error
-        raise ConfigurationError(f"The driver of {url.drivername!r} is not installed: {error}.") from error
+        raise ConfigurationError(
+            f"The driver of {url.drivername!r} is not installed: {error}. It must be an asynchronous one, named in "
+            "the URL, such as 'mysql+asyncmy://...'."
+        ) from error
     except ArgumentError as error:
         raise ConfigurationError(f"SQLAlchemy knows no {url.drivername!r}: {error}.") from error
 
