@@ -6,6 +6,7 @@ Those in databases are imported when they are first named; those on servers need
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from agentscope_rx.session.copying import copy_session
@@ -50,6 +51,13 @@ __all__ = [
     "copy_session",
     "open_session",
 ]
+
+
+# `from ... import *` asks for every name: it leaves out the stores whose packages are not installed
+_exported = __all__
+for _package, _store in (("redis", "RedisSession"), ("sqlalchemy", "SqlSession")):
+    if find_spec(_package) is None:
+        _exported.remove(_store)
 
 
 def __getattr__(name: str) -> object:

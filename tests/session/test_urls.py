@@ -162,6 +162,23 @@ def test_a_missing_package_names_its_extra(monkeypatch: pytest.MonkeyPatch, url:
         open_session(url)
 
 
+def test_a_star_import_needs_no_extra():
+    code = (
+        "import sys\n"
+        "sys.modules.update(redis=None, sqlalchemy=None)\n"
+        "import importlib.util as util\n"
+        "real = util.find_spec\n"
+        "util.find_spec = lambda name, *more: None if sys.modules.get(name, 1) is None else real(name, *more)\n"
+        "from agentscope_rx.session import *\n"
+        "assert SqliteSession and 'RedisSession' not in dir() and 'SqlSession' not in dir()\n"
+        "try:\n"
+        "    from agentscope_rx.session import RedisSession\n"
+        "except ImportError as error:\n"
+        "    assert 'agentscope-rx[redis]' in str(error)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
 def test_a_name_and_the_name_of_a_store_are_told_apart():
     assert all(urls.names_store(each) for each in ("chat.db", "a/b.SQLITE", "json:x", "redis://host", "memory:"))
     assert not any(urls.names_store(each) for each in ("ann", "ann.txt", "a/b", "c:\\x", "trip to Rome"))
