@@ -45,8 +45,8 @@ class AttributePart:
 
     owner: ref[object]
     attribute: str
-    to_json: Callable[[object], object] | None = None
-    from_json: Callable[[object], object] | None = None
+    to_json: Callable[..., object] | None = None
+    from_json: Callable[..., object] | None = None
 
     def state(self) -> object:
         """The value as JSON."""

@@ -6,6 +6,7 @@ It is checked before a run starts. `RunInput` is the input of one run, as it goe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from os import PathLike
 from typing import NamedTuple, cast
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
@@ -211,4 +212,6 @@ def _wrong_class(name: str, given: object, kind: type) -> str:
     wanted = _EXAMPLES.get(kind, f"{kind.__name__}(...)")
     # the class was given instead of an object of it
     hint = f" Did you mean {given.__name__}(...)?" if isinstance(given, type) and issubclass(given, kind) else ""
+    if kind is Session and isinstance(given, str | PathLike):
+        return f"{name} must be {wanted}, not a path or a URL. Did you mean open_session(...)?"
     return f"{name} must be {wanted}, not {given!r:.60}.{hint}"

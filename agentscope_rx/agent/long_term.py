@@ -44,6 +44,10 @@ def with_long_term_memory(
     """The hooks, and those for this long-term memory in this mode; the hooks as they are without one."""
     if mode not in get_args(LongTermMemoryMode):
         raise ConfigurationError(f"long_term_memory_mode must be 'static', 'agent' or 'both', not {mode!r:.60}.")
+    if memory is None and mode != "both":
+        raise ConfigurationError(
+            f"long_term_memory_mode={mode!r} needs a memory: long_term_memory=SqliteLongTermMemory('notes.db')."
+        )
     if memory is None or not isinstance(hooks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         # (the agent refuses what is no list of hooks)
         return hooks

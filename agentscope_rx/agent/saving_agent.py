@@ -82,8 +82,8 @@ class SavingAgent(AgentCore):
         name: str,
         part: StatePart | None = None,
         *,
-        to_json: Callable[[object], object] | None = None,
-        from_json: Callable[[object], object] | None = None,
+        to_json: Callable[..., object] | None = None,
+        from_json: Callable[..., object] | None = None,
     ) -> None:
         """Save and load this state with the agent's own conversation, under this name.
 
@@ -98,7 +98,7 @@ class SavingAgent(AgentCore):
         if (to_json is None) is not (from_json is None):
             raise ConfigurationError(f"State {name!r} needs both to_json and from_json, or neither.")
         if part is None:
-            if not hasattr(self, name):
+            if not hasattr(self, str(name)):
                 raise ConfigurationError(
                     f"{type(self).__name__} {self.name!r} has no attribute {name!r}. Set it before register_state, or "
                     "give an object with state() and load_state(value, version)."

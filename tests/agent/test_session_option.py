@@ -246,6 +246,14 @@ def test_a_session_needs_a_key_and_a_key_a_session(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_path_where_a_session_is_needed_names_open_session():
+    agent = friday(None, None)
+    for use in (agent.bind, agent.save, agent.load):
+        with pytest.raises(ConfigurationError, match=r"open_session\(\.\.\.\)") as caught:
+            use("redis://:s3cret@host", "ann")  # type: ignore[arg-type]
+        assert "s3cret" not in str(caught.value)
+
+
 def test_a_pool_takes_a_path(tmp_path: Path):
     async def main() -> None:
         agent = ReActAgent("Friday", ScriptedModel("ok", repeat=True))

@@ -361,6 +361,8 @@ def test_names_are_unique_and_clear():
             one.register_state(wrong, Part())
     with pytest.raises(ConfigurationError, match="no attribute 'weather'"):
         one.register_state("weather")
+    with pytest.raises(ConfigurationError, match="no attribute 5"):
+        one.register_state(5)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="state\\(\\)"):
         one.register_state("bag", Bag())
     with pytest.raises(ConfigurationError, match="both"):

@@ -42,6 +42,8 @@ def test_wrong_arguments_are_refused():
         agent(ScriptedModel(), long_term_memory=Told(), long_term_memory_mode="agent_control")
     with pytest.raises(ConfigurationError, match="long_term_memory must be a LongTermMemory"):
         agent(ScriptedModel(), long_term_memory="notes.db")
+    with pytest.raises(ConfigurationError, match="needs a memory"):
+        agent(ScriptedModel(), long_term_memory_mode="static")
 
 
 def test_agents_can_share_a_toolkit_and_a_memory():

@@ -80,7 +80,7 @@ class SqliteLongTermMemory(LongTermMemory):
     ) -> None:
         for name, given, kind in (("embedding_model", embedding_model, EmbeddingModel), ("model", model, ChatModel)):
             if given is not None and not isinstance(given, kind):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise ConfigurationError(f"{name} must be a {kind.__name__}, not {given!r:.60}.")
+                raise ConfigurationError(f"{name} must be an object of {kind.__name__}, not {given!r:.60}.")
         check_count("attempts", attempts)
         check_count("neighbours", neighbours)
         check_seconds("busy_seconds", busy_seconds, zero=True, infinite=False)
