@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.messages.frozen import check_encodable
 
 MAX_NAME = 512
 """The characters of a name in a scope."""
@@ -37,6 +38,7 @@ class MemoryScope:
                     f"MemoryScope({each.name}=...) takes a name of at most {MAX_NAME} characters, or None; "
                     f"not {name!r:.60}."
                 )
+            check_encodable(name, f"MemoryScope({each.name}=...)")
 
     def over(self, other: MemoryScope | None) -> Self:
         """This scope, with the names that it lacks taken from `other`."""

@@ -65,14 +65,16 @@ def notes_in(model: ScriptedModel, request: int = 0) -> list[str]:
 def distil(request: ScriptedRequest) -> ToolUseBlock:
     """A turn for `ScriptedModel(distil, repeat=True)` that distils lines of the form `subject = sentence`.
 
-    A new fact updates the known one of the same subject; `subject = FORGET` deletes it.
+    A new fact updates the first known one of the same subject; `subject = FORGET` deletes it.
     """
     text = request.messages[1].text
     if request.tools[0].name == "store_facts":
         pairs = re.findall(r"(\w[\w ]*) = (.*)", text)
         return call("store_facts", facts=[{"subject": subject, "text": sentence} for subject, sentence in pairs])
     new, known = text.split("</new_facts>")
-    old = {match[2]: match[1] for match in re.finditer(r"^(k\d+)\. \[(.*?)\]", known, re.MULTILINE)}
+    old: dict[str, str] = {}
+    for match in re.finditer(r"^(k\d+)\. \[(.*?)\]", known, re.MULTILINE):
+        old.setdefault(match[2], match[1])
     operations: list[dict[str, Any]] = []
     for match in re.finditer(r"^(\d+)\. \[(.*?)\] (.*)$", new, re.MULTILINE):
         fact: dict[str, Any] = {"fact": int(match[1]), "action": "add"}

@@ -68,6 +68,37 @@ def test_a_correction_replaces_the_fact_and_keeps_its_history(tmp_path: Path):
     assert ltm.forget(now.id).run() and texts(ltm, history=True) == []
 
 
+def test_a_session_does_not_tell_others_its_correction(tmp_path: Path):
+    ltm, _, _ = memory(tmp_path)
+    trip = MemoryScope(user="ann", session="trip")
+    kept(ltm, "home = Ann lives in Rome.")
+    kept(ltm, "home = Ann lives in hiding.", scope=trip)
+    assert texts(ltm) == ["Ann lives in Rome."] == [note.text for note in ltm.retrieve("Ann lives", scope=ANN).run()]
+    assert texts(ltm, trip) == ["Ann lives in Rome.", "Ann lives in hiding."]
+    # the session corrects its own
+    kept(ltm, "home = Ann lives at sea.", scope=trip)
+    assert texts(ltm, trip) == ["Ann lives in Rome.", "Ann lives at sea."]
+
+
+def test_a_correction_to_what_is_known_joins_the_histories(tmp_path: Path):
+    ltm, _, _ = memory(
+        tmp_path,
+        call("store_facts", facts=[{"text": "lives in Oslo", "subject": "now"}]),
+        call("store_facts", facts=[{"text": "lives in Rome", "subject": "then"}]),
+        call("update_memory", operations=[{"fact": 1, "action": "add"}]),
+        call("store_facts", facts=[{"text": "not in Rome any more", "subject": "then"}]),
+        # k1 is the one of this subject
+        call("update_memory", operations=[{"fact": 1, "action": "update", "id": "k1", "text": "lives in Oslo"}]),
+    )
+    for text in ("one", "two", "three"):
+        kept(ltm, text)
+    (oslo,) = ltm.facts(ANN).run()
+    assert oslo.text == "lives in Oslo" and oslo.version == 1
+    assert [fact.text for fact in ltm.history(oslo.id).run()] == ["lives in Oslo", "lives in Rome"]
+    # what it has replaced is forgotten with it
+    assert ltm.forget(oslo.id).run() and texts(ltm, history=True) == []
+
+
 def test_a_contradiction_without_replacement_ends_the_fact(tmp_path: Path):
     ltm, _, _ = memory(tmp_path)
     kept(ltm, "pet = Rex is Ann's dog.")

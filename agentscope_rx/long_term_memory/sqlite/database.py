@@ -78,6 +78,14 @@ class Database:
                 connection.rollback()
                 raise
 
+    def checkpoint(self) -> None:
+        """Overwrite the write-ahead log, if the file has one: it holds what was erased, while others use the file.
+
+        A process that is reading at this moment keeps it for as long as it reads.
+        """
+        with self._translated(), closing(self._open()) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=self._busy_seconds, isolation_level=None)
         try:

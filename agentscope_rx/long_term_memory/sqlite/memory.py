@@ -62,7 +62,7 @@ class SqliteLongTermMemory(LongTermMemory):
     | `on_error`        | gets the errors that lose nothing (see `record`), in place of the dropped-error hook      |
 
     The file may be used by several processes at once. A fact that is known is not stored again: the same text, also
-    with other case, spaces, articles and punctuation.
+    with other case, spaces and articles, and other punctuation around words.
     """
 
     def __init__(
@@ -243,7 +243,9 @@ class SqliteLongTermMemory(LongTermMemory):
                 same = store.of_subject(connection, candidate.subject, scope, self.neighbours)
                 near = (each.fact for each in find(connection, one, scope, self.neighbours))
                 known |= {fact.id: fact for fact in (*same, *near)}
-            return store.changes(connection, scope), list(known.values())
+            # (those of this very scope first: only they can be updated)
+            nearest = sorted(known.values(), key=lambda fact: fact.scope != scope)
+            return store.changes(connection, scope), nearest
 
     async def _decided(self, candidates: Sequence[Candidate], known: Sequence[Fact]) -> list[Operation]:
         added = [Operation("add", each) for each in candidates]
@@ -266,7 +268,7 @@ class SqliteLongTermMemory(LongTermMemory):
                 return False
             for each in operations:
                 entry = store.Entry(each.text or each.candidate.text, each.candidate.subject, source, at, True)
-                # (two operations of one answer may concern the same fact: then the second one adds)
+                # (two operations of one answer may concern the same fact, or one a fact of a wider scope: then it adds)
                 if each.action == "add" or (
                     each.action == "update" and not store.replace(connection, each.id, entry, scope)
                 ):
@@ -333,7 +335,10 @@ class SqliteLongTermMemory(LongTermMemory):
 
     def _erase(self, condition: str, values: Sequence[object]) -> int:
         with self._database.writing() as connection:
-            return store.erase(connection, condition, values)
+            erased = store.erase(connection, condition, values)
+        if erased:
+            self._database.checkpoint()
+        return erased
 
     def _report(self, error: Exception) -> None:
         if self._on_error is None:

@@ -64,17 +64,23 @@ def add(connection: sqlite3.Connection, entry: Entry, scope: MemoryScope, after:
 
 
 def replace(connection: sqlite3.Connection, id: str, entry: Entry, scope: MemoryScope) -> bool:
-    """Make the entry the next version of this fact; False if it is not a current fact of the scope."""
+    """Make the entry the next version of this fact; False if it is not a current fact of exactly this scope.
+
+    A fact of a wider scope stays: its next version would show other sessions and agents what was said in this one.
+    """
     old = _current(connection, id, scope)
-    if old is None:
+    if old is None or (old["user"], old["agent"], old["session"]) != names(scope):
         return False
     if old["same"] == normalized(entry.text):
         connection.execute("UPDATE ltm_facts SET confirmed = ? WHERE id = ?", (entry.at.isoformat(), id))
         return True
-    own = MemoryScope(user=old["user"] or None, agent=old["agent"] or None, session=old["session"] or None)
     _end(connection, old, entry.at, "superseded")
-    new = add(connection, entry, own, old)
+    new = add(connection, entry, scope, old)
     connection.execute("UPDATE ltm_facts SET superseded_by = ? WHERE id = ?", (new, id))
+    # (if the entry was known, two histories become one: who forgets the fact forgets what it has replaced, too)
+    connection.execute(
+        "UPDATE ltm_facts SET root = (SELECT root FROM ltm_facts WHERE id = ?) WHERE root = ?", (new, old["root"])
+    )
     return True
 
 
@@ -107,7 +113,9 @@ def erase(connection: sqlite3.Connection, condition: str, values: Sequence[objec
 
 def changes(connection: sqlite3.Connection, scope: MemoryScope) -> int:
     """The number of changes of this user's facts so far."""
-    found = connection.execute("SELECT number FROM ltm_changes WHERE user = ?", (scope.user or "",)).fetchone()
+    found = connection.execute(
+        "SELECT number FROM ltm_changes WHERE user = ?", (owner_of(scope.user or ""),)
+    ).fetchone()
     return 0 if found is None else found["number"]
 
 
@@ -161,6 +169,9 @@ def _known(connection: sqlite3.Connection, entry: Entry, scope: MemoryScope) -> 
     """The id of the current fact that says the same."""
     where = "user = ? AND agent = ? AND session = ? AND ended IS NULL"
     for column, value in (("same", normalized(entry.text)), ("gist", gist(entry.text))):
+        if not value:
+            # punctuation alone is not comparable by its words
+            continue
         row = connection.execute(
             f"SELECT id FROM ltm_facts WHERE {where} AND {column} = ? LIMIT 1",  # noqa: S608
             (*names(scope), value),
@@ -188,6 +199,7 @@ def _end(connection: sqlite3.Connection, row: sqlite3.Row, at: datetime, reason:
 
 
 def _changed(connection: sqlite3.Connection, user: str) -> None:
+    # (the count stays when all facts of a user are erased, and so the name must not be in it)
     connection.execute(
-        "INSERT INTO ltm_changes VALUES (?, 1) ON CONFLICT (user) DO UPDATE SET number = number + 1", (user,)
+        "INSERT INTO ltm_changes VALUES (?, 1) ON CONFLICT (user) DO UPDATE SET number = number + 1", (owner_of(user),)
     )

@@ -21,7 +21,8 @@ MAX_TERMS = 64
 """The terms of a query; a longer one is searched for by its first ones and its last ones."""
 _MAX_LETTERS = 64
 
-_WORD = re.compile(r"\w+")
+# (the vowel signs of Indic scripts are no letters to `re`; without them a word would fall into its consonants)
+_WORD = re.compile(r"[\w\u0900-\u0963\u0966-\u0dff]+")
 _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff"
@@ -39,16 +40,19 @@ _STOP = frozenset(
 
 # words without which a sentence still says the same: no pronouns, verbs or negations
 _FILLERS = frozenset(["a", "an", "the", "please", "just", "really", "actually"])
+# marks that end or enclose words of a sentence; others mean something: C++ and C#, -5 and 5, a question and its answer
+_ENCLOSING = ".,;:!…\"'()[]{}«»“”‘’„‚。、「」『』،؛।"
 
 
 def normalized(text: str) -> str:
     """The text without differences of case, width and space: equal for two facts that are the same."""
-    return " ".join(unicodedata.normalize("NFKC", encodable(text)).casefold().split()).rstrip(" .!。！")
+    return " ".join(_folded(text).split()).rstrip(" .!。")
 
 
 def gist(text: str) -> str:
-    """The words without articles, fillers and punctuation, in order: equal for two facts that nearly are the same."""
-    words = list(_words(text))
+    """The words without articles, fillers and the punctuation around them: equal for facts that nearly are the same."""
+    words = [word.strip(_ENCLOSING).replace("’", "'") for word in _folded(text).split()]
+    words = [word for word in words if word]
     return " ".join([word for word in words if word not in _FILLERS] or words)
 
 
@@ -68,9 +72,14 @@ def match_of(query: str) -> str:
     return " OR ".join(terms)
 
 
+def _folded(text: str) -> str:
+    """The text without differences of case and width."""
+    return unicodedata.normalize("NFKC", encodable(text)).casefold()
+
+
 def _words(text: str) -> Iterator[str]:
     """Its words in lower case; a run of an unspaced script is one word."""
-    for word in _WORD.findall(unicodedata.normalize("NFKC", encodable(text)).casefold()):
+    for word in _WORD.findall(_folded(text)):
         for run in _RUNS.findall(word):
             yield run if _IS_UNSPACED.match(run) else run.strip("_")[:_MAX_LETTERS]
 
