@@ -35,8 +35,6 @@ STATE: Final = "state"
 """The entry that holds the state of a conversation beside its messages."""
 MEMORY: Final = "memory"
 """The entry that holds the messages of a conversation."""
-JOURNAL: Final = "journal"
-"""The entry that holds the tool calls that have begun, and whose results the messages do not have yet."""
 CHILD: Final = "child:"
 """The beginning of the names of the entries that hold the messages of sub-agents."""
 
