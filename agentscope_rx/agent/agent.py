@@ -51,7 +51,7 @@ from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, flat_map_iterable, just, then
 from agentscope_rx.reactive.kernel.observer import Sink
 from agentscope_rx.reactive.unbegun import Unbegun
-from agentscope_rx.session import Session
+from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 
 T = TypeVar("T")
 
@@ -76,6 +76,7 @@ class Agent(ClassHooks, SavingAgent):
         session: Session | str | PathLike[str] | None = None,
         session_key: str | None = None,
         checkpoint: Literal["run", "stage"] = "run",
+        lease: LeasePolicy | WhenHeld | None = None,
     ) -> None:
         check_name(name)
         check_kind("memory", memory, Memory, needed=True)
@@ -93,7 +94,7 @@ class Agent(ClassHooks, SavingAgent):
         self.when_busy: WhenBusy = check_when_busy(when_busy, check_running)
         self.queue_limit: int = check_queue_limit(queue_limit)
         self.limits = limits
-        self._save_in(state_persistence, session, session_key, checkpoint)
+        self._save_in(state_persistence, session, session_key, checkpoint, lease)
         self.shutdown = shutdown
         if shutdown is not None:
             shutdown.add(self)

@@ -56,6 +56,35 @@ def lease_of(run: Run) -> SessionLease | None:
     return None if binding is None else binding.lease
 
 
+def bound(agent: AgentCore, run: Run) -> Flow[Event]:
+    """Bind the agent's own conversation to the agent's session, if that is still to be done.
+
+    Signals: completion; the errors of `load`.
+    Cancels: as `load`.
+    """
+
+    def done(loaded: bool) -> Flow[Event]:
+        if loaded:
+            agent.restored(run)
+        return empty()
+
+    return agent.bound(run.memory).pipe(concat_map(done))
+
+
+def with_lease(agent: AgentCore, run: Run, following: Callable[[], Flow[Event]]) -> Flow[Event]:
+    """`following()`, once the run has the lease, if its conversation is bound with one; signals as `leased`."""
+
+    def begin() -> Flow[Event]:
+        lease = lease_of(run)
+        return following() if lease is None else leased(agent, run, lease, following)
+
+    place = agent.place
+    if place is None or place.lease is None or run.conversation.binding is not None:
+        return begin()
+    # the lease is that of the conversation: it is known now, and loaded again if another process saves it meanwhile
+    return _in_time(run, bound(agent, run)).pipe(then(begin))
+
+
 def leased(agent: AgentCore, run: Run, lease: SessionLease, following: Callable[[], Flow[T]]) -> Flow[T]:
     """`following()`, once the run has the lease and the conversation is as it is stored.
 
@@ -88,7 +117,7 @@ def leased(agent: AgentCore, run: Run, lease: SessionLease, following: Callable[
     return _in_time(run, acquiring).pipe(then(acquired))
 
 
-def _in_time(run: Run, acquiring: Flow[int]) -> Flow[int]:
+def _in_time(run: Run, acquiring: Flow[T]) -> Flow[T]:
     deadline = None if run.limits is None else run.limits.deadline
     if deadline is None:
         return acquiring

@@ -20,7 +20,7 @@ from agentscope_rx.agent.durable.durability import Durability
 from agentscope_rx.agent.durable.resume import remembered_input, requested_by, restore, resumed_run, take_unfinished
 from agentscope_rx.agent.input import ParsedInput, check_input_messages
 from agentscope_rx.agent.interruption import Cut, InterruptSource
-from agentscope_rx.agent.leasing import closing, given_up, guarded, lease_of, leased
+from agentscope_rx.agent.leasing import bound, closing, given_up, guarded, lease_of, with_lease
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.repair import repair, report_errors
@@ -93,9 +93,7 @@ def run_events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
     begun = False
 
     def begin() -> Flow[Event]:
-        lease = lease_of(run)
-        events = after_lease() if lease is None else leased(agent, run, lease, after_lease)
-        return count_abandoned(events, run.left_behind)
+        return count_abandoned(with_lease(agent, run, after_lease), run.left_behind)
 
     def after_lease() -> Flow[Event]:
         nonlocal begun
@@ -219,17 +217,19 @@ def _events(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:
         if agent.place is None:
             return concat(_pre_call(agent, run, given), stages)
 
-        def pre_call() -> Flow[Event]:
+        def go_on() -> Flow[Event]:
             # it may have been loaded only now
+            before = run.resumed
             _go_on(agent, run, given)
-            return _pre_call(agent, run, given)
+            events = concat(_pre_call(agent, run, given), stages)
+            # the deadline of a run that goes on counts what the lost one has taken
+            return events if run.resumed is before else _in_time(run, events)
 
-        return concat(_bound(agent, run), defer(pre_call), stages)
+        return concat(bound(agent, run), defer(go_on))
 
     around = run.hooks.around_call
     events = begin() if around is None else _around_call(around, run, given, begin)
-    if run.limits is not None and run.limits.deadline is not None:
-        events = _with_deadline(run, run.limits, run.limits.deadline, events)
+    events = _in_time(run, events)
     # `using` holds an error back until the work that it has cut off has ended (tools' clean-up, writes to memory):
     # only then is it known which calls are open
     settled = using(lambda: just(run), lambda _: guarded(run, events), lambda run, ending: None)
@@ -253,6 +253,13 @@ def _around_call(around: AroundEvents, run: Run, given: ParsedInput, begin: Call
     request = CallRequest(source=run.source, input=given.messages, answers=given.answers)
     over = around.over(cast("Flow[object]", defer(begin)), request, lambda: run.calls.admitted)
     return cast("Flow[Event]", over)
+
+
+def _in_time(run: Run, events: Flow[Event]) -> Flow[Event]:
+    limits = run.limits
+    if limits is None or limits.deadline is None:
+        return events
+    return _with_deadline(run, limits, limits.deadline, events)
 
 
 def _with_deadline(run: Run, limits: UsageLimits, deadline: float, events: Flow[Event]) -> Flow[Event]:
@@ -281,17 +288,6 @@ def _until(run: Run, deadline: float, left: float) -> Callable[[Observable[T]], 
 
 
 # --- the beginning ------------------------------------------------------------------------------------------------
-
-
-def _bound(agent: AgentCore, run: Run) -> Flow[Event]:
-    """Load the conversation from the agent's session, if that is still to be done."""
-
-    def done(loaded: bool) -> Flow[Event]:
-        if loaded:
-            agent.restored(run)
-        return empty()
-
-    return agent.bound(run.memory).pipe(concat_map(done))
 
 
 def _pre_call(agent: AgentCore, run: Run, given: ParsedInput) -> Flow[Event]:

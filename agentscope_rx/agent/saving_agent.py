@@ -19,7 +19,7 @@ from agentscope_rx.agent.input import check_kind
 from agentscope_rx.agent.interruption import InterruptSource
 from agentscope_rx.agent.leasing import check_lease
 from agentscope_rx.agent.lifecycle import between_runs
-from agentscope_rx.agent.persistence import bind, load, save
+from agentscope_rx.agent.persistence import bind, bind_to, load, save
 from agentscope_rx.agent.ports import AgentCore
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.saved_copy import Binding
@@ -46,18 +46,27 @@ class SavingAgent(AgentCore):
         session: Session | str | PathLike[str] | None,
         key: str | None,
         checkpoint: Literal["run", "stage"] = "run",
+        lease: LeasePolicy | WhenHeld | None = None,
     ) -> None:
         """Take over the arguments of the agent that concern saving."""
         check_kind("state_persistence", persistence, StatePersistence)
         self.state_persistence: StatePersistence = persistence or StatePersistence()
-        check_checkpoint(checkpoint, self.check_running, self.state_persistence)
+        check_checkpoint(checkpoint, self.check_running, self.state_persistence, self.memory)
         place = place_of(session, key)
-        if place is None and checkpoint != "run":
-            raise ConfigurationError(f"checkpoint={checkpoint!r} needs a session: session='chat.db'.")
-        self.place: Binding | None = None if place is None else replace(place, checkpoint=checkpoint)
+        if place is None and (checkpoint != "run" or lease is not None):
+            given = f"lease={lease!r:.60}" if checkpoint == "run" else f"checkpoint={checkpoint!r}"
+            raise ConfigurationError(f"{given} needs a session: session='chat.db'.")
+        if place is not None:
+            held = self._lease_at(place.session, place.key, lease)
+            place = replace(place, checkpoint=checkpoint, lease=held)
+        self.place: Binding | None = place
         self._binding_turn = Semaphore(1)
         self._parts = AgentParts(self)
         self._conversations: Conversations = Conversations(self.name, self._parts_in)
+
+    def _lease_at(self, session: Session, key: str, lease: LeasePolicy | WhenHeld | None) -> SessionLease | None:
+        policy = check_lease(lease, self.name, self.state_persistence, check_running=self.check_running)
+        return None if policy is None else SessionLease(session, key, policy)
 
     def _parts_in(self, memory: Memory) -> AgentParts | None:
         return self._parts if memory is self.memory else None
@@ -163,7 +172,8 @@ class SavingAgent(AgentCore):
         ) -> Flow[bool]:
             def bound(found: bool) -> bool:
                 # the first run would load again
-                conversation.binding = conversation.binding or place
+                if conversation.binding is None:
+                    bind_to(conversation, place)
                 return found
 
             return read(conversation, name, memory, parts, binding).pipe(concat_map(bound))
@@ -195,9 +205,10 @@ class SavingAgent(AgentCore):
         """
         check_kind("history", history, bool, needed=True)
         check_kind("session", session, Session, needed=True)
-        policy = check_lease(lease, self.name, self.state_persistence, check_running=self.check_running)
-        check_checkpoint(checkpoint, self.check_running, self.state_persistence)
-        held = None if policy is None else SessionLease(session, key, policy)
+        held = self._lease_at(session, key, lease)
+        check_kind("memory", memory, Memory)
+        where = memory if memory is not None else self.memory
+        check_checkpoint(checkpoint, self.check_running, self.state_persistence, where)
         binding = Binding(session, key, checked_root(file_root), history, held, checkpoint)
         return self._between_runs(bind, binding, memory, None)
 

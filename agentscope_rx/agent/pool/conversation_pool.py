@@ -22,7 +22,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from os import PathLike
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 from uuid import uuid4
 
 from reactivex import Observable, abc
@@ -48,6 +48,7 @@ from agentscope_rx.agent.pool.leased_conversation import (
 )
 from agentscope_rx.agent.saved_copy import Binding
 from agentscope_rx.agent.saving_agent import session_at
+from agentscope_rx.agent.state_persistence import check_choice
 from agentscope_rx.errors import AgentScopeError, ConfigurationError, PoolClosedError
 from agentscope_rx.events import Event, EventStream, StreamOptions
 from agentscope_rx.memory import InMemoryMemory, Memory
@@ -99,8 +100,8 @@ class ConversationPool:
     `agent` serves all conversations, or is a function of user and session id that makes one for each, for example with
     the user's own tools. `session` is a `Session`, or the path or URL of one. Idle conversations are evicted if more
     than `max_kept` are kept, and after `max_idle` seconds (None: no limit). `memory` makes the memory of a
-    conversation, `key` its key in the session; `file_root` and `lease` are for `Agent.bind`: with a lease several
-    processes may serve the same conversations.
+    conversation, `key` its key in the session; `file_root`, `lease` and `checkpoint` are for `Agent.bind`: with a
+    lease several processes may serve the same conversations.
 
     `async with` closes the pool at the end.
     """
@@ -116,9 +117,11 @@ class ConversationPool:
         key: KeyFunction = conversation_key,
         file_root: str | PathLike[str] | None = None,
         lease: LeasePolicy | WhenHeld | None = None,
+        checkpoint: Literal["run", "stage"] = "run",
     ) -> None:
         store = session_at(session)
         _check_bounds(max_kept, max_idle)
+        check_choice(checkpoint)
         if isinstance(agent, Agent):
             _check_agent(agent)
         elif isinstance(agent, type) or not callable(agent):
@@ -132,6 +135,7 @@ class ConversationPool:
         self._key = key
         self._file_root = checked_root(file_root)
         self._lease = None if lease is None else LeasePolicy.of(lease)
+        self._checkpoint: Literal["run", "stage"] = checkpoint
         self._kept = KeptConversations(max_kept, max_idle)
         self._closed = False
 
@@ -422,7 +426,14 @@ class ConversationPool:
             self._kept.loaded(kept, agent, memory)
             return empty()
 
-        bound = agent.bind(self._session, kept.key, memory=memory, file_root=self._file_root, lease=self._lease)
+        bound = agent.bind(
+            self._session,
+            kept.key,
+            memory=memory,
+            file_root=self._file_root,
+            lease=self._lease,
+            checkpoint=self._checkpoint,
+        )
         return bound.pipe(then(loaded))
 
     def _agent_of(self, pair: Pair) -> Flow[Agent]:

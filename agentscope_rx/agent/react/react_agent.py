@@ -60,7 +60,7 @@ from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
 from agentscope_rx.planning import PlanMode, PlanNotebook
 from agentscope_rx.reactive import Flow, Scope, concat, concat_map, defer, empty, just, tail, throw
-from agentscope_rx.session import Session
+from agentscope_rx.session import LeasePolicy, Session, WhenHeld
 from agentscope_rx.tools import InvalidArgumentsError, Tool, Toolkit
 from agentscope_rx.tools.argument_wrappers import check_layers
 from agentscope_rx.tools.base import InDoubt
@@ -92,7 +92,7 @@ class ReActAgent(Agent):
     progress. Interrupted async tools have `interrupt_grace` seconds for their clean-up. `in_doubt` decides about calls
     whose process ended while they ran: the caller is asked, they are run again, or they fail.
     `session`, a `Session` or its path or URL, and `session_key` bind the agent's conversation at its first run,
-    which saves it as `checkpoint` says (see `bind`).
+    which saves it as `checkpoint` says, and begins when it has its `lease`, if one is asked for (see `bind`).
     `long_term_memory` outlasts conversations. In mode "static" each call gets its notes, and is recorded
     (`StaticLongTermMemory`); in mode "agent" the model records and retrieves by two tools; "both" is the default.
     `plan_notebook` gives the model tools for a plan; with `plan_mode` it can only read until its plan is approved (see
@@ -132,6 +132,7 @@ class ReActAgent(Agent):
         long_term_memory: LongTermMemory | None = None,
         long_term_memory_mode: LongTermMemoryMode = "both",
         checkpoint: Literal["run", "stage"] = "run",
+        lease: LeasePolicy | WhenHeld | None = None,
         in_doubt: InDoubt = "ask",
         plan_notebook: PlanNotebook | None = None,
         plan_mode: PlanMode | bool = False,
@@ -153,6 +154,7 @@ class ReActAgent(Agent):
             session=session,
             session_key=session_key,
             checkpoint=checkpoint,
+            lease=lease,
         )
         self.model: ChatModel = model_of(model)
         self.memory_window: TokenWindow | None = window_of(memory_window, self.model)

@@ -16,8 +16,9 @@ from agentscope_rx import Approve, Msg, ReActAgent
 from agentscope_rx.memory import InMemoryMemory
 from agentscope_rx.messages import ContentBlock, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, concat_map, defer, just
-from agentscope_rx.session import InMemorySession
+from agentscope_rx.session import InMemorySession, LeasePolicy
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items
+from tests.session.lease.machines import FakeMachine
 
 
 class Moment(NamedTuple):
@@ -38,6 +39,12 @@ class World:
     recording: bool = True
     moments: list[Moment] = field(default_factory=list)
     model_calls: int = 0
+    process: int = 1
+    """The number of the process, which those before have ended when it begins."""
+
+    def policy(self) -> LeasePolicy:
+        """A lease of this process."""
+        return LeasePolicy("queue", machine=FakeMachine(self.process, dead=set(range(self.process))))
 
     def note(self, where: str) -> None:
         if self.recording:
@@ -123,7 +130,11 @@ async def play(world: World, make: Make, turns: Sequence[str], doubted: list[str
     wait are approved.
     """
     agent = make(world)
-    await agent.bind(world.session, "k", checkpoint="stage")
+    if agent.session is None:
+        await agent.bind(world.session, "k", checkpoint="stage")
+    else:
+        # it is bound by the first that needs it
+        await agent.pending_calls()
     conversation = agent.conversation()
     history = await agent.memory.get()
     texts = [message.text for message in history if message.role == "user"]
@@ -140,7 +151,16 @@ async def play(world: World, make: Make, turns: Sequence[str], doubted: list[str
     assert [item["id"] for item in saved.lists["memory"]] == [message.id for message in history]
     children = [saved.lists[name] for name in sorted(saved.lists) if name.startswith("child:")]
     beneath = [Msg.from_dict(item) for items in children for item in items]
-    return in_order([plain(message) for message in (*history, *beneath)])
+    parts = ["parts", without_chance(saved.values["state"]["parts"])]
+    return [*in_order([plain(message) for message in (*history, *beneath)]), parts]
+
+
+def without_chance(value: object) -> object:
+    """A JSON value without its ids and times."""
+    if isinstance(value, dict):
+        kept = {key: each for key, each in value.items() if key != "id" and not key.endswith("_at")}
+        return {key: without_chance(each) for key, each in kept.items()}
+    return [without_chance(each) for each in value] if isinstance(value, list) else value
 
 
 def in_order(messages: list[object]) -> list[object]:
@@ -198,6 +218,7 @@ async def at_every_moment(make: Make, turns: Sequence[str], every: int = 1) -> l
     for moment in world.moments[::every]:
         resumed = new_world(moment.sessions, moment.effects)
         resumed.model_calls = moment.calls
+        resumed.process = world.process + 1
         resumed.recording = False
         doubted: list[str] = []
         found = await play(resumed, make, turns, doubted)
