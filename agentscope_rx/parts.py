@@ -54,9 +54,14 @@ class PartStates:
             self._states = others if after is None else {**others, name: after}
             return True
 
+    @property
+    def all(self) -> Mapping[str, PartState]:
+        """The states now, by name; later changes are not in this mapping."""
+        return self._states
+
     def dump(self) -> dict[str, dict[str, object]]:
         """All states as plain JSON: {name: {"version": ..., "state": ...}}."""
-        return {name: {"version": each.version, "state": each.state} for name, each in sorted(self._states.items())}
+        return dump_parts(self._states)
 
     def restore(self, saved: Mapping[str, Mapping[str, object]]) -> None:
         """Replace all states by those of a dump; also those that no part here knows."""
@@ -66,6 +71,11 @@ class PartStates:
 
     def __repr__(self) -> str:
         return f"<PartStates {', '.join(self._states) or 'of none'}>"
+
+
+def dump_parts(states: Mapping[str, PartState]) -> dict[str, dict[str, object]]:
+    """The states as plain JSON: {name: {"version": ..., "state": ...}}."""
+    return {name: {"version": each.version, "state": each.state} for name, each in sorted(states.items())}
 
 
 def _version(saved: Mapping[str, object]) -> int:

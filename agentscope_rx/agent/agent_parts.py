@@ -19,7 +19,7 @@ from weakref import ref
 
 from agentscope_rx.errors import ConfigurationError, SavedStateError, SessionValueError
 from agentscope_rx.hooks import Hook, Hooks
-from agentscope_rx.parts import PartState, PartStates
+from agentscope_rx.parts import PartState, PartStates, dump_parts
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.session.entry import Unwritable, find_unwritable, too_deep
 from agentscope_rx.session.state_part import StatePart, as_part, version_of
@@ -210,9 +210,9 @@ def put_part(states: PartStates, name: str, part: StatePart, key: str) -> None:
         states.swap(name, before, PartState(version, copied(value)))
 
 
-def checked_parts(states: PartStates, key: str) -> dict[str, dict[str, object]]:
-    """All states as plain JSON; `SessionValueError` names the part whose state has no JSON form."""
-    dumped = states.dump()
+def checked_parts(states: Mapping[str, PartState], key: str) -> dict[str, dict[str, object]]:
+    """The states as plain JSON; `SessionValueError` names the part whose state has no JSON form."""
+    dumped = dump_parts(states)
     for name, each in dumped.items():
         fault = unwritable(each["state"])
         if fault is not None:

@@ -29,7 +29,7 @@ from weakref import ref
 from agentscope_rx.agent.agent_parts import AgentParts
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.call_ids import CallIds
-from agentscope_rx.agent.durable.journal import EffectJournal
+from agentscope_rx.agent.durable.journal import EffectJournal, SettledParts
 from agentscope_rx.agent.durable.saved_run import SavedRun, digest_of
 from agentscope_rx.agent.interruption import Cut, InterruptSource
 from agentscope_rx.agent.run_state import RunState
@@ -43,7 +43,7 @@ from agentscope_rx.errors import ToolError
 from agentscope_rx.memory import Memory
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
-from agentscope_rx.parts import PartStates
+from agentscope_rx.parts import PartState, PartStates
 from agentscope_rx.reactive.kernel.forking import new_rlock
 from agentscope_rx.session import Session
 
@@ -83,6 +83,7 @@ class Conversation:
         "parts",
         "pending",
         "registered",
+        "settled",
         "unfinished",
     )
 
@@ -110,6 +111,8 @@ class Conversation:
         """What hooks and tools keep in this conversation: a plan, a mode."""
         self.registered: AgentParts | None = None
         """The objects whose state belongs to this conversation, if it is the one in the agent's own memory."""
+        self.settled: SettledParts | None = None
+        """What a checkpoint saves of `parts` while calls are in progress; None between runs."""
         self.children: SubConversations | None = None
         """The conversations of sub-agents within this one, if there were any."""
         self.unfinished: SavedRun | None = None
@@ -213,6 +216,21 @@ class Conversation:
         if self.output is not None and self.output.calls.isdisjoint(self.pending):
             self.output = None
 
+    def settle(self, key: str, at: int) -> dict[str, PartState | None]:
+        """Let the states of the parts be those that are saved; returns what has changed since they last were.
+
+        `at` is the number of the last end in the journal.
+        """
+        if self.registered is not None:
+            self.registered.put_into(self.parts, key)
+        states = self.parts.all
+        before: Mapping[str, PartState] = {} if self.settled is None else self.settled.states
+        self.settled = SettledParts(at, states)
+        changed: dict[str, PartState | None] = {
+            name: state for name, state in states.items() if before.get(name) is not state
+        }
+        return {**changed, **{name: None for name in before if name not in states}}
+
     def end(self, run: RunState) -> None:
         """Keep the calls that the run leaves pending. A run that was refused changes nothing.
 
@@ -230,7 +248,7 @@ class Conversation:
                 left &= pending & calls.left
                 pending -= calls.left
             else:
-                self.interrupted, self.unfinished = run.interruption.ended_by, None
+                self.interrupted, self.unfinished, self.settled = run.interruption.ended_by, None, None
                 cut_off = self.interrupted is not None and run.interruption.cut is Cut.SHUTDOWN
                 if run.request is not None and run.request.output is not None and (left or cut_off):
                     self.output = PendingOutput(run.request.output, left)

@@ -5,13 +5,13 @@ The format is in `saved_state`, the treatment of conflicts in `saved_copy`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from agentscope_rx.agent.agent_parts import checked_parts
 from agentscope_rx.agent.conversation import Conversation, SubConversation
 from agentscope_rx.agent.durable.journal import EffectJournal, read_journal
-from agentscope_rx.agent.restoring import restoring
+from agentscope_rx.agent.restoring import apply_ends, restoring
 from agentscope_rx.agent.saved_copy import Binding, Entries, Note, SavedCopy
 from agentscope_rx.agent.saved_items import SavedItems
 from agentscope_rx.agent.saved_state import (
@@ -122,7 +122,7 @@ def collect(
 ) -> Flow[tuple[SavedState, Items]]:
     """The conversation's state and histories, with those of its sub-agents."""
     children = conversation.children.all if deep and conversation.children is not None else ()
-    if deep and conversation.registered is not None:
+    if deep and conversation.registered is not None and conversation.settled is None:
         conversation.registered.put_into(conversation.parts, key)
     # before memory is read: a call that gets its result meanwhile is still pending in the state, which is harmless
     state = _state_of(conversation, name, key)
@@ -178,7 +178,9 @@ def _state_of(conversation: Conversation, name: str, key: str) -> SavedState:
         }
         for rule in conversation.approvals.rules
     ]
-    return {
+    settled = conversation.settled
+    parts = conversation.parts.all if settled is None else settled.states
+    state: SavedState = {
         "version": VERSION,
         "agent": name,
         "pending": None if (unsettled := conversation.unsettled) is None else sorted(unsettled),
@@ -188,9 +190,12 @@ def _state_of(conversation: Conversation, name: str, key: str) -> SavedState:
         "groups": None if conversation.active_groups is None else list(conversation.active_groups),
         "interrupted": conversation.interrupted,
         "output": saved_output(conversation.output),
-        "parts": cast("dict[str, SavedPart]", checked_parts(conversation.parts, key)),
+        "parts": cast("dict[str, SavedPart]", checked_parts(parts, key)),
         "run": conversation.unfinished,
     }
+    if settled is not None:
+        state["settled"] = settled.at
+    return state
 
 
 # --- load ---------------------------------------------------------------------------------------------------------
@@ -304,24 +309,27 @@ class _Loading:
         journal = None
         if state is not None and (self._effects or self._at is not None):
             journal = read_journal(key, self._effects, self._files, open_paths(state))
+            apply_ends(state, journal)
         put_state = restoring(self._conversation, state, key, lists, journal)
 
         def put() -> None:
             put_state()
             taken = [*([MEMORY] if persistence.memory else []), *([STATE] if persistence.pending else [])]
             self.copy.read(found if stored is None else stored, version, taken, self._at)
+            if journal is not None and state is not None and self._at is None:
+                self.copy.restored_as(dump_state(state))
 
-        return self._replace(found, put)
+        return self._replace(found, state, put)
 
     def _messages(self, found: Entries, name: str) -> LoadedMessages:
         return read_messages(self._binding.key, name, found.lists[name], self._files)
 
-    def _replace(self, found: Entries, put: Callable[[], None]) -> Flow[bool]:
+    def _replace(self, found: Entries, state: SavedState | None, put: Callable[[], None]) -> Flow[bool]:
         memory = self._memory
         if not (self._persistence.memory and MEMORY in found.lists):
 
             def change() -> bool:
-                self._load_parts(found)
+                self._load_parts(state)
                 put()
                 return True
 
@@ -335,7 +343,7 @@ class _Loading:
         own = self._messages(found, MEMORY)
 
         def replace() -> Flow[bool]:
-            undo = self._load_parts(found)
+            undo = self._load_parts(state)
 
             def failed(error: Exception) -> Flow[bool]:
                 undo()
@@ -351,13 +359,12 @@ class _Loading:
 
         return shield(defer(replace))
 
-    def _load_parts(self, found: Entries) -> Callable[[], None]:
+    def _load_parts(self, state: SavedState | None) -> Callable[[], None]:
         """Give the agent's own parts their states; returns what undoes this."""
         registered = self._conversation.registered
         if registered is None or not self._persistence.pending:
             return lambda: None
-        state = found.values.get(STATE)
-        saved = cast("SavedState", state).get("parts", {}) if isinstance(state, Mapping) else {}
+        saved = {} if state is None else state.get("parts", {})
         states = {name: PartState(each["version"], each["state"]) for name, each in saved.items()}
         return registered.load(states, self._binding.key)
 

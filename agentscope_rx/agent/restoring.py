@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import cast
 
 from agentscope_rx.agent.approvals import ApprovalRule, Approvals
 from agentscope_rx.agent.conversation import Conversation, SubConversation, SubConversations
@@ -12,12 +13,36 @@ from agentscope_rx.agent.saved_state import (
     FrozenConversation,
     LoadedMessages,
     SavedChild,
+    SavedPart,
     SavedState,
     check_agent,
     read_pending_output,
 )
 from agentscope_rx.memory import Memory
 from agentscope_rx.reactive import Flow, just, shield, then
+
+
+def apply_ends(state: SavedState, journal: EffectJournal) -> None:
+    """Give the parts the states in which calls have left them that ended after this state was saved."""
+    journal.ends = max(journal.ends, _last_end(state))
+    for path, ended in journal.ended():
+        _apply(state, path, ended.get("number", 0), ended.get("parts", {}))
+
+
+def _last_end(state: SavedState) -> int:
+    return max(state.get("settled", 0), *(_last_end(child["state"]) for child in state.get("children", ())), 0)
+
+
+def _apply(state: SavedState, path: str, number: int, left: Mapping[str, Mapping[str, object] | None]) -> None:
+    for child in state.get("children", ()):
+        if child["call"] is not None and path.startswith(f"{child['call']}/"):
+            _apply(child["state"], path.removeprefix(f"{child['call']}/"), number, left)
+            return
+    if number <= state.get("settled", 0):
+        return
+    parts = {name: each for name, each in state.get("parts", {}).items() if name not in left}
+    changed = {name: each for name, each in left.items() if each is not None}
+    state["parts"] = cast("dict[str, SavedPart]", {**parts, **changed})
 
 
 def restoring(
@@ -45,6 +70,7 @@ def restoring(
         conversation.interrupted = None if state is None else state.get("interrupted")
         conversation.output = output
         conversation.parts.restore(parts)
+        conversation.settled = None
         conversation.unfinished = None if state is None else state.get("run")
         binding = conversation.binding
         within = binding is not None and binding.checkpoint == "stage"

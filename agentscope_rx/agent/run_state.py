@@ -107,7 +107,7 @@ class Durable(Protocol):
         """Store that the call begins."""
         ...
 
-    def end(self, run: RunState, result: ToolResultBlock) -> Flow[None]:
+    def end(self, run: RunState, call: ToolUseBlock, result: ToolResultBlock) -> Flow[None]:
         """Store the end of the call."""
         ...
 

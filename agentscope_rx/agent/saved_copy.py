@@ -36,6 +36,8 @@ from agentscope_rx.session.lease.session_lease import SessionLease
 
 CHECKPOINT: Final = "checkpoint"
 """The field of the state with the id of the last checkpoint."""
+_OF_THE_SAVE: Final = frozenset({CHECKPOINT, "settled"})
+"""The fields of the state that tell of the save, and not of the conversation."""
 _TRIES: Final = 5
 """The number of attempts of a save while others keep changing their entries."""
 _UNSURE: Final = 4
@@ -111,7 +113,20 @@ class Entries:
 class SavedCopy:
     """The copy of one conversation under one key; `entries` are compared after a conflict."""
 
-    __slots__ = ("entries", "key", "known", "lease", "left", "logged", "parent", "session", "turn", "unsure", "version")
+    __slots__ = (
+        "_restored",
+        "entries",
+        "key",
+        "known",
+        "lease",
+        "left",
+        "logged",
+        "parent",
+        "session",
+        "turn",
+        "unsure",
+        "version",
+    )
 
     def __init__(self, session: Session, key: str, entries: Collection[str]) -> None:
         self.session: Session = session
@@ -132,6 +147,7 @@ class SavedCopy:
         """Entries that exist and were not taken over: a save that would replace one compares first."""
         # saves that failed without the certainty that nothing was written
         self.unsure: deque[Entries] = deque(maxlen=_UNSURE)
+        self._restored: tuple[str | None, object] | None = None
 
     def is_at(self, session: Session, key: str) -> bool:
         """True if this is the copy under the key of that session."""
@@ -170,10 +186,17 @@ class SavedCopy:
         self.parent = self.known.checkpoint if at is None else at
         self.logged = found.checkpoint > 0
         self.unsure.clear()
+        self._restored = None
+
+    def restored_as(self, state: object) -> None:
+        """The conversation that was read goes on from this state: it has what calls had left since it was saved."""
+        self._restored = (self.version, state)
 
     def holds(self, given: Entries) -> bool:
         """True if the session held just these entries when this conversation last read or wrote it."""
         known = self.known
+        if self._restored is not None and self._restored[0] == self.version and STATE in known.values:
+            known = Entries({**known.values, STATE: self._restored[1]}, known.lists)
         if same_state(given, known) and _same_lists(given.lists, known.lists):
             return True
         names = (*given.values, *given.lists)
@@ -419,7 +442,7 @@ def _without_checkpoint(entries: Entries) -> Entries:
     state = entries.values.get(STATE)
     if not isinstance(state, Mapping):
         return entries
-    rest = {name: value for name, value in cast("Mapping[str, object]", state).items() if name != CHECKPOINT}
+    rest = {name: value for name, value in cast("Mapping[str, object]", state).items() if name not in _OF_THE_SAVE}
     return Entries({**entries.values, STATE: rest}, entries.lists)
 
 

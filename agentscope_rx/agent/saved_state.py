@@ -5,7 +5,7 @@
     "state"         value   {"version": 4, "agent": name, "pending": [ids] | null, "answers": [...], "rules": [...],
                              "cut_off": [messages] | null, "groups": [names] | null, "interrupted": source | null,
                              "output": {...} | null, "children": [...], "checkpoint": 7,
-                             "parts": {name: {"version": 1, "state": ...}}, "run": {...} | null}
+                             "parts": {name: {"version": 1, "state": ...}}, "run": {...} | null, "settled": 3}
     "journal"       list    the tool calls that have begun (see `durable.journal`)
     "child:0"       list    the messages of the sub-agent's conversation in slot 0
     "child:0/1"     list    those of the conversation in slot 1 of that one
@@ -22,6 +22,7 @@
 | `parts` (version 4)       | what hooks, tools and others keep in the conversation (see `agent_parts` and `parts`)  |
 | `children` (version 2)    | the conversations of sub-agents: slot, call that has taken it, pending calls, state    |
 | `run` (version 4)         | the run in progress at this checkpoint (see `durable.saved_run`); null between runs    |
+| `settled` (version 4)     | during a run: the number of the last end in the journal that `parts` have              |
 
 A slot is used again once its conversation is dropped: the state says which lists count. A state of a newer version is
 refused.
@@ -80,6 +81,7 @@ class SavedState(TypedDict):
     checkpoint: NotRequired[int]
     parts: NotRequired[dict[str, SavedPart]]
     run: NotRequired[SavedRun | None]
+    settled: NotRequired[int]
 
 
 class SavedChild(TypedDict):

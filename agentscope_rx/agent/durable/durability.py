@@ -5,7 +5,9 @@
                                                   begin stored --> the tool runs --> end stored --> the result is shown
 
 A checkpoint that fails fails the run, as a save at the end does: nothing runs that a resume would not know of. A tool
-that is `read_only` or `idempotent`, and a sub-agent, which has checkpoints of its own, is not in the journal.
+that is `read_only` or `idempotent`, and a sub-agent, which has checkpoints of its own, is not in the journal, unless
+the call has changed the state of a part: that is stored with its end. A checkpoint beside calls in progress has the
+states of parts as the calls that have ended have left them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from pydantic_core import to_json
 
+from agentscope_rx.agent.agent_parts import checked_parts
 from agentscope_rx.agent.durable.journal import Effect, EffectJournal, begun_item
 from agentscope_rx.agent.durable.saved_run import SavedInput, SavedInterruption, SavedRun, SavedUsage, Stage, digest_of
 from agentscope_rx.agent.interruption import Cut
@@ -44,12 +47,13 @@ LOST = "The process ended while this call ran. It is not known if it has had its
 class Durability:
     """What makes the run of a conversation, and the runs within it, survive their process."""
 
-    __slots__ = ("_copy", "_journal", "_save")
+    __slots__ = ("_copy", "_journal", "_key", "_save")
 
     def __init__(self, run: Run, journal: EffectJournal, persistence: StatePersistence) -> None:
         conversation = run.conversation
         binding = conversation.binding
         self._journal = journal
+        self._key = "" if binding is None else binding.key
         self._copy: SavedCopy | None = None
         self._save: Callable[[str, str], Flow[None]] | None = None
         if binding is not None and binding.checkpoint == "stage":
@@ -81,6 +85,8 @@ class Durability:
 
         def checkpoint(history: object) -> Flow[None]:
             last = cast("list[Msg]", history)[-1].id if history else None
+            # what calls have changed is settled: none is in progress
+            current.conversation.settle(self._key, self._journal.ends)
             current.conversation.unfinished = saved_run(
                 current, stage, last, sent_back=sent_back, limit=limit, reply=reply
             )
@@ -119,11 +125,29 @@ class Durability:
         item = begun_item(path, call.name, call.input, key_of(run, call), run.id)
         return self._journal.begin(self._copy, path, item)
 
-    def end(self, run: RunState, result: ToolResultBlock) -> Flow[None]:
-        """Store the end of the call, if its beginning was stored; signals and cancels as `EffectJournal.end`."""
-        if self._copy is None:
+    def end(self, run: RunState, call: ToolUseBlock, result: ToolResultBlock) -> Flow[None]:
+        """Store the end of the call, if its beginning was stored, or if it has changed the state of a part.
+
+        The state is stored with it: the call is not run again, and the change is not lost.
+
+        Signals and cancels: as `EffectJournal.end`.
+        """
+        copy, journal, conversation = self._copy, self._journal, cast("Run", run).conversation
+        if copy is None:
             return just(None)
-        return self._journal.end(self._copy, path_of(run, result.id), result)
+
+        def end() -> Flow[None]:
+            path = path_of(run, call.id)
+            begun = begun_item(path, call.name, call.input, key_of(run, call), run.id)
+            if conversation.settled is None or (result.kind is not None and result.kind.waits):
+                return journal.end(copy, path, result, begun)
+            changed = conversation.settle(self._key, journal.ends)
+            if changed:
+                conversation.settled = conversation.settled._replace(at=journal.ends + 1)
+            states = checked_parts({name: each for name, each in changed.items() if each is not None}, self._key)
+            return journal.end(copy, path, result, begun, {name: states.get(name) for name in changed})
+
+        return defer(end)
 
     def find(self, run: RunState, call: ToolUseBlock) -> Effect | None:
         """The call as an earlier process has left it in the journal, if it had begun there."""

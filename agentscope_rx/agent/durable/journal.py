@@ -1,7 +1,7 @@
 """`EffectJournal`: the tool calls of a run in progress that have begun, written before their effects.
 
     begin     {"call", "tool", "input", "key", "run", "at"}     stored before the tool begins
-    end       {"call", "at", "result"}                          stored before the result is shown or remembered
+    end       {"call", "at", "result", "number", "parts"}       stored before the result is shown or remembered
 
     in the journal           after a crash the call
     ended                    gets the recorded result; it is not run again
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NotRequired
+from typing import NamedTuple, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -28,12 +28,16 @@ from agentscope_rx.errors import SavedStateError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.blocks import IN_DOUBT
 from agentscope_rx.messages.frozen import thaw
+from agentscope_rx.parts import PartState
 from agentscope_rx.reactive import Flow, catch, concat_map, defer, just, shield, throw
 from agentscope_rx.session.history import JOURNAL
 
 
 class JournalItem(TypedDict):
-    """One item of the list: the beginning of a call if it has `tool`, else its end. `waits`: it is suspended."""
+    """One item of the list: the beginning of a call if it has `tool`, else its end. `waits`: it is suspended.
+
+    `parts` are the states of parts that have changed since the end before, which has a smaller `number`.
+    """
 
     call: str
     at: str
@@ -44,9 +48,21 @@ class JournalItem(TypedDict):
     answered: NotRequired[bool]
     result: NotRequired[ToolResultBlock]
     waits: NotRequired[bool]
+    number: NotRequired[int]
+    parts: NotRequired[dict[str, dict[str, object] | None]]
 
 
 _ITEMS = TypeAdapter(list[JournalItem])
+
+
+class SettledParts(NamedTuple):
+    """The states of parts as a checkpoint saves them: as they were at the last stage, or at this end since.
+
+    A call in progress may have changed one: it has not ended, and may run again.
+    """
+
+    at: int
+    states: Mapping[str, PartState]
 
 
 @dataclass(slots=True)
@@ -71,20 +87,22 @@ class Effect:
 
 @dataclass(slots=True, eq=False)
 class _Queued:
-    """An item that waits for its write."""
+    """Items that wait for their write."""
 
-    item: JournalItem
+    items: tuple[JournalItem, ...]
     written: bool = False
 
 
 class EffectJournal:
     """The calls that have begun and whose results no saved memory has."""
 
-    __slots__ = ("_queue", "_stored", "effects")
+    __slots__ = ("_queue", "_stored", "effects", "ends")
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, stored: bool = False) -> None:
         self.effects: dict[str, Effect] = dict(effects or {})
         """By path."""
+        self.ends: int = 0
+        """The number of the last end that has changed a part."""
         self._stored = stored
         """True if the list in the session may have items."""
         self._queue: list[_Queued] = []
@@ -120,29 +138,46 @@ class EffectJournal:
 
         return defer(write)
 
-    def end(self, copy: SavedCopy, path: str, result: ToolResultBlock) -> Flow[None]:
-        """Store the end of a call; nothing for one that was not stored as begun. A call that `waits` has not begun.
+    def end(
+        self,
+        copy: SavedCopy,
+        path: str,
+        result: ToolResultBlock,
+        begun: JournalItem,
+        parts: Mapping[str, dict[str, object] | None] | None = None,
+    ) -> Flow[None]:
+        """Store the end of a call, now, with the states of `parts` that it has changed.
+
+        Nothing is stored for one that was not stored as begun, and has changed none. A call that `waits` has not begun.
 
         Signals and cancels: as `begin`.
         """
-
-        def write() -> Flow[None]:
-            effect = self.effects.get(path)
-            if effect is None:
+        effect = self.effects.get(path)
+        items: list[JournalItem] = []
+        if effect is None:
+            if not parts:
                 return just(None)
-            ended: JournalItem = {"call": path, "at": now()}
-            if result.kind is not None and result.kind.waits:
-                ended["waits"] = True
-                del self.effects[path]
-            else:
-                ended["result"] = result
-                effect.ended = ended
-            return self._append(copy, ended)
+            effect = self.effects[path] = Effect(begun)
+            items.append(begun)
+        ended: JournalItem = {"call": path, "at": now()}
+        if result.kind is not None and result.kind.waits:
+            ended["waits"] = True
+            del self.effects[path]
+        else:
+            ended["result"] = result
+            if parts:
+                self.ends += 1
+                ended["number"], ended["parts"] = self.ends, dict(parts)
+            effect.ended = ended
+        return self._append(copy, *items, ended)
 
-        return defer(write)
+    def ended(self) -> list[tuple[str, JournalItem]]:
+        """The ends that have changed a part, in order, with their paths."""
+        found = [(path, each.ended) for path, each in self.effects.items() if each.ended and "number" in each.ended]
+        return sorted(found, key=lambda each: each[1].get("number", 0))
 
-    def _append(self, copy: SavedCopy, item: JournalItem) -> Flow[None]:
-        queued = _Queued(item)
+    def _append(self, copy: SavedCopy, *items: JournalItem) -> Flow[None]:
+        queued = _Queued(items)
 
         def flush() -> Flow[None]:
             if queued.written:
@@ -160,7 +195,9 @@ class EffectJournal:
                 self._queue.extend(each for each in group if each is not queued)
                 return throw(error)
 
-            return copy.append(JOURNAL, dump_items([each.item for each in group])).pipe(concat_map(done), catch(failed))
+            return copy.append(JOURNAL, dump_items([item for each in group for item in each.items])).pipe(
+                concat_map(done), catch(failed)
+            )
 
         self._queue.append(queued)
         return shield(copy.turn.around(defer(flush)))
@@ -211,7 +248,9 @@ def read_journal(
         elif path in effects:
             effects[path].ended = item
     kept = effects if open is None else {path: effect for path, effect in effects.items() if path in open}
-    return EffectJournal(kept, stored=True)
+    journal = EffectJournal(kept, stored=True)
+    journal.ends = max((item.get("number", 0) for item in read), default=0)
+    return journal
 
 
 def begun_item(path: str, tool: str, input: Mapping[str, object], key: str, run_id: str) -> JournalItem:

@@ -93,7 +93,7 @@ class ToolRun:
         """`end(result)`, once the journal has the result."""
         if self._found is None:
             return end(self._result())
-        return durable.end(self._run, self._found).pipe(then(lambda: end(self._result())))
+        return durable.end(self._run, self._call, self._found).pipe(then(lambda: end(self._result())))
 
     def _items(self) -> Flow[ToolEvent]:
         """The call, until it is interrupted."""
