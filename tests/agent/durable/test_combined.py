@@ -111,7 +111,7 @@ def test_a_pool_goes_on_with_a_lost_run():
     run_virtual(main())
 
 
-def test_a_memory_that_keeps_its_own_messages_has_no_checkpoints():
+def test_a_durable_memory_has_no_checkpoints_within_runs():
     memory = SqlMemory("sqlite:///never-made.db", "k")
     place: dict[str, Any] = {"session": InMemorySession(), "session_key": "k"}
     with pytest.raises(ConfigurationError, match="SqlMemory"):

@@ -124,7 +124,7 @@ def todo(id: str, state: str) -> ToolUseBlock:
     return ToolUseBlock(id, "write_todos", {"todos": [{"content": "Do x.", "state": state}]})
 
 
-def test_a_mode_and_a_list_are_those_of_the_last_call_that_ended():
+def test_a_mode_and_a_list_are_those_of_calls_that_ended():
     def make(world: World) -> ReActAgent:
         def step(request: ScriptedRequest) -> object:
             world.note("model call")
@@ -143,7 +143,7 @@ def test_a_mode_and_a_list_are_those_of_the_last_call_that_ended():
     run_virtual(at_every_moment(make, ["go"]))
 
 
-def test_a_run_of_another_process_is_loaded_after_parts_were_restored():
+def test_another_process_goes_on_after_parts_were_restored():
     async def main() -> None:
         world = new_world()
         one = planner(world)
