@@ -31,10 +31,18 @@ class _Server(NamedTuple):
 
 _REDIS = _Server("agentscope_rx.session.redis", "RedisSession", "redis")
 _SQL = _Server("agentscope_rx.session.sql", "SqlSession", "sql")
-_SERVERS = {"redis": _REDIS, "rediss": _REDIS, "postgresql": _SQL, "postgres": _SQL, "mysql": _SQL, "mariadb": _SQL}
+_SERVERS = {
+    "redis": _REDIS,
+    "rediss": _REDIS,
+    "unix": _REDIS,
+    "postgresql": _SQL,
+    "postgres": _SQL,
+    "mysql": _SQL,
+    "mariadb": _SQL,
+}
 _KNOWN = (
     "a path that ends in .db or .sqlite, sqlite:PATH, a folder, json:FOLDER, memory:NAME, redis://..., rediss://..., "
-    "postgresql://..., mysql://... and mariadb://..."
+    "unix://..., postgresql://..., mysql://... and mariadb://..."
 )
 
 _in_memory: dict[str, InMemorySession] = {}
@@ -49,7 +57,7 @@ def open_session(place: str | os.PathLike[str]) -> Session:
     | `chat.db`, `chat.sqlite`, `sqlite:chat`, `sqlite:///chat.db` | `SqliteSession`; `sqlite:////chat.db` is absolute |
     | `conversations`, `json:conversations`                   | `JsonSession` in this folder; `json:` in its default |
     | `memory:`, `memory:NAME`                                | an `InMemorySession`, kept as long as the process   |
-    | `redis://...`, `rediss://...`                           | `RedisSession`, of the extra `redis`                |
+    | `redis://...`, `rediss://...`, `unix://...` (a socket)  | `RedisSession`, of the extra `redis`                |
     | `postgresql://...`, `mysql://...`, `mariadb://...`, `sqlite+aiosqlite://...` | `SqlSession`, of the extra `sql` |
 
     Nothing is opened or made before the first operation. `ConfigurationError` for any other text.

@@ -141,6 +141,7 @@ def test_a_relative_path_is_of_the_directory_it_was_named_in(
     [
         ("redis://host:1/0", RedisSession),
         ("rediss://host", RedisSession),
+        ("unix:///run/redis.sock?db=2", RedisSession),
         ("postgresql://host/db", SqlSession),
         ("postgresql+asyncpg://host/db", SqlSession),
         ("postgres://host/db", SqlSession),
