@@ -17,15 +17,24 @@ from agentscope_rx.session import LeasePolicy, open_session
 from agentscope_rx.testing import ScriptedModel
 from tests.agent.lease_program import KEY
 from tests.agent.parts import agent, remembered
+from tests.support.servers import Server, postgres_url, redis_url
 from tests.support.signals import child
 
 ROOT = Path(__file__).parent.parent.parent
 
 
-@pytest.fixture(params=["sessions", "sessions.db"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A folder, or a SQLite file."""
-    return str(tmp_path / request.param)
+@pytest.fixture(params=["sessions", "sessions.db", "postgres", "redis"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A folder, a SQLite file, or a server."""
+    if request.param.startswith("sessions"):
+        yield str(tmp_path / request.param)
+        return
+    server: Server = request.getfixturevalue(request.param)
+    url = postgres_url(server) if request.param == "postgres" else redis_url(server)
+    yield url
+    opened = open_session(url)
+    opened.delete(KEY).run()
+    opened.close().run()
 
 
 @contextmanager
