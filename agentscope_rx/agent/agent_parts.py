@@ -179,7 +179,14 @@ def load_parts(parts: Iterable[tuple[str, StatePart, PartState]], key: str) -> C
                 report_dropped(error, f"giving part {name!r} back the state that it had")
 
     for name, part, state in parts:
-        before.append((name, part, PartState(version_of(name, part), copied(part.state()))))
+        try:
+            old = PartState(version_of(name, part), copied(part.state()))
+        except Exception as error:
+            undo()
+            raise SavedStateError(
+                key, f"part {name!r} does not give the state that it has now, to be put back if need be: {error}"
+            ) from error
+        before.append((name, part, old))
         try:
             part.load_state(copied(state.state), state.version)
         except Exception as error:
@@ -200,8 +207,11 @@ def check_version(key: str, name: str, part: StatePart, state: PartState) -> Non
 
 
 def put_part(states: PartStates, name: str, part: StatePart, key: str) -> None:
-    """Put the state of the part among those of the conversation."""
-    value = part.state()
+    """Put the state of the part among those of the conversation; `SessionValueError` if it gives none."""
+    try:
+        value = part.state()
+    except Exception as error:
+        raise part_fault(key, name, Unwritable("", f"state() has failed: {error}")) from error
     fault = unwritable(value)
     if fault is not None:
         raise part_fault(key, name, fault)

@@ -315,6 +315,45 @@ def test_a_load_that_fails_leaves_all_as_it_was(which: str):
     run_virtual(main())
 
 
+class Unwilling(Part):
+    """May give no state."""
+
+    fails = False
+
+    def state(self) -> Any:
+        if self.fails:
+            raise RuntimeError("not today")
+        return super().state()
+
+
+def test_a_part_that_gives_no_state_is_named():
+    async def main() -> None:
+        session, one = InMemorySession(), friday("1", "2")
+        part, moody = Part("a"), Unwilling("b")
+        one.register_state("part", part)
+        one.register_state("moody", moody)
+        await one.bind(session, "s")
+        await one.call("hi")
+        saved = await session.load_all("s")
+        moody.fails = True
+        with pytest.raises(
+            SessionValueError, match=r"\$\.parts\['moody'\]\.state, state\(\) has failed: not today"
+        ) as caught:
+            await one.call("again")
+        assert isinstance(caught.value.__cause__, RuntimeError)
+        assert await session.load_all("s") == saved
+        # no load without the state that it is to have again if that fails
+        part.value = "mine"
+        with pytest.raises(SavedStateError, match="part 'moody' does not give the state that it has now"):
+            await one.load(session, "s")
+        assert (part.value, len(remembered(one))) == ("mine", 4)
+        moody.fails = False
+        await one.load(session, "s")
+        assert (part.value, len(remembered(one))) == ("a", 2)
+
+    run_virtual(main())
+
+
 class Bag:
     """An object."""
 
