@@ -112,9 +112,9 @@ class SessionLockedError(SessionError):
 class SessionStorageError(SessionError):
     """The file system refused access to `file`; `__cause__` is its error. The old state stays."""
 
-    def __init__(self, key: str | None, file: str, reason: str) -> None:
+    def __init__(self, key: str | None, file: str, reason: str, advice: str = "") -> None:
         what = "Sessions" if key is None else f"Session {key!r}"
-        super().__init__(f"{what} could not be reached: {reason} ({file}).", key=key)
+        super().__init__(f"{what} could not be reached: {reason} ({file}).{advice and ' '}{advice}", key=key)
         self.file = file
 
 
@@ -128,12 +128,11 @@ class SessionServerError(SessionStorageError):
     def __init__(
         self, key: str | None, server: str, reason: str, *, retryable: bool = False, unsure: bool = False
     ) -> None:
-        super().__init__(key, server, reason)
+        advice = "The change may have taken place. Load the session before you repeat it." if unsure else ""
+        super().__init__(key, server, reason, advice)
         self.server = server
         self.retryable = retryable
         self.unsure = unsure
-        if unsure:
-            self.args = (f"{self.args[0]} The change may have taken place. Load the session before you repeat it.",)
 
 
 class ConversationLeasedError(SessionError):

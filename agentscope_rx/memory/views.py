@@ -65,8 +65,8 @@ class Group:
     __slots__ = ("members", "open")
 
     def __init__(self, members: set[int], open: bool) -> None:
-        self.members = members
-        self.open = open
+        self.members: set[int] = members
+        self.open: bool = open
         """True if a call among them has no result."""
 
 

@@ -41,7 +41,7 @@ class Attempt:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = False
+        self.left: bool = False
 
     def leave(self) -> None:
         """Note that the subscriber has left."""

@@ -89,6 +89,8 @@ class SqlMemory(Memory):
         self._client: ServerClient[MemoryDatabase] = _client_of(self._place, timeout)
         self._files = reading(file_root, lock=True)
         self._measure = window.measure if isinstance(window, TokenWindow) else EstimatedTokens().message
+        # until the tail is known
+        self.marked: bool = True
         self._tail: Tail | None = None
         self._again = False
         """True if the tail has become shorter than the window: it is read again."""
