@@ -8,9 +8,14 @@
     agent.stream("hi").subscribe(print)   # every event of the run; `async for` pulls them
     run = agent.start("hi")               # a run by itself, for many readers: `run.events()`, `run.result()`
 
-Models are in `agentscope_rx.models`, events in `agentscope_rx.events`, `Flow` and operators in
-`agentscope_rx.reactive`, helpers for tests in `agentscope_rx.testing`.
+Models are in `agentscope_rx.models`, events in `agentscope_rx.events`, stores in `agentscope_rx.session` and
+`agentscope_rx.memory`, long-term memories in `agentscope_rx.long_term_memory`, plans in `agentscope_rx.planning`,
+`Flow` and operators in `agentscope_rx.reactive`, helpers for tests in `agentscope_rx.testing`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from agentscope_rx.agent import (
     Agent,
@@ -35,6 +40,7 @@ from agentscope_rx.errors import (
 )
 from agentscope_rx.events import StreamOptions, fold
 from agentscope_rx.hooks import Hook, hook
+from agentscope_rx.lazy import import_lazily
 from agentscope_rx.memory import InMemoryMemory, Memory
 from agentscope_rx.messages import (
     Approve,
@@ -57,7 +63,7 @@ from agentscope_rx.messages import (
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolChoice
 from agentscope_rx.planning import PlanMode, PlanNotebook, TodoList
 from agentscope_rx.reactive import Flow
-from agentscope_rx.session import InMemorySession, JsonSession, Session, open_session
+from agentscope_rx.session import Checkpoint, InMemorySession, JsonSession, Session, open_session
 from agentscope_rx.tools import (
     Inject,
     Tool,
@@ -66,12 +72,25 @@ from agentscope_rx.tools import (
     tool,
 )
 
+if TYPE_CHECKING:
+    from agentscope_rx.long_term_memory import SqliteLongTermMemory
+    from agentscope_rx.session import SqliteSession
+
+    __version__: str
+
+# sqlite3 would take part of the time that the library takes to import
+_LAZY = {
+    "SqliteLongTermMemory": "agentscope_rx.long_term_memory",
+    "SqliteSession": "agentscope_rx.session",
+}
+
 __all__ = [
     "Agent",
     "AgentScopeError",
     "Approve",
     "AudioBlock",
     "Base64Source",
+    "Checkpoint",
     "ConfigurationError",
     "ConversationPool",
     "ExecutionConfig",
@@ -101,6 +120,8 @@ __all__ = [
     "RunHandle",
     "RuntimeContext",
     "Session",
+    "SqliteLongTermMemory",
+    "SqliteSession",
     "StreamOptions",
     "StructuredOutput",
     "TextBlock",
@@ -125,10 +146,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> str:
-    # `__version__` on demand: reading the package's metadata costs as much as importing half of it
+def __getattr__(name: str) -> object:
+    # on demand: reading the package's metadata costs as much as importing half of it
     if name == "__version__":
         from importlib.metadata import version
 
         return version("agentscope-rx")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_lazily(__name__, _LAZY, name)

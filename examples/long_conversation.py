@@ -12,8 +12,7 @@ import tempfile
 from pathlib import Path
 
 from agentscope_rx import Msg, ReActAgent
-from agentscope_rx.memory import sent
-from agentscope_rx.memory.sql import SqlMemory
+from agentscope_rx.memory import SqlMemory, sent
 from agentscope_rx.messages import HIDDEN
 from agentscope_rx.testing import ScriptedModel
 

@@ -28,6 +28,10 @@ GROUPED = {"agentscope_rx.reactive"}
 """Packages with many names, which are listed by purpose and not by the alphabet."""
 
 
+LAZY = ["agentscope_rx", "agentscope_rx.long_term_memory", "agentscope_rx.memory", "agentscope_rx.session"]
+"""Packages with names that are imported when they are first used."""
+
+
 def test_every_public_name_exists_and_is_documented():
     undocumented = []
     for module in map(importlib.import_module, MODULES):
@@ -64,4 +68,17 @@ def test_the_core_imports_nothing_optional():
     code = f"import sys, {rooms}; print('\\n'.join(sys.modules))"
     # not in the list: rich, which httpx itself imports for its own command line if it is there
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"xllamacpp", "starlette", "hypothesis", "pytest", "openai", "sqlalchemy", "redis"} & set(loaded)
+    optional = {"xllamacpp", "starlette", "hypothesis", "pytest", "openai", "sqlalchemy", "redis", "sqlite3"}
+    # for whom they are: those who wrap a model, and those who name one by a text
+    ours = {"agentscope_rx.models.wrappers", "agentscope_rx.models.registry"}
+    assert not (optional | ours) & set(loaded)
+
+
+@pytest.mark.parametrize("package", LAZY)
+def test_lazy_names_are_public(package: str):
+    module = importlib.import_module(package)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
+        module.Nothing
+    for name in module._LAZY:
+        assert name in module.__all__
+        assert getattr(module, name).__name__ == name

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from agentscope_rx.lazy import import_lazily
 from agentscope_rx.models.capabilities import Capabilities
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.openai.model import OpenAIChatModel
@@ -89,8 +89,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+    return import_lazily(__name__, _LAZY, name)

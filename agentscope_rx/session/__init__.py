@@ -5,10 +5,9 @@ Those in databases are imported when they are first named; those on servers need
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from agentscope_rx.lazy import import_lazily, leave_out_missing
 from agentscope_rx.session.copying import copy_session
 from agentscope_rx.session.history import Checkpoint
 from agentscope_rx.session.in_memory import InMemorySession
@@ -52,17 +51,8 @@ __all__ = [
     "open_session",
 ]
 
-
-# `from ... import *` asks for every name: it leaves out the stores whose packages are not installed
-_exported = __all__
-for _package, _store in (("redis", "RedisSession"), ("sqlalchemy", "SqlSession")):
-    if find_spec(_package) is None:
-        _exported.remove(_store)
+leave_out_missing(__all__, {"RedisSession": "redis", "SqlSession": "sqlalchemy"})
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+    return import_lazily(__name__, _LAZY, name)

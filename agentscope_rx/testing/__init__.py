@@ -7,9 +7,9 @@ The kits are loaded on first use.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from agentscope_rx.lazy import import_lazily
 from agentscope_rx.testing.record import DroppedErrors, RecordedSignal, Recording, collect_dropped
 from agentscope_rx.testing.recorded_answers import RecordedError
 from agentscope_rx.testing.recorded_model import RecordedMismatchError, RecordedModel
@@ -65,8 +65,5 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module("agentscope_rx.testing.kits"), name)
-    globals()[name] = value
-    return value
+    # (the others are here already)
+    return import_lazily(__name__, dict.fromkeys(__all__, "agentscope_rx.testing.kits"), name)

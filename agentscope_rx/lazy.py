@@ -1,0 +1,24 @@
+"""Names of a package that are imported when they are first used: those that need an extra, or much time to import."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
+
+
+def import_lazily(package: str, modules: Mapping[str, str], name: str) -> object:
+    """What the `__getattr__` of a package returns: `name` from its module, which is imported once."""
+    if name not in modules:
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+    value: object = getattr(import_module(modules[name]), name)
+    setattr(sys.modules[package], name, value)
+    return value
+
+
+def leave_out_missing(names: list[str], needs: Mapping[str, str]) -> None:
+    """Remove from an `__all__` the names whose packages are not installed: `from ... import *` asks for every name."""
+    for name, package in needs.items():
+        if find_spec(package) is None:
+            names.remove(name)
