@@ -483,3 +483,12 @@ def test_an_on_error_that_fails_is_reported(tmp_path: Path):
         kept(ltm, "tea")
     assert len(dropped.as_lines()) == 2 and texts(ltm) == ["tea"]
     assert issubclass(LongTermMemoryStorageError, AgentScopeError)
+
+
+def test_a_new_file_is_its_owners_only(tmp_path: Path):
+    (tmp_path / "shared.db").touch(0o644)
+    for name in ("notes.db", "shared.db"):
+        SqliteLongTermMemory(tmp_path / name).record([Msg.user("I live in Oslo.")]).run()
+    if os.name == "posix":
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        assert modes == {"notes.db": 0o600, "shared.db": 0o644}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -440,3 +441,11 @@ def test_a_long_conversation_on_postgresql(postgres: Server, counted: Counted):
     assert ids(memory.get().run())[-50:] == ids(messages[1_850:1_900])
     memory.clear().run()
     assert SqlMemory(url, "long").get().run() == []
+
+
+def test_a_new_file_is_its_owners_only(url: str, tmp_path: Path):
+    memory = SqlMemory(url, "ann")
+    memory.add([Msg.user("hi")]).run()
+    if os.name == "posix":
+        assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+    memory.close().run()

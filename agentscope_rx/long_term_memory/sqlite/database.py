@@ -6,9 +6,10 @@ The names begin with `ltm_`, so the file may hold other tables, too.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from os import PathLike, fspath
 
 from agentscope_rx.errors import (
@@ -87,6 +88,9 @@ class Database:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def _open(self) -> sqlite3.Connection:
+        with suppress(OSError):
+            # a new file is its owner's only; SQLite reports what is wrong with the path
+            os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         connection = sqlite3.connect(self.path, timeout=self._busy_seconds, isolation_level=None)
         try:
             connection.row_factory = sqlite3.Row

@@ -253,6 +253,10 @@ def _own_engine(place: Place, timeout: float) -> AsyncEngine:
         raise ConfigurationError(
             f"{place.url.drivername!r} is no asynchronous driver for SQLAlchemy: {error}"
         ) from error
+    if backend == "sqlite" and (path := place.url.database) and not path.startswith("file:"):
+        with suppress(OSError):
+            # a new file is its owner's only; SQLite reports what is wrong with the path
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     if not ping:
         event.listen(engine.sync_engine.pool, "checkout", _check_open)
     return engine
