@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 
@@ -84,7 +85,7 @@ class OpenAIServer:
     async def _answer(self, body: Mapping[str, object], reader: asyncio.StreamReader) -> AsyncIterator[str]:
         messages = body["messages"]
         last = messages[-1]  # pyright: ignore
-        if "hang" in str(last["content"]):
+        if re.search(r"\bhang\b", str(last["content"])):
             yield chunk(content="One moment ")
             self.hanging.set()
             if await reader.read(1) == b"":
