@@ -30,6 +30,7 @@ def script(tmp_path: Path) -> Path:
         text: Flow[str] = agent.stream("hi").text()
         chunks: Flow[ReasoningChunkEvent] = agent.stream("hi").of_type(ReasoningChunkEvent)
         message: Msg = await agent.call("hi")
+        agent.register_state("seen", to_json=sorted, from_json=set)
         loud: Flow[str] = agent.stream("hi").text().pipe(ops.map(str.upper), ops.distinct_until_changed())
         """
     )
