@@ -24,6 +24,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar, cast
 from weakref import WeakSet, WeakValueDictionary, finalize
 
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import Flow, Semaphore, defer, from_callable, just, on_library_loop, shield
 from agentscope_rx.reactive.background import spawn_background
 from agentscope_rx.reactive.kernel.forking import call_after_fork, keep_inherited, new_lock
@@ -31,6 +32,9 @@ from agentscope_rx.reactive.kernel.runtime import runtime
 
 C = TypeVar("C")
 T = TypeVar("T")
+
+TIMEOUT = 30.0
+"""Seconds that one use of a server may take, unless its owner is told otherwise."""
 
 
 class _Opened(Generic[C]):
@@ -163,3 +167,9 @@ def _new_set() -> WeakSet[_Holder[object]]:
 async def _close_all(holders: WeakSet[_Holder[object]]) -> None:
     for holder in list(holders):
         await holder.close()
+
+
+def check_timeout(timeout: float) -> None:
+    """`ConfigurationError` unless the timeout of the uses of a server is above 0."""
+    if not timeout > 0:
+        raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout!r}.")

@@ -24,7 +24,7 @@ from agentscope_rx.models.tokens import EstimatedTokens
 from agentscope_rx.reactive import Flow, concat_map, defer, from_async_iterable, just
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.session.entry import check_key
-from agentscope_rx.session.server_client import ServerClient
+from agentscope_rx.session.server_client import TIMEOUT, ServerClient, check_timeout
 from agentscope_rx.session.sql.database import Place, place_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PREFIX = "agentscope_memory_"
-TIMEOUT = 30.0
 WINDOW = 200
 PAGE = 100
 """The number of messages that `read` selects at once."""
@@ -81,8 +80,7 @@ class SqlMemory(Memory):
         by_count = type(window) is int and window > 0
         if not by_count and not isinstance(window, TokenWindow):
             raise ConfigurationError(f"window is a number of messages >= 1 or a TokenWindow, not {window!r:.60}.")
-        if not timeout > 0:
-            raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout!r}.")
+        check_timeout(timeout)
         self.key: str = key
         self.window: int | TokenWindow = window
         self._place = place_of(database, prefix)

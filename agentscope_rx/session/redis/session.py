@@ -23,11 +23,10 @@ from agentscope_rx.session.redis.scripts import (
     index_of,
 )
 from agentscope_rx.session.redis.server import Argument, Commands, Server, place_of
-from agentscope_rx.session.server_client import ServerClient
+from agentscope_rx.session.server_client import TIMEOUT, ServerClient, check_timeout
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
 
 PREFIX: Final = "agentscope_rx:session:"
-TIMEOUT: Final = 30.0
 _VERSION = re.compile(r"[0-9a-f]{32}")
 
 
@@ -48,8 +47,7 @@ class RedisSession(Session):
         timeout: float = TIMEOUT,
         cluster: bool = False,
     ) -> None:
-        if not timeout > 0:
-            raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout!r}.")
+        check_timeout(timeout)
         if ttl is not None and not ttl >= 0.001:
             raise ConfigurationError(f"ttl must be more than 0 seconds, or None, not {ttl!r}.")
         place = self._place = place_of(url, prefix, cluster)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.reactive import Flow, defer
 from agentscope_rx.session.entry import check_key, check_name, check_names, decode, encode
-from agentscope_rx.session.server_client import ServerClient
+from agentscope_rx.session.server_client import TIMEOUT, ServerClient, check_timeout
 from agentscope_rx.session.session import ANY_VERSION, Expected, Items, Saved, Session, check_expected
 from agentscope_rx.session.sql.changes import Changes
 from agentscope_rx.session.sql.database import Database, place_of
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 PREFIX = "agentscope_"
-TIMEOUT = 30.0
 
 
 class SqlSession(Session):
@@ -33,8 +31,7 @@ class SqlSession(Session):
     """
 
     def __init__(self, database: str | URL | AsyncEngine, *, prefix: str = PREFIX, timeout: float = TIMEOUT) -> None:
-        if not timeout > 0:
-            raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout!r}.")
+        check_timeout(timeout)
         place = self._place = place_of(database, prefix)
         # (no reference to this object: it is closed when this is garbage)
         self._database = ServerClient(lambda: Database(place, timeout), Database.close, f"sessions in {place.server}")
