@@ -20,6 +20,7 @@ from agentscope_rx.errors import (
     SessionConflictError,
     SessionDamagedError,
     SessionFormatError,
+    SessionServerError,
 )
 from agentscope_rx.session import ListTail, RedisSession, Saved, Session, SqlSession
 from agentscope_rx.session.redis.scripts import Keys
@@ -390,6 +391,32 @@ def test_what_has_expired_leaves_nothing_behind(redis: Server):
     assert lasting.delete("k").run() is True
     assert redis_command(redis, "KEYS", f"{prefix}*") == []
     for each in (session, lasting):
+        each.close().run()
+
+
+def test_a_server_that_is_full_refuses_saves_as_a_whole(redis: Server):
+    prefix = fresh()
+    session, expiring = (RedisSession(redis_url(redis), prefix=prefix, ttl=ttl) for ttl in (None, 3600))
+    session.save_all("k", {"v": 1, "w": 1}, {"l": [1, 2]}).run()
+    before = session.load_all("k").run()
+    redis_command(redis, "CONFIG", "SET", "maxmemory", "1")
+    try:
+        for save in (
+            session.save("new", "v", 1),
+            session.save("k", "v", 2),
+            session.save_all("k", {"v": 2}, {"l": ListTail([3], 1)}),
+            session.save_all("k", {"v": 2}, {"l": []}, expected=before.version),
+        ):
+            with pytest.raises(SessionServerError, match="maxmemory") as caught:
+                save.run()
+            assert not (caught.value.unsure or caught.value.retryable)
+            assert expiring.load_all("k").run() == before and session.keys().run() == ["k"]
+        # what makes room is not refused
+        assert session.remove("k", "w").run() and session.load_all("k").run().values == {"v": 1}
+        assert session.delete("k").run() and session.keys().run() == []
+    finally:
+        redis_command(redis, "CONFIG", "SET", "maxmemory", "0")
+    for each in (session, expiring):
         each.close().run()
 
 

@@ -108,6 +108,8 @@ for number = 1, tonumber(ARGV[6]) do
   at = each.last + 1
 end
 
+-- first, because a server that is full refuses it: behind a command that frees memory it would refuse none
+redis.call('HSET', session, '=', ARGV[3])
 for _, each in ipairs(entries) do
   if each.kind == 'v' then
     redis.call('HDEL', session, 'l:' .. each.name)
@@ -126,7 +128,6 @@ for _, each in ipairs(entries) do
     redis.call('HSET', session, 'l:' .. each.name, each.start + each.last - each.first + 1)
   end
 end
-redis.call('HSET', session, '=', ARGV[3])
 renew(index, session, ARGV[5], ARGV[4])
 return {'saved'}
 """
