@@ -22,9 +22,11 @@ from agentscope_rx.reactive import (
     defer,
     empty,
     from_callable,
+    just,
     on_library_loop,
     spawn_background,
     then,
+    using,
 )
 from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 
@@ -71,7 +73,9 @@ class RecordQueue:
                 self._begun += not full
             if full:
                 return on_library_loop(one)
-            spawn_background(one.pipe(then(self._end)), "a record of long-term memory")
+            # (counted whatever ends it: a SystemExit is no error that can be caught)
+            counted = using(lambda: just(None), lambda _: one, lambda _, outcome: self._end())
+            spawn_background(counted, "a record of long-term memory")
             return empty()
 
         return defer(begin)
@@ -105,13 +109,12 @@ class RecordQueue:
                 if waiting in self._waiting:
                     self._waiting.remove(waiting)
 
-    def _end(self) -> Flow[None]:
+    def _end(self) -> None:
         with self._lock:
             self._ended += 1
             due = [wake for until, wake in self._waiting if until <= self._ended]
         for wake in due:
             wake()
-        return empty()
 
     def _report(self, error: Exception) -> Flow[None]:
         self._failed(error)

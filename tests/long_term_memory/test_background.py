@@ -11,7 +11,7 @@ import pytest
 from agentscope_rx import GracefulShutdown
 from agentscope_rx.errors import LongTermMemoryError
 from agentscope_rx.long_term_memory import StaticLongTermMemory
-from agentscope_rx.reactive import Flow, on_worker, throw
+from agentscope_rx.reactive import Flow, from_callable, just, on_library_loop, on_worker, throw
 from agentscope_rx.testing import ScriptedModel, collect_dropped
 from tests.long_term_memory.parts import Told, agent
 
@@ -172,3 +172,24 @@ def test_off_records_nothing():
     ltm = Told("x")
     agent(ScriptedModel("a"), hooks=[StaticLongTermMemory(ltm, retrieve=False)]).call("1").run()
     assert len(ltm.recorded) == 1 and ltm.asked == []
+
+
+def test_a_record_that_exits_is_counted_as_ended():
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    recorder = StaticLongTermMemory(Told(before=lambda _: from_callable(leave)), record="background", retrieve=False)
+    friday = agent(ScriptedModel("Hello.", "Hello."), hooks=[recorder])
+
+    async def main() -> None:
+        await friday.call("hi")
+        await friday.call("hi")
+        async with asyncio.timeout(10):
+            await recorder.drained()
+            while len(dropped) < 2:
+                # (they are reported there, after their ends are counted)
+                await on_library_loop(just(None))
+
+    with collect_dropped() as dropped:
+        asyncio.run(main())
+    assert recorder.pending == 0 and {type(error) for error in dropped} == {SystemExit}
