@@ -150,7 +150,8 @@ class _ModeTools:
 
         return defer(approved)
 
-    @tool(name=ENTER, read_only=True)
+    # (alone: the calls behind it in its round are in the mode, in a parallel toolkit, too)
+    @tool(name=ENTER, read_only=True, exclusive=True)
     def enter_plan_mode(self, context: ToolContext) -> Flow[object]:
         """Turn plan mode on, before work that the user should agree to: you can only read until a plan is approved."""
 

@@ -178,6 +178,36 @@ def test_the_model_enters_the_mode_if_it_may():
     run_virtual(main())
 
 
+@pytest.mark.parametrize("parallel", [True, False])
+def test_calls_behind_an_entry_are_in_the_mode(parallel: bool):
+    async def main() -> None:
+        mode, kit = PlanMode(start=False, enter_tool=True), Toolkit([look, change, delete], parallel=parallel)
+        agent = friday([call("enter_plan_mode"), CHANGE, LOOK], "Done.", plan_mode=mode, tools=None, toolkit=kit)
+        await agent.call("Change a.")
+        assert kinds(agent) == [None, REJECTED, None] and done == ["look a"]
+        assert_whole(agent)
+
+    run_virtual(main())
+
+
+def test_a_person_enters_the_mode_between_two_calls():
+    async def main() -> None:
+        @tool
+        def first() -> str:
+            """The person enters the mode meanwhile."""
+            assert agent.enter_plan_mode()
+            return "1"
+
+        turns = [call("first"), CHANGE], "Done."
+        kit = Toolkit([first, change], parallel=False)
+        agent = friday(*turns, plan_mode=PlanMode(start=False), tools=None, toolkit=kit)
+        await agent.call("Change a.")
+        assert kinds(agent) == [None, REJECTED] and done == []
+        assert_whole(agent)
+
+    run_virtual(main())
+
+
 def test_a_plan_is_not_submitted_outside_of_the_mode():
     async def main() -> None:
         agent = friday(submit(), "Done.", plan_mode=PlanMode(start=False))

@@ -182,6 +182,17 @@ def _refusal(run: Run, call: ToolUseBlock) -> ToolResultBlock | None:
     return None if text is None else ToolResultBlock.error(call, ToolResultKind.REJECTED, text)
 
 
+def refused_by_now(run: Run, entry: BatchEntry) -> ToolResultBlock | None:
+    """The result of a call that the hooks refuse as it begins: a call before it, or a person, may have entered a mode.
+
+    A sub-agent that has begun continues.
+    """
+    children = run.conversation.children
+    if children is not None and children.of_call(entry.call.id) is not None:
+        return None
+    return _refusal(run, entry.call)
+
+
 def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
     output = output_of(run)
     # the response tool needs none
