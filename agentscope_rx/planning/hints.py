@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,9 +34,12 @@ the plan directly.
 - Answer in the language of the plan."""
 
 
+_TAGS = re.compile(r"<(?=\s*/?\s*system-hint)", re.IGNORECASE)
+
+
 def wrapped(text: str) -> str:
-    """The hint as the model reads it."""
-    return f"{OPEN}\n{text}\n{CLOSE}"
+    """The hint as the model reads it. No text in it, such as the name of a plan, closes the tag."""
+    return f"{OPEN}\n{_TAGS.sub('&lt;', text)}\n{CLOSE}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ class PlanTools:
 
         def view() -> Flow[object]:
             plan = self._current(context)
-            found = [(index, rules.subtask_at(plan, index)) for index in subtask_idx]
+            found = [(index, rules.subtask_at(plan, index)) for index in dict.fromkeys(subtask_idx)]
             if not found:
                 raise PlanError(f"Give the indices of the subtasks to view; the plan has {len(plan.subtasks)}.")
             texts = [f"Subtask at index {index}:\n{subtask_markdown(each, detailed=True)}" for index, each in found]

@@ -92,6 +92,8 @@ _OPERATIONS_TOOL = ToolSchema(
         "required": ["operations"],
     },
 )
+# no text of a conversation or a fact closes the tag that it stands in
+_TAGS = re.compile(r"<(?=\s*/?\s*(?:conversation|new_facts|known_facts))", re.IGNORECASE)
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 
 
@@ -138,7 +140,9 @@ class Distiller:
         Cancels: the model call.
         """
         task = EXTRACT.format(today=f"{at:%A, %Y-%m-%d}", tool=_FACTS_TOOL.name)
-        return self._ask(task, f"<conversation>\n{_transcript(messages)}\n</conversation>", _FACTS_TOOL, _candidates)
+        return self._ask(
+            task, f"<conversation>\n{_data(_transcript(messages))}\n</conversation>", _FACTS_TOOL, _candidates
+        )
 
     def reconcile(self, candidates: Sequence[Candidate], known: Sequence[Fact]) -> Flow[list[Operation]]:
         """One operation for each candidate, in their order. Ids are those of these known facts.
@@ -150,10 +154,10 @@ class Distiller:
         ids = {f"k{number}": fact.id for number, fact in enumerate(known, 1)}
         new = "\n".join(f"{n}. [{each.subject}] {each.text}" for n, each in enumerate(candidates, 1))
         old = "\n".join(
-            f"{short}. [{fact.subject}] {fact.text} (noted {fact.updated:%Y-%m-%d})"
+            f"{short}. [{fact.subject}] {_line(fact.text)} (noted {fact.updated:%Y-%m-%d})"
             for short, fact in zip(ids, known, strict=True)
         )
-        prompt = f"<new_facts>\n{new}\n</new_facts>\n<known_facts>\n{old}\n</known_facts>"
+        prompt = f"<new_facts>\n{_data(new)}\n</new_facts>\n<known_facts>\n{_data(old)}\n</known_facts>"
         task = RECONCILE.format(tool=_OPERATIONS_TOOL.name)
         return self._ask(task, prompt, _OPERATIONS_TOOL, lambda answer: _operations(answer, candidates, ids))
 
@@ -176,6 +180,15 @@ class Distiller:
                 return attempt((*begin, *_sent_back(answer, tool.name, str(problem))), found)
 
         return defer(lambda: attempt(begin, ()))
+
+
+def _data(text: str) -> str:
+    return _TAGS.sub("&lt;", text)
+
+
+def _line(text: str) -> str:
+    # a note has the lines of its message, and none of them must look like another fact
+    return " ".join(text.split())
 
 
 def _transcript(messages: Sequence[Msg]) -> str:
