@@ -53,9 +53,7 @@ def place_of(url: str, prefix: str, cluster: bool) -> Place:
         options = parse_url(url)
         # redis-py takes "redis:host" for the local server, and "redis://host/name" for its database 0
         place = urlsplit(url)
-        if not url[len(place.scheme) :].startswith("://") or (
-            place.scheme != "unix" and not _DATABASE.fullmatch(place.path)
-        ):
+        if not url[len(place.scheme) :].startswith("://"):
             raise ValueError("not understood as a whole")
     except (ValueError, AttributeError, TypeError):
         # the cause would show the URL, with its password
@@ -63,7 +61,7 @@ def place_of(url: str, prefix: str, cluster: bool) -> Place:
             "This is no URL of a Redis server. Give RedisSession one such as 'redis://:password@host:6379/0'."
         ) from None
     database = options.get("db", 0)
-    if "db" not in options and "path" not in options and urlsplit(url).path.strip("/"):
+    if place.scheme != "unix" and not _DATABASE.fullmatch(place.path):
         # redis-py would take database 0
         raise ConfigurationError("The path of a URL of Redis is the number of a database: 'redis://host:6379/0'.")
     if (path := options.get("path")) is not None:
