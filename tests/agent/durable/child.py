@@ -1,7 +1,8 @@
 """One process of the crash test: it plays a script, or what is left of it, and kills itself at a given moment.
 
 The script: text that is streamed, tools side by side and in turn, approvals, a sub-agent with an approval of its own,
-input that is enqueued, and a structured output. Each effect is a line of a file that outlives the process.
+a tool that changes a part of the conversation, input that is enqueued, and a structured output. Each effect is a line
+of a file that outlives the process.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from agentscope_rx.errors import RunEndedError
 from agentscope_rx.events import Event, PreActingEvent, PreReasoningEvent
 from agentscope_rx.memory import InMemoryMemory
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
+from agentscope_rx.parts import PartState
 from agentscope_rx.reactive import Flow, concat_map, defer
 from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.testing.scripted_model import ScriptedRequest
+from agentscope_rx.tools import ToolContext
 
 TURNS = ("one", "two", "three", "four")
 NOTE = "psst"
@@ -116,9 +119,11 @@ def script(text: str, results: int, inner: bool) -> object:
         ]
     if text == "two":
         sub = ToolUseBlock("b2", "call_sub", {"message": "two"})
-        return [[use("b1", "ask", "b1"), sub, use("b3", "put", "b3")], "Two ", "is done."][results > 0]
+        calls = [use("b1", "ask", "b1"), sub, use("b3", "put", "b3"), use("b4", "count", "b4")]
+        return [calls, "Two ", "is done."][results > 0]
     if text == "three":
-        return [[use("c1", "ask", "c1"), use("c2", "act", "c2"), use("c3", "ask", "c3")], "Three."][results > 0]
+        calls = [use("c1", "ask", "c1"), use("c2", "act", "c2"), use("c3", "count", "c3"), use("c4", "ask", "c4")]
+        return [calls, "Three."][results > 0]
     if results == 0:
         return use("d1", "act", "d1")
     return ToolUseBlock(f"d{results + 1}", "generate_response", {} if results == 1 else {"words": "four"})
@@ -172,7 +177,19 @@ class Child:
             """Have an effect once, however often it is called."""
             return f"did {name}" if name in self.effects.lines() else effect(name)
 
-        tools: list[object] = [act, ask, put]
+        @tool(read_only=True)
+        async def count(name: str, context: ToolContext) -> str:
+            """Count the calls in this conversation."""
+            parts = context.parts
+            assert parts is not None
+            before = parts.get("count")
+            self.at("before a change")
+            counted = 1 if before is None else int(str(before.state)) + 1
+            assert parts.swap("count", before, PartState(1, counted))
+            self.at("after a change")
+            return f"counted {counted}"
+
+        tools: list[object] = [act, ask, put, count]
         if not inner:
             sub = self._agent(inner=True)
             tools.append(sub.as_tool(name="call_sub", memory=lambda: WatchedMemory(self.at)))
@@ -182,7 +199,9 @@ class Child:
     async def play(self) -> list[dict[str, Any]]:
         """What is left of the script; gives the messages of the conversation."""
         agent = self.agent
-        await agent.bind(self.session, self.key, checkpoint="stage")
+        # in half of the scripts a process takes over the lease of the killed one
+        lease = "queue" if int(self.key[-1], 16) % 2 else None
+        await agent.bind(self.session, self.key, checkpoint="stage", lease=lease)
         texts = [message.text for message in await agent.memory.get()]
         if agent.conversation().unfinished is not None or await agent.pending_calls():
             self.told.add("resumed")

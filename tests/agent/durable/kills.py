@@ -158,6 +158,7 @@ def check(folder: Path, expected: list[object] | None, effects: list[str]) -> li
     assert sorted(lines) == effects or not effects, f"effects {sorted(lines)} instead of {effects}"
     assert not end["saved"].get("journal"), f"the journal holds {end['saved']['journal']}"
     assert state["run"] is None and state["pending"] == [], state
+    assert state["parts"]["count"]["state"] == 2, f"the part is {state['parts']}"
     ids = [message["id"] for message in end["messages"]]
     assert ids == [message["id"] for message in end["saved"]["memory"]]
     texts = [block.get("text") for message in end["messages"] for block in message["content"]]
