@@ -139,7 +139,11 @@ class Durability:
         def end() -> Flow[None]:
             path = path_of(run, call.id)
             begun = begun_item(path, call.name, call.input, key_of(run, call), run.id)
-            if conversation.settled is None or (result.kind is not None and result.kind.waits):
+            waits = result.kind is not None and result.kind.waits
+            children = conversation.children
+            # a sub-agent has parts of its own: those of this conversation have been changed by calls beside it
+            other = children is not None and children.of_call(call.id) is not None
+            if conversation.settled is None or waits or other:
                 return journal.end(copy, path, result, begun)
             changed = conversation.settle(self._key, journal.ends)
             if changed:
