@@ -292,6 +292,10 @@ class _Loading:
     def _restore(self, found: Entries, version: str | None, stored: Entries | None = None) -> Flow[bool]:
         """Put the conversation in place that was found; `stored` is what the session holds, if it is another one."""
         persistence, key = self._persistence, self._binding.key
+        for name in (MEMORY, JOURNAL, STATE):
+            if name in (found.lists if name == STATE else found.values):
+                kinds = "list and no value" if name == STATE else "value and no list"
+                raise SavedStateError(key, f"entry {name!r} is a {kinds}, so it is not an agent's: use another key.")
         if not _holds(found, persistence):
             self.copy.read(found, version, ())
             return just(False)

@@ -19,6 +19,9 @@ def copy_session(key: str, source: Session, target: Session, *, to: str | None =
     `SessionConflictError` if the target has a session of that key, and nothing is written.
     Cancels: as `load_all` and `save_all`.
     """
+    for store in (source, target):
+        if not isinstance(store, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError("copy_session needs two stores. For a path or a URL, give open_session(...).")
     name = key if to is None else to
     if source == target and name == key:
         raise ConfigurationError(f"Session {key!r} cannot be copied onto itself: name another store, or another key.")

@@ -246,6 +246,23 @@ def test_a_session_needs_a_key_and_a_key_a_session(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["memory", "journal", "state"])
+def test_an_entry_of_the_other_kind_is_not_an_agents(name: str):
+    store = InMemorySession()
+    if name == "state":
+        store.save_list("ann", name, ["mine"]).run()
+    else:
+        store.save("ann", name, "mine").run()
+    with pytest.raises(SavedStateError, match=f"entry '{name}' is a .*another key"):
+        friday(store).call("Hello").run()
+    assert store.load_all("ann").run().version == "1"
+
+
+def test_a_lease_of_another_name_is_told():
+    with pytest.raises(ConfigurationError, match=r"A lease.* is 'error' or 'queue', not 'wait'"):
+        friday(None, None).bind(InMemorySession(), "ann", lease="wait").run()  # type: ignore[arg-type]
+
+
 def test_a_path_where_a_session_is_needed_names_open_session():
     agent = friday(None, None)
     for use in (agent.bind, agent.save, agent.load):

@@ -70,6 +70,12 @@ def test_a_session_is_not_copied_onto_itself(tmp_path: Path):
         copy_session("k", JsonSession(tmp_path), JsonSession(tmp_path), to="k")
 
 
+def test_a_path_in_the_place_of_a_store_names_open_session(tmp_path: Path):
+    for stores in ((JsonSession(tmp_path), "x.db"), ("x.db", JsonSession(tmp_path))):
+        with pytest.raises(ConfigurationError, match="open_session"):
+            copy_session("k", *stores)  # type: ignore[arg-type]
+
+
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -40,7 +40,7 @@ class LeasePolicy:
 
     def __post_init__(self) -> None:
         if self.when_held not in get_args(WhenHeld):
-            raise ConfigurationError(f"when_held must be 'error' or 'queue', not {self.when_held!r:.60}.")
+            raise ConfigurationError(f"A lease (its when_held) is 'error' or 'queue', not {self.when_held!r:.60}.")
         for name, value, least in (("ttl", self.ttl, 0.0), ("skew", self.skew, -1.0)):
             number = isinstance(value, (int, float)) and not isinstance(value, bool)  # pyright: ignore[reportUnnecessaryIsInstance]
             if not number or not least < value < float("inf"):
