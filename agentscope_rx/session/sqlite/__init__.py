@@ -1,5 +1,5 @@
 """`SqliteSession`: many sessions in one SQLite file."""
 
-from agentscope_rx.session.sqlite.sqlite_session import SqliteSession
+from agentscope_rx.session.sqlite.session import SqliteSession
 
 __all__ = ["SqliteSession"]
