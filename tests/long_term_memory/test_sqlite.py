@@ -84,6 +84,18 @@ def test_a_question_finds_the_fact_and_not_its_small_words(ltm: SqliteLongTermMe
     assert found(ltm, "what is it?") != []
 
 
+def test_the_file_is_the_same_from_any_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    ltm = SqliteLongTermMemory("notes.db")
+    kept(ltm, "Ann lives in Rome.")
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    assert texts(ltm) == texts(SqliteLongTermMemory("~/notes.db")) == ["Ann lives in Rome."]
+    assert list((tmp_path / "other").iterdir()) == []
+
+
 def test_equal_matches_come_newest_first(ltm: SqliteLongTermMemory):
     for day in (3, 1, 2):
         kept(ltm, f"tea on day {day}", at=day)

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
 from os import PathLike, fspath
+from os.path import abspath, expanduser
 
 from agentscope_rx.errors import (
     ConfigurationError,
@@ -54,7 +55,8 @@ class Database:
             raise ConfigurationError(
                 f"SqliteLongTermMemory needs the path of a file, such as 'notes.db', not {path!r:.60}."
             )
-        self.path = name
+        # (a program that changes its working folder goes on with the same file)
+        self.path: str = abspath(expanduser(name))
         self._busy_seconds = busy_seconds
 
     @contextmanager

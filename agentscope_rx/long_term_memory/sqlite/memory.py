@@ -48,7 +48,7 @@ _ROUNDS = 3
 
 
 class SqliteLongTermMemory(LongTermMemory):
-    """Facts in the file `path`, which is made if it does not exist.
+    """Facts in the file `path`, which is made if it does not exist; a leading `~` is expanded.
 
     | option            | effect                                                                                    |
     |-------------------|-------------------------------------------------------------------------------------------|
