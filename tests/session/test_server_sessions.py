@@ -309,6 +309,15 @@ def test_keys_differ_by_case_whatever_the_database(postgres: Server, tmp_path: P
         session.close().run()
 
 
+def test_more_entries_than_a_statement_has_parameters(postgres: Server):
+    session = SqlSession(postgres_url(postgres), prefix=fresh())
+    values = {f"n{number}": number for number in range(33_000)}
+    session.save_all("k", values).run()
+    assert session.load_all("k", list(values)[:-1]).run().values == {n: v for n, v in values.items() if n != "n32999"}
+    session.delete("k").run()
+    session.close().run()
+
+
 # -- what others have changed
 
 

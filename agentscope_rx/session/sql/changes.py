@@ -26,6 +26,8 @@ from agentscope_rx.session.sql.tables import bytes_of, text_of
 
 _VERSION = re.compile(r"[0-9a-f]{32}")
 _Row = dict[str, object]
+_NAMES = 10_000
+"""The most names in one statement; databases have limits of some ten thousand."""
 _TRIES = 10
 """The number of attempts to find or make the row of a session that others make and delete."""
 
@@ -165,11 +167,15 @@ class Changes:
     async def _lengths(self, names: Sequence[str]) -> dict[str, tuple[EntryKind, int]]:
         """Kind and length of the entries of these names that exist, by their codes."""
         entries = self._tables.entries
-        query = select(entries.c.entry, entries.c.kind, entries.c.length).where(
-            entries.c.session == self._code, entries.c.entry.in_([file_name(name) for name in names])
-        )
-        rows = (await self._connection.execute(query)).all()
-        return {code: (EntryKind(kind), length) for code, kind, length in rows}
+        found: dict[str, tuple[EntryKind, int]] = {}
+        for at in range(0, len(names), _NAMES):
+            codes = [file_name(name) for name in names[at : at + _NAMES]]
+            query = select(entries.c.entry, entries.c.kind, entries.c.length).where(
+                entries.c.session == self._code, entries.c.entry.in_(codes)
+            )
+            rows = (await self._connection.execute(query)).all()
+            found |= {code: (EntryKind(kind), length) for code, kind, length in rows}
+        return found
 
     # --- reading ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +185,7 @@ class Changes:
             return {}, await self.version()
         sessions, entries, items = self._tables.sessions, self._tables.entries, self._tables.items
         wanted = entries.c.session == sessions.c.session
-        if names is not None:
+        if names is not None and len(names) <= _NAMES:
             wanted = and_(wanted, entries.c.entry.in_([file_name(name) for name in names]))
         own = and_(items.c.session == entries.c.session, items.c.entry == entries.c.entry)
         query = (
@@ -188,7 +194,12 @@ class Changes:
             .where(sessions.c.session == self._code)
             .order_by(entries.c.entry, items.c.place)
         )
-        return self._read(tuple(row) for row in await self._connection.execute(query))
+        found, version = self._read(tuple(row) for row in await self._connection.execute(query))
+        if names is not None and len(names) > _NAMES:
+            # one statement is of one moment, so all of them were read
+            named = set(names)
+            found = {name: entry for name, entry in found.items() if name in named}
+        return found, version
 
     def _read(self, found: Iterable[tuple[object, ...]]) -> tuple[dict[str, StoredEntry], str | None]:
         version: str | None = None
