@@ -1,8 +1,9 @@
 """What a store of sessions costs: `python -m benchmarks.sessions [STORE ...]`; a STORE is what `open_session` takes.
 
-Without arguments: memory, a folder of files, and SQLite with both of its settings. Times are of this machine and its
-disk; the ratios are what to compare. A server's store is measured with, say, `redis://localhost/9`: its sessions whose
-keys begin with "benchmark " are deleted afterwards.
+Without arguments: memory, a folder of files, SQLite with both of its settings, and those on servers that are installed,
+which are started for it (`session_servers`). Times are of this machine and its disk; the ratios are what to compare.
+Another server is measured with, say, `redis://localhost/9`: its sessions whose keys begin with "benchmark " are deleted
+afterwards.
 
     a save of turn n        two messages behind a list of n, and the state; the ratio is that to n = 10
     saves a second          one conversation after the other, and 32 conversations at once
@@ -16,11 +17,12 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from statistics import median
 
 from agentscope_rx.session import InMemorySession, JsonSession, ListTail, Session, SqliteSession, open_session
+from benchmarks.session_servers import on_servers
 
 TURNS = (10, 1_000, 10_000)
 SAVES = 40
@@ -112,23 +114,41 @@ async def measure(name: str, session: Session) -> None:
     await session.close()
 
 
-async def main(places: list[str]) -> None:
-    """Measure the stores, and print."""
+def heading() -> None:
+    """Print the names of the columns."""
     print(f"{'a save of turn n, ms':24}" + "".join(f"{f'n = {count:,}':>16}" for count in TURNS), end="")
-    print(f"{'saves/s':>12}{f'{AT_ONCE} at once':>12}")
+    print(f"{'saves/s':>12}{f'{AT_ONCE} at once':>12}", flush=True)
+
+
+async def named(places: list[str]) -> None:
+    """Measure the stores of these paths and URLs."""
+    for place in places:
+        # (no password of a URL is shown)
+        await measure(place.split(":")[0], open_session(place))
+
+
+async def all_kinds(on_servers: Mapping[str, Callable[[], Session]]) -> None:
+    """Measure a store of each kind."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        if places:
-            for place in places:
-                # (no password of a URL is shown)
-                await measure(place.split(":")[0], open_session(place))
-            return
         await measure("memory", InMemorySession())
         await measure("files", JsonSession(root / "files"))
         await measure("sqlite, full", SqliteSession(root / "full.db"))
         await measure("sqlite, normal", SqliteSession(root / "normal.db", synchronous="normal"))
+        for name, make in on_servers.items():
+            await measure(name, make())
         await many_conversations(root / "many.db")
 
 
+def main(places: list[str]) -> None:
+    """Measure the stores, and print."""
+    heading()
+    if places:
+        asyncio.run(named(places))
+        return
+    with on_servers() as makers:
+        asyncio.run(all_kinds(makers))
+
+
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1:]))
+    main(sys.argv[1:])

@@ -105,7 +105,7 @@ def test_a_sqlite_url_has_no_options():
     assert open_session("sqlite:chat.db?mode=ro") == SqliteSession("chat.db?mode=ro")
 
 
-@pytest.mark.parametrize("url", ["redis:", "redis:host", "redis:host:6379", "redis:/host", "redis://host/name"])
+@pytest.mark.parametrize("url", ["redis:", "redis:host", "redis:host:6379", "redis:/host"])
 def test_a_url_that_would_be_read_as_another_server_is_refused(url: str):
     with pytest.raises(ConfigurationError, match="no URL of a Redis server"):
         open_session(url)
