@@ -73,13 +73,10 @@ def without_summary(message: Msg) -> Msg:
     return message.replace(metadata={name: value for name, value in message.metadata.items() if name != SUMMARY})
 
 
-def handed_on(kept: Sequence[Msg], removed: Iterable[Msg]) -> Change | None:
-    """The change that keeps the summary of a carrier among the removed messages, on the last compressed one left."""
-    summary = next((text for message in removed if (text := summary_in(message.metadata))), "")
-    if not summary:
-        return None
+def handed_on(kept: Sequence[Msg], carrier: Msg) -> Change | None:
+    """The change that keeps the summary of a removed carrier, on the last compressed one of the messages left."""
     heir = next((message for message in reversed(kept) if COMPRESSED in message.marks), None)
-    return None if heir is None else (heir, with_summary(heir, summary))
+    return None if heir is None else (heir, with_summary(heir, summary_in(carrier.metadata)))
 
 
 def checked_ids(msg_ids: Collection[str]) -> frozenset[str]:

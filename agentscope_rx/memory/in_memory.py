@@ -8,7 +8,7 @@ from typing import TypeVar
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.memory.changes import Change, handed_on
 from agentscope_rx.memory.memory import Memory
-from agentscope_rx.memory.views import has_marks
+from agentscope_rx.memory.views import has_marks, summary_carrier
 from agentscope_rx.messages.history import History
 from agentscope_rx.messages.marks import MARKS, check_marks
 from agentscope_rx.messages.msg import Msg
@@ -86,7 +86,8 @@ class InMemoryMemory(Memory):
                     return 0
                 kept = [message for message in self._messages if message.id not in gone]
                 count = len(self._messages) - len(kept)
-                if self.marked and (change := handed_on(kept, (m for m in self._messages if m.id in gone))):
+                carrier = summary_carrier(self._messages) if self.marked else None
+                if carrier is not None and carrier.id in gone and (change := handed_on(kept, carrier)):
                     kept = _changed(kept, [change])
                 self._messages = kept
                 return count

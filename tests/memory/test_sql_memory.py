@@ -19,7 +19,7 @@ from agentscope_rx.memory import TokenWindow, sent
 from agentscope_rx.memory.sql import SqlMemory
 from agentscope_rx.memory.sql.rows import Rows
 from agentscope_rx.memory.sql.tables import MemoryDatabase
-from agentscope_rx.messages import HIDDEN, TRANSIENT, ToolResultBlock, ToolUseBlock, open_calls
+from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, ToolResultBlock, ToolUseBlock, open_calls
 from agentscope_rx.models.tokens import TextCounter
 from agentscope_rx.reactive import Flow
 from agentscope_rx.session import InMemorySession
@@ -169,6 +169,60 @@ def test_a_summary_far_back_is_sent_and_its_messages_are_kept(url: str):
     assert SqlMemory(url, "ann", window=10).compressed_summary().run() == "more of it"
     again.clear().run()
     assert SqlMemory(url, "ann").compressed_summary().run() == "" and SqlMemory(url, "ann").count().run() == 0
+
+
+def test_the_summary_outlives_the_deletion_of_many(url: str):
+    memory = SqlMemory(url, "ann", window=10)
+    messages = turns(300)
+    memory.add(messages).run()
+    memory.compress(ids(messages[:590]), "the past").run()
+    assert memory.delete(ids(messages[50:590])).run() == 540
+    for each in (memory, SqlMemory(url, "ann", window=10)):
+        assert each.compressed_summary().run() == "the past"
+        assert sent(each.get().run())[0].text == "the past"
+
+
+def test_only_the_newest_summary_is_handed_on(url: str):
+    old, new = (Msg.user(text).marked(COMPRESSED) for text in ("old", "new"))
+    old, new = (each.replace(metadata={**each.metadata, "memory_summary": each.text}) for each in (old, new))
+    for memory in (InMemoryMemory(), SqlMemory(url, "two", window=2)):
+        memory.add([old, new, *turns(2)]).run()
+        assert memory.compressed_summary().run() == "new"
+        assert memory.delete([old.id]).run() == 1
+        assert memory.compressed_summary().run() == "new"
+
+
+def test_a_compression_leaves_one_summary(url: str):
+    old = Msg.user("old").marked(COMPRESSED)
+    old = old.replace(metadata={**old.metadata, "memory_summary": "old"})
+    for memory in (InMemoryMemory(), SqlMemory(url, "one", window=2)):
+        others = turns(20)
+        # a copied conversation may bring summaries along
+        memory.add([old, others[0].replace(metadata=old.metadata), *others[1:]]).run()
+        memory.compress([others[9].id], "all").run()
+        carriers = [each for each in memory.read().to_list().run() if "memory_summary" in each.metadata]
+        assert [each.id for each in carriers] == [others[9].id]
+
+
+def test_the_window_is_full_after_a_deletion(url: str):
+    memory = SqlMemory(url, "ann", window=5)
+    waiting = [*turns(1), called("open")]
+    memory.add([*waiting, *turns(20, 1)]).run()
+    again = SqlMemory(url, "ann", window=5)
+    whole_of = again.read().to_list().run()
+    assert len(again.get().run()) >= 6
+    again.delete([whole_of[-2].id]).run()
+    left = [each for each in whole_of if each is not whole_of[-2]]
+    assert ids(again.get().run())[-5:] == ids(left[-5:])
+
+
+def test_a_result_without_a_call_leaves_the_window_full(url: str):
+    memory = SqlMemory(url, "ann", window=5)
+    memory.add([*turns(6), result("lost"), *turns(1, 6)]).run()
+    memory.replace(memory.get().run()[-1]).run()
+    memory.add(turns(1, 7)).run()
+    whole_of = memory.read().to_list().run()
+    assert ids(memory.get().run())[-5:] == ids(whole_of[-5:])
 
 
 def test_a_result_that_carries_the_summary_brings_its_call(url: str):

@@ -142,9 +142,10 @@ class SqlMemory(Memory):
                 return _Step(0)
             gone = {row.position for row in found}
             heirs: list[Row] = []
-            if tail.needed.summary in gone:
+            carrier = next((row.message for row in found if row.position == tail.needed.summary), None)
+            if carrier is not None:
                 left = await self._read(database, lambda rows: rows.last_marked(tail.id, COMPRESSED, gone))
-                change = handed_on([row.message for row in left], [row.message for row in found])
+                change = handed_on([row.message for row in left], carrier)
                 heirs = [] if change is None else [self._row(left[0].position, change[1])]
             kept = _with_rows(tail, heirs, await self._carried(database, tail, heirs)).rows
             new = tail.changed([row for row in kept if row.position not in gone], removed=len(gone))
@@ -207,10 +208,8 @@ class SqlMemory(Memory):
         ids = checked_ids(msg_ids)
 
         async def select(tail: Tail, rows: Rows) -> list[Row]:
-            carrier = [] if tail.needed.summary is None else [tail.needed.summary]
-            found = await rows.of_ids(tail.id, ids)
-            found += await rows.at(tail.id, carrier) + await rows.last_marked(tail.id, COMPRESSED)
-            return found
+            carriers = await rows.carriers(tail.id)
+            return await rows.of_ids(tail.id, ids) + carriers + await rows.last_marked(tail.id, COMPRESSED)
 
         def change(messages: Sequence[Msg]) -> list[Change]:
             return compressed(messages, selected(messages, ids), summary)
@@ -358,7 +357,9 @@ class SqlMemory(Memory):
     def _keep(self, tail: Tail, *, shorter: bool) -> None:
         by_tokens = isinstance(self.window, TokenWindow)
         size = self.window.max_tokens if isinstance(self.window, TokenWindow) else self.window
-        held = sum(row.tokens for row in tail.rows) if by_tokens else len(tail.rows)
+        # (those that are needed may be far back, and do not fill the window)
+        newest = [row for row in tail.rows if row.position not in tail.needed.positions]
+        held = sum(row.tokens for row in newest) if by_tokens else len(newest)
         self._tail = tail.trimmed(size, by_tokens=by_tokens)
         self._again = shorter and held < size and tail.count > len(tail.rows)
         self.marked = tail.needed.marked

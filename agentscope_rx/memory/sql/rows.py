@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias, cast
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,8 +21,11 @@ from agentscope_rx.memory.sql.tables import MemoryTables, bytes_of, code_of
 from agentscope_rx.memory.sql.tail import Needed, Row, Tail
 from agentscope_rx.memory.views import groups
 from agentscope_rx.messages import Msg
+from agentscope_rx.messages.marks import summary_in
 from agentscope_rx.messages.msg import read_message
 
+_CARRIER = "+summary"
+"""The code in the table of marks of a message that carries a summary; no mark has this code."""
 _CHUNK = 400
 """The most parameters of one statement: SQLite may have a limit of 999."""
 
@@ -107,12 +110,17 @@ class Rows:
 
     async def last_marked(self, id: int, mark: str, without: Collection[int] = ()) -> list[Row]:
         """The last message with this mark that is in none of these positions; at most one."""
-        table = self._tables.marks
-        where = and_(table.c.conversation == id, table.c.mark == code_of(mark))
-        if without:
-            where &= table.c.position.not_in(sorted(without)[-_CHUNK:])
-        last = await self._connection.scalar(select(func.max(table.c.position)).where(where))
+        newest = self._marked(id, mark).order_by(self._tables.marks.c.position.desc()).limit(len(without) + 1)
+        found = (await self._connection.execute(newest)).all()
+        last = next((row.position for row in found if row.position not in without), None)
         return [] if last is None else await self.at(id, [last])
+
+    async def carriers(self, id: int) -> list[Row]:
+        """The messages that carry a summary: more than one, if they were added so."""
+        table = self._tables.messages
+        marks = self._tables.marks
+        carrying = select(marks.c.position).where(marks.c.conversation == id, marks.c.mark == _CARRIER)
+        return await self._select(and_(table.c.conversation == id, table.c.position.in_(carrying)))
 
     def _marked(self, id: int, mark: str) -> Select[tuple[int]]:
         table = self._tables.marks
@@ -200,7 +208,10 @@ def _values(id: int, row: Row) -> _Values:
 
 
 def _mark_values(id: int, row: Row) -> list[_Values]:
-    return [{"conversation": id, "mark": code_of(mark), "position": row.position} for mark in sorted(row.message.marks)]
+    codes = [code_of(mark) for mark in sorted(row.message.marks)]
+    if summary_in(row.message.metadata):
+        codes.append(_CARRIER)
+    return [{"conversation": id, "mark": code, "position": row.position} for code in codes]
 
 
 def _chunks(values: Sequence[object]) -> list[Sequence[object]]:

@@ -103,11 +103,16 @@ class Tail:
         if sum(sizes) <= 2 * window:
             return self
         user = self.needed.user
+        orphans: frozenset[str] = frozenset()
         at = cut_at(self.rows, sizes, window)
-        if at is None or (user is not None and self.rows[at].position > user):
+        if at is None:
+            # a result without a call must not hinder the cut for ever
+            orphans = orphans_in(self.rows)
+            at = cut_at(self.rows, sizes, window, orphans) or 0
+        if user is not None and self.rows[at].position > user:
             # the run in progress still uses all of its messages
-            at = next((n for n, row in enumerate(self.rows) if user is not None and row.position >= user), 0)
-            at = cut_at(self.rows, sizes, sum(sizes[at:])) or 0
+            at = next((n for n, row in enumerate(self.rows) if row.position >= user), 0)
+            at = cut_at(self.rows, sizes, sum(sizes[at:]), orphans) or 0
         kept = tuple(row for n, row in enumerate(self.rows) if n >= at or row.position in self.needed.positions)
         if len(kept) == len(self.rows):
             return self
@@ -119,16 +124,28 @@ def _matters(message: Msg) -> bool:
     return message.role is not MsgRole.ASSISTANT or bool(message.metadata) or bool(message.tool_calls)
 
 
-def cut_at(rows: Sequence[Row], sizes: Sequence[int], window: int) -> int | None:
+def orphans_in(rows: Sequence[Row]) -> frozenset[str]:
+    """The ids of results that have no call before them."""
+    known: set[str] = set()
+    found: set[str] = set()
+    for row in rows:
+        results, calls = ids_in(row.message)
+        found |= results - known
+        known |= calls
+    return frozenset(found)
+
+
+def cut_at(rows: Sequence[Row], sizes: Sequence[int], window: int, orphans: frozenset[str] = frozenset()) -> int | None:
     """The last index from which on the rows fill the window, and no result is without its call; None if there is none.
 
-    The index 0 counts only if it is known that nothing is before it: it is for the caller to say.
+    The index 0 counts only if it is known that nothing is before it: it is for the caller to say. The results `orphans`
+    may be without a call.
     """
     waiting: set[str] = set()
     size = 0
     for n in range(len(rows) - 1, -1, -1):
         results, calls = ids_in(rows[n].message)
-        waiting |= results
+        waiting |= results - orphans
         waiting -= calls
         size += sizes[n]
         if size >= window and not waiting:
