@@ -90,6 +90,8 @@ class InMemoryMemory(Memory):
                 if carrier is not None and carrier.id in gone and (change := handed_on(kept, carrier)):
                     kept = _changed(kept, [change])
                 self._messages = kept
+                # (without a mark, such as that of a transient message, requests need not look for them again)
+                self.marked = self.marked and has_marks(kept)
                 return count
 
         return _now(delete)

@@ -331,6 +331,18 @@ def test_another_embedding_model_embeds_anew(tmp_path: Path):
     assert sorted(topics.embedded) == ["I like tea.", "Rex is my dog."]
 
 
+def test_vectors_of_other_dimensions_are_like_nothing(tmp_path: Path):
+    class Longer(Topics):
+        def _vector(self, text: str) -> tuple[float, ...]:
+            return (*super()._vector(text), 1.0)
+
+    path = tmp_path / "notes.db"
+    kept(SqliteLongTermMemory(path, embedding_model=Topics()), "I like tea.")
+    # the same name, and other vectors: even the least likeness does not find them
+    changed = SqliteLongTermMemory(path, embedding_model=Longer(), min_similarity=-1)
+    assert found(changed, "beverage") == [] and found(changed, "tea") == ["I like tea."]
+
+
 def test_many_vectors_give_the_same_with_and_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from agentscope_rx.long_term_memory.sqlite import search
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agentscope_rx import InMemoryMemory, Memory, Msg
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.messages import History
+from agentscope_rx.messages import TRANSIENT, History
 
 A, B, C = (Msg.user(letter, "Ann").replace(id=letter) for letter in "abc")
 
@@ -109,3 +109,14 @@ def test_threads_lose_nothing_and_readers_see_whole_additions():
     for writer in range(4):
         own = [message.name for message in memory.messages if message.name.startswith(f"{writer}-")]
         assert own == [f"{writer}-{number}" for number in range(40) for _ in range(2)]
+
+
+def test_no_marks_are_looked_for_once_they_are_gone():
+    memory = InMemoryMemory([Msg.user("a")])
+    memory.add([draft := Msg.user("draft")], [TRANSIENT]).run()
+    memory.add([other := Msg.user("b")], ["own"]).run()
+    assert memory.marked
+    memory.delete([draft.id]).run()
+    assert memory.marked, "one has a mark of its own"
+    memory.delete([other.id]).run()
+    assert not memory.marked

@@ -26,6 +26,7 @@ from agentscope_rx.long_term_memory.sqlite.terms import match_of
 POOL = 50
 """The best facts of each rank that are joined."""
 _K = 60
+_UNLIKE = -2.0
 
 OWN = "f.user = ? AND f.agent IN ('', ?) AND f.session IN ('', ?)"
 """The condition for facts of a scope, old versions included; its values are `names(scope)`."""
@@ -133,12 +134,12 @@ def blob(vector: Sequence[float]) -> bytes:
 
 
 def _dots(blobs: Sequence[bytes], wanted: array[float]) -> list[float]:
-    """The cosine of each vector and this one; -1 for one with another number of dimensions."""
+    """The cosine of each vector and this one; less than any for one with another number of dimensions."""
     size = len(wanted) * wanted.itemsize
     if len(blobs) > 64 and all(len(each) == size for each in blobs) and (numpy := _numpy()) is not None:
         matrix = numpy.frombuffer(b"".join(blobs), dtype=numpy.float32).reshape(len(blobs), len(wanted))
         return [float(each) for each in matrix @ numpy.asarray(wanted, dtype=numpy.float32)]
-    return [sum(map(mul, _floats(each), wanted)) if len(each) == size else -1.0 for each in blobs]
+    return [sum(map(mul, _floats(each), wanted)) if len(each) == size else _UNLIKE for each in blobs]
 
 
 def _floats(stored: bytes) -> array[float]:
