@@ -95,7 +95,7 @@ class Hook:
         return None if method is None else method(event)
 
     def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
-        """The reason for which this call must not run, or None. Asked before approvals; the call is never begun.
+        """The reason for which this call must not run, or None. Asked before approvals, and again as the call begins.
 
         The model gets the text as a result of kind `rejected`. `tool` is None if there is no tool of this name. It
         answers at once; its error fails the run.
