@@ -282,8 +282,8 @@ class _Loading:
         key = self._binding.key
         log = HistoryLog(key, saved.lists.get(HISTORY, []))
         index = log.index_of(self._at)
-        # of a time before: the calls that have begun since are no longer of this conversation
-        self._effects = saved.lists.get(JOURNAL, []) if index == len(log.records) - 1 else []
+        # a call that is open there and has begun since is in doubt; calls that are not open there do not count
+        self._effects = saved.lists.get(JOURNAL, [])
         stored = Entries.of(Saved(saved.values, lists_of_conversation(saved.lists)))
         lists = log.undo(index, stored.lists, Unchanging)
         then = Entries({STATE: log.records[index]["state"]}, {name: SavedItems(each) for name, each in lists.items()})

@@ -207,8 +207,8 @@ class Session(ABC):
             index = log.index_of(id)
             lists: dict[str, Items] = {**log.undo(index, lists_of_conversation(saved.lists), _as_it_is)}
             lists[HISTORY] = records[: index + 1]
-            if index == len(records) - 1 and JOURNAL in saved.lists:
-                # a call that has begun there must not be run again here, unless its caller says so
+            if JOURNAL in saved.lists:
+                # a call that has begun must not run again in the fork, unless its caller says so
                 lists[JOURNAL] = saved.lists[JOURNAL]
             saving = self.save_all(to, {STATE: log.records[index]["state"]}, lists, expected=None)
             return saving.pipe(concat_map(lambda version: just(log.checkpoints[index])))

@@ -281,3 +281,20 @@ def test_a_call_made_after_going_back_is_another_one(way: str):
         assert not (await world.session.load_all(key)).lists["journal"]
 
     run_virtual(main())
+
+
+def test_a_call_stays_in_doubt_at_an_earlier_checkpoint():
+    async def main() -> None:
+        world = await killed("before b", use("c1", "a"), use("c2", "b"))
+        lost = (await world.session.history("k"))[-1]
+        # it ends by asking, which is a checkpoint of its own
+        await (await resumed(world, "never")).call()
+        assert (await world.session.history("k"))[-1].id > lost.id
+        again = agent(world, "Well.")
+        assert await again.load(world.session, "k", at=lost)
+        reply = await again.call()
+        assert [(call.id, call.in_doubt) for call in reply.pending_calls] == [("c2", True)]
+        # the other one has its result in what was left: like all that was done since, it is done again
+        assert world.effects == ["a", "a"]
+
+    run_virtual(main())
