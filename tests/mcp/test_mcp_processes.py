@@ -229,5 +229,7 @@ def test_left_while_it_starts(turns: int, how: str) -> None:
             while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
+    # such as the database servers that other tests share
+    before = children()
     asyncio.run(main())
-    assert not servers() and not children()
+    assert not servers() and children() <= before
