@@ -167,7 +167,7 @@ class Database:
         fresh: list[_Terminable] = []
         token = _fresh.set(fresh)
         try:
-            connection = await engine.connect()
+            connection = await (self._opened(engine) if self.dialect == "sqlite" else engine.connect())
         except BaseException:
             # SQLAlchemy forgets a connection whose first statements fail or are cancelled, without closing it
             for each in fresh:
@@ -180,6 +180,16 @@ class Database:
         finally:
             # (a second cancellation must not keep it from the pool)
             await asyncio.shield(connection.close())
+
+    @staticmethod
+    async def _opened(engine: AsyncEngine) -> AsyncConnection:
+        """A connection to a SQLite file: aiosqlite would leave one open whose opening is cancelled on its thread."""
+        opening = asyncio.ensure_future(engine.connect())
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await (await opening).close()
+            raise
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
