@@ -279,6 +279,9 @@ class GracefulShutdown:
         finished = [run.id for run in runs.values() if run.id not in stuck and run.id not in cut_off]
         report = ShutdownReport(tuple(finished), tuple(cut_off), tuple(stuck), undrained)
         with self._lock:
+            if self.report is not None:
+                # of a forked child: this is the parent's task, which the collector closes here
+                return self.report
             self.report = report
             waiting, self._waiting = self._waiting, []
         for each in waiting:
