@@ -192,7 +192,8 @@ class _LibraryLoop:
     def after_fork(self) -> None:
         """Give the loop up: the child has no thread for it and shares its selector with the parent."""
         self._forked = True
-        keep_inherited(self)
+        # nothing else may hold a task that waits: the collector would close it, with its clean-up, in the child
+        keep_inherited(self, *asyncio.all_tasks(self.loop))
 
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
