@@ -9,6 +9,7 @@ from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.event_stream import EventStream
 from agentscope_rx.events.kinds import (
     ActingChunkEvent,
+    ContextEvent,
     ErrorEvent,
     InputEvent,
     MemoryEvent,
@@ -37,6 +38,7 @@ __all__ = [
     "EVENTS_VERSION",
     "ActingChunkEvent",
     "ChunkEvent",
+    "ContextEvent",
     "ErrorEvent",
     "Event",
     "EventSource",

@@ -2,13 +2,14 @@
 
     PreCall  ( Input* PreReasoning  ReasoningChunk*  PostReasoning  ( PreActing* ActingChunk*  PostActing* )? )*
              ( PreSummary  SummaryChunk*  PostSummary )?  Memory?  PostCall
+    ( Context* Memory? )  before PreReasoning and PreSummary, if the context was compacted
     ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
 Hooks may change Pre, Post and Input events. They may drop, delay, merge or rewrite chunks as they are shown. They only
-observe ErrorEvent, RetryEvent, MemoryEvent and PlanEvent, which comes before the last chunk of the call that has
-changed the plan. An OutputChunk follows each ReasoningChunk with a delta of a structured
-output, as hooks have left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve
-belong to `agent.observe()`, not to a run.
+observe ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, and PlanEvent, which comes before the last chunk of the call
+that has changed the plan. An OutputChunk follows each ReasoningChunk with a delta of a structured output, as hooks have
+left it. A hook's changes to fields marked read-only have no effect. PreObserve and PostObserve belong to
+`agent.observe()`, not to a run.
 """
 
 from __future__ import annotations
@@ -363,6 +364,34 @@ class PlanEvent(Event):
     subtask: int | None = None
     todos: tuple[Todo, ...] = ()
     text: str = ""
+
+
+CompactionCause = Literal["tokens", "messages", "overflow", "tool", "manual"]
+"""Why a step of a compaction was made: a limit of tokens or messages, an answer of the provider that the request is too
+long, a tool call of the model, `agent.compact()`."""
+
+
+@register
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextEvent(Event):
+    """A step of a compaction has made the context smaller; the MemoryEvent behind it has the changes.
+
+    The sizes are those of the messages that a request sends, before and after the step; `counted` is True if the
+    provider or a tokenizer has counted the tokens, False if they are estimated. `uncached` is the number of tokens
+    behind the first change: a prompt cache does not have them any more. A step with an `error` has changed nothing.
+    """
+
+    type: ClassVar[str] = "context"
+
+    step: str = ""
+    cause: CompactionCause = "tokens"
+    tokens_before: int = 0
+    tokens_after: int = 0
+    messages_before: int = 0
+    messages_after: int = 0
+    uncached: int = 0
+    counted: bool = False
+    error: str = ""
 
 
 @register

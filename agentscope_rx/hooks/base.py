@@ -41,6 +41,7 @@ from agentscope_rx.events.kinds import ActingChunkEvent
 
 if TYPE_CHECKING:
     from agentscope_rx.events.base import EventSource
+    from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
     from agentscope_rx.messages import ToolUseBlock
     from agentscope_rx.tools import Tool
 
@@ -99,6 +100,18 @@ class Hook:
 
         The model gets the text as a result of kind `rejected`. `tool` is None if there is no tool of this name. It
         answers at once; its error fails the run.
+        """
+        return None
+
+    def compact(self, request: CompactionRequest) -> Observable[Compaction] | None:
+        """The compaction that the conversation needs before this model request, or None. Asked before every one.
+
+        The agent writes the changes to memory, reports them, and goes on with the smaller conversation; it asks the
+        hooks in their order, each about what the one before has left. A request that the provider refuses as too long
+        is asked about once more, with its error. An error of this method or its Observable fails the run.
+
+        Signals: at most one `Compaction`.
+        Cancels: the work on it, at an interruption of the run too; nothing is changed then.
         """
         return None
 
