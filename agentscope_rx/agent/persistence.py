@@ -114,6 +114,7 @@ def _lists(items: Items, memory: Memory) -> dict[str, SavedItems]:
 
 
 def copy_of(conversation: Conversation, binding: Binding) -> SavedCopy:
+    """What the conversation knows of its copy in the bound session."""
     return conversation.copy_at(binding.session, binding.key, _COMPARED)
 
 

@@ -127,8 +127,8 @@ class SavingAgent(AgentCore):
         """Write the conversation to the session under this key: messages, pending calls, approvals, state of parts.
 
         A save of a whole conversation is a checkpoint, to which `load(..., at=)` can go back. A save must not lose the
-        changes of others: it fails if the key holds a conversation that this agent has not
-        loaded, or that another agent has saved since. `overwrite=True` replaces such a conversation.
+        changes of others: it fails if the key holds a conversation that this agent has not loaded, or that another
+        agent has saved since. `overwrite=True` replaces such a conversation.
 
         Signals: one None when it is stored; `AgentBusyError` while a call is running, `SessionConflictError` if changes
         of others would be lost, or another `SessionError`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,13 @@ from agentscope_rx.errors import (
     SessionConflictError,
 )
 from agentscope_rx.messages import Approve
-from agentscope_rx.session import InMemorySession, JsonSession, LeasePolicy, Session, SqliteSession
+from agentscope_rx.session import InMemorySession, LeasePolicy, Session
 from agentscope_rx.session.lease import WhenHeld
 from agentscope_rx.testing import run_virtual
 from agentscope_rx.testing.scripted_model import Delay, ScriptedModel, call
 from tests.agent.parts import agent, assert_whole, events_of, remembered, types, weather
 from tests.session.lease.machines import FakeMachine, Store
-
-STORES: dict[str, Callable[[Path], Session]] = {
-    "memory": lambda path: InMemorySession(),
-    "files": JsonSession,
-    "sqlite": lambda path: SqliteSession(path / "sessions.db"),
-}
+from tests.session.stores import STORES
 
 
 @pytest.fixture(params=STORES)

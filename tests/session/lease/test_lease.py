@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,10 @@ from agentscope_rx.errors import (
     SavedStateError,
 )
 from agentscope_rx.reactive import Flow, just, then, throw, timer
-from agentscope_rx.session import InMemorySession, JsonSession, LeasePolicy, Session, SessionLease, SqliteSession
+from agentscope_rx.session import InMemorySession, LeasePolicy, Session, SessionLease
 from agentscope_rx.testing import run_virtual
 from tests.session.lease.machines import FakeMachine, Store, entry, is_free, lease
-
-STORES: dict[str, Callable[[Path], Session]] = {
-    "memory": lambda path: InMemorySession(),
-    "files": JsonSession,
-    "sqlite": lambda path: SqliteSession(path / "sessions.db"),
-}
+from tests.session.stores import STORES
 
 
 @pytest.fixture(params=STORES)
