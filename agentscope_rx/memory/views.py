@@ -1,8 +1,9 @@
-"""`sent`: the messages of a conversation that a request sends, by their marks.
+"""`sent`: the messages of a conversation that a request sends, by their marks and short forms.
 
     hidden                        left out
     compressed, with a summary    left out; the summary comes first, behind system messages
     compressed, without one       sent: nothing would take its place
+    with short forms              sent in its short form (see `short_forms`)
 
 A call and its results are left out together: the mark of one of them counts for all. If one of the calls has no result
 yet, all of them are sent, because the model or the caller still has to settle it.
@@ -11,25 +12,48 @@ yet, all of them are sent, because the model or the caller still has to settle i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from agentscope_rx.memory.short_forms import SHORT_FORMS, sent_form
 from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, Msg, MsgRole, call_places
 from agentscope_rx.messages.marks import MARKS, summary_in
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
 
 _DROPPED: Final = frozenset((HIDDEN, COMPRESSED))
+_NONE: Final = frozenset[str]()
+
+
+class View(NamedTuple):
+    """What a request sends of a conversation; the first `head` messages are the system messages and the summary."""
+
+    messages: Sequence[Msg]
+    head: int
 
 
 def sent(messages: Sequence[Msg]) -> Sequence[Msg]:
-    """The messages that a request sends: the same sequence if no mark says otherwise."""
-    if not has_marks(messages):
-        return messages
+    """The messages that a request sends: the same sequence if no mark and no short form says otherwise."""
+    return view_of(messages).messages if has_marks(messages) else messages
+
+
+def view_of(messages: Sequence[Msg]) -> View:
+    """The messages that a request sends, as `sent`, and the number of those that no `window` leaves out."""
     carrier = summary_carrier(messages)
-    kept = without_dropped(messages, summarized=carrier is not None)
-    if carrier is None:
-        return kept
+    kept = in_sent_form(without_dropped(messages, summarized=carrier is not None))
     head = system_head(kept)
-    return [*kept[:head], summary_message(carrier), *kept[head:]]
+    if carrier is None:
+        return View(kept, head)
+    return View([*kept[:head], summary_message(carrier), *kept[head:]], head + 1)
+
+
+def in_sent_form(messages: Sequence[Msg]) -> Sequence[Msg]:
+    """The messages with their short forms in place: the same sequence if none has any."""
+    short = [number for number, each in enumerate(messages) if each.metadata and SHORT_FORMS in each.metadata]
+    if not short:
+        return messages
+    kept = list(messages)
+    for number in short:
+        kept[number] = sent_form(kept[number])
+    return kept
 
 
 def system_head(messages: Sequence[Msg]) -> int:
@@ -38,9 +62,17 @@ def system_head(messages: Sequence[Msg]) -> int:
 
 
 def has_marks(messages: Iterable[Msg]) -> bool:
-    """True if a message has a mark."""
+    """True if a message has a mark or a short form."""
     # (with any() each message would cost a call)
-    return bool([message for message in messages if message.metadata and MARKS in message.metadata])
+    return bool(
+        [each for each in messages if each.metadata and (MARKS in each.metadata or SHORT_FORMS in each.metadata)]
+    )
+
+
+def is_dropped(message: Msg, *, summarized: bool) -> bool:
+    """True if its own marks say that the message is left out; `summarized` if a summary stands for compressed ones."""
+    marks = message.marks if message.metadata else _NONE
+    return HIDDEN in marks or (summarized and COMPRESSED in marks)
 
 
 def without_dropped(messages: Sequence[Msg], *, summarized: bool) -> Sequence[Msg]:

@@ -11,6 +11,10 @@
 | marks     | hidden and compressed messages are not there, a summary stands for the compressed (see `views`)        |
 | same      | if nothing has to go, it is the same sequence                                                          |
 
+A compaction goes first: it changes memory for good, and what it has left is what the window is cut from. The window
+changes one request, and memory not at all: with hooks that compact (see `Hook.compact`) it is the last resort, for what
+they could not make small enough. So let them act below `max_tokens`.
+
 The view is cut in steps, by the rule of `TruncatingModel`, so that prompt caches stay valid. The walk goes from the
 end and counts what is sent, each message once: the ten-thousandth turn costs as much as the first.
 """
@@ -22,7 +26,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from agentscope_rx.errors import ConfigurationError, PromptTooLongError
-from agentscope_rx.memory.views import sent, summary_carrier, summary_message, system_head, without_dropped
+from agentscope_rx.memory.views import View, system_head, view_of
 from agentscope_rx.messages import Msg, MsgRole, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.tokens import EstimatedTokens, MessageCounts, TextCounter, TokenCounter
 from agentscope_rx.models.tokens.cuts import Cut, steady
@@ -79,12 +83,16 @@ class TokenWindow:
 
     def of(self, messages: Sequence[Msg], *, pending: Collection[str] = (), marked: bool = True) -> Sequence[Msg]:
         """The view of these messages; see `window`."""
+        return self.of_view(view_of(messages) if marked else View(messages, system_head(messages)), pending=pending)
+
+    def of_view(self, view: View, *, pending: Collection[str] = ()) -> Sequence[Msg]:
+        """The same for messages that marks and short forms were applied to already; its head is always there."""
         assert self.counter is not None
         fixed = self.counter.count(())
-        view = _Window(messages, self.max_tokens - fixed, self.measure, self.keep, pending, marked).view()
-        if isinstance(view, int):
-            raise PromptTooLongError(tokens=fixed + view, max_tokens=self.max_tokens)
-        return view
+        found = _Window(view, self.max_tokens - fixed, self.measure, self.keep, pending).view()
+        if isinstance(found, int):
+            raise PromptTooLongError(tokens=fixed + found, max_tokens=self.max_tokens)
+        return found
 
 
 _FOREIGN: dict[int, tuple[TokenCounter, MessageCounts]] = {}
@@ -146,52 +154,47 @@ class _Window:
 
     def __init__(
         self,
-        messages: Sequence[Msg],
+        view: View,
         limit: int,
         measure: Measure,
         keep: float,
         pending: Collection[str],
-        marked: bool,
     ) -> None:
+        messages = view.messages
         self._messages = messages
         self._limit = limit
         self._measure = measure
         self._keep = keep
         self._pending = pending
-        self._marked = marked
-        carrier = summary_carrier(messages) if marked else None
-        self._summary = None if carrier is None else summary_message(carrier)
-        self._head = system_head(messages)
+        self._head = view.head
+        self._summarized = view.head > 0 and messages[view.head - 1].role is not MsgRole.SYSTEM
         self._walk = segments(messages, self._head)
         self._walked: list[Segment] = []
         self._roles: dict[int, MsgRole] = {}
-        """The role of the first message that is sent of a segment, by its start."""
+        """The role of the first message of a segment, by its start."""
 
     def view(self) -> Sequence[Msg] | int:
         """The view; if too few messages fit, the tokens of those that must be there."""
-        head = self._visible(range(self._head))
-        top = head if self._summary is None else [*head, self._summary]
+        top = self._at(range(self._head))
         left = self._limit - sum(map(self._measure, top))
         cuts, whole = self._cuts(left)
         if whole:
-            return sent(self._messages) if self._marked else self._messages
+            return self._messages
         needed = self._needed()
         totals = [Cut(at, tokens + self._tokens_of(n for n in needed if n < at)) for at, tokens in cuts]
         fitting = [cut for cut in totals if cut.tokens <= left]
         if not fitting:
             return self._limit - left + (totals[0].tokens if totals else self._tokens_of(needed))
         at = steady(self._beginning_well(fitting, needed), self._keep * left)
-        older = self._visible([n for n in needed if n < at])
-        return [*top, *older, *self._visible(range(at, len(self._messages)))]
+        older = self._at([n for n in needed if n < at])
+        return [*top, *older, *self._at(range(at, len(self._messages)))]
 
     def _cuts(self, left: int) -> tuple[list[Cut], bool]:
         """The places where the conversation may be cut, newest first; and True if no cut is needed."""
         cuts: list[Cut] = []
         tokens = 0
         for segment in self._segments():
-            own = self._visible(range(*segment))
-            if not own:
-                continue
+            own = self._at(range(*segment))
             tokens += sum(map(self._measure, own))
             if tokens > left and cuts:
                 return cuts, False
@@ -199,12 +202,11 @@ class _Window:
             self._roles[segment.start] = own[0].role
         return cuts, tokens <= left
 
-    def _visible(self, numbers: Sequence[int]) -> Sequence[Msg]:
-        messages = [self._messages[number] for number in numbers]
-        return without_dropped(messages, summarized=self._summary is not None) if self._marked else messages
+    def _at(self, numbers: Iterable[int]) -> Sequence[Msg]:
+        return [self._messages[number] for number in numbers]
 
     def _tokens_of(self, numbers: Iterable[int]) -> int:
-        return sum(map(self._measure, self._visible(list(numbers))))
+        return sum(map(self._measure, self._at(numbers)))
 
     def _segments(self) -> Iterator[Segment]:
         """The segments from the end; those that were walked before are not walked again."""
@@ -231,7 +233,7 @@ class _Window:
         number = at - 1
         while number >= self._head:
             message = self._messages[number]
-            if message.role is MsgRole.USER and not message.metadata.get(AS_IT_IS) and self._visible([number]):
+            if message.role is MsgRole.USER and not message.metadata.get(AS_IT_IS):
                 yield number
                 start = self._segment_of(number).start
                 if start == number:
@@ -258,7 +260,7 @@ class _Window:
 
     def _beginning_well(self, fitting: Sequence[Cut], needed: Sequence[int]) -> Sequence[Cut]:
         """The cuts after which the view begins with a user's message; all of them if there is none."""
-        if self._summary is not None:
+        if self._summarized:
             return fitting
         first = next((n for n in needed if self._messages[n].role is MsgRole.USER), None)
         if first is None:

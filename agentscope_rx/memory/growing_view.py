@@ -1,0 +1,89 @@
+"""`GrowingView`: what requests send of one conversation, at the cost of the messages added since the last request.
+
+    memory    u  a  r  a  r  | a  r          the same list, with two more messages
+    view      S  a  r        | a  r          the view of before, with what these add
+
+A change of memory other than an addition makes the view anew. So do messages after which earlier ones are sent
+differently: one that carries a summary, and a mark on a call or a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentscope_rx.memory.short_forms import SHORT_FORMS, sent_form
+from agentscope_rx.memory.views import View, groups, is_dropped, summary_carrier, view_of
+from agentscope_rx.messages import History, Msg
+from agentscope_rx.messages.marks import summary_in
+from agentscope_rx.reactive.kernel.forking import new_lock
+
+
+class GrowingView:
+    """The view of one conversation, as `view_of` makes it; from any thread."""
+
+    __slots__ = ("_growing", "_lock", "_seen", "_sent", "_summarized", "_view")
+
+    def __init__(self) -> None:
+        self._lock = new_lock()
+        self._seen: History | None = None
+        """The conversation that the view was made of."""
+        self._sent: list[Msg] | None = None
+        """The messages of the view, which is only appended to; None if they are those of the conversation."""
+        self._view: View = View((), 0)
+        self._summarized = False
+        self._growing = False
+        """True if messages that are added leave those before them as they are."""
+
+    def of(self, messages: Sequence[Msg]) -> View:
+        """The view of the conversation now."""
+        if not isinstance(messages, History):
+            # a memory that gives no views of a list says nothing of what has changed
+            return view_of(messages)
+        with self._lock:
+            seen = self._seen
+            new = -1 if seen is None or not seen.is_of(messages) else len(messages) - len(seen)
+            if new > 0 and self._growing:
+                self._extend(messages, messages[-new:])
+            elif new:
+                self._make(messages)
+            self._seen = messages
+            return self._view
+
+    def _make(self, messages: History) -> None:
+        view = view_of(messages)
+        self._summarized = summary_carrier(messages) is not None
+        same = view.messages is messages
+        # behind system messages only, a further one would belong to them
+        self._growing = view.head < len(view.messages) and (same or not self._is_waiting(messages))
+        self._sent = None if same else list(view.messages)
+        self._view = view if self._sent is None else View(History(self._sent), view.head)
+
+    def _is_waiting(self, messages: Sequence[Msg]) -> bool:
+        """True if a message is sent only until its call has a result."""
+        dropped = {number for number, each in enumerate(messages) if is_dropped(each, summarized=self._summarized)}
+        return any(group.open and not group.members.isdisjoint(dropped) for group in groups(messages))
+
+    def _extend(self, messages: History, added: Sequence[Msg]) -> None:
+        sent = self._sent
+        for message in added:
+            if message.metadata and self._matters(message):
+                self._make(messages)
+                return
+        if sent is None:
+            self._view = View(messages, self._view.head)
+            return
+        for message in added:
+            if not message.metadata:
+                sent.append(message)
+            elif not is_dropped(message, summarized=self._summarized):
+                sent.append(sent_form(message))
+        self._view = View(History(sent), self._view.head)
+
+    def _matters(self, message: Msg) -> bool:
+        """True if the view cannot be extended by this message."""
+        if summary_in(message.metadata):
+            return True
+        dropped = is_dropped(message, summarized=self._summarized)
+        if self._sent is None:
+            return dropped or SHORT_FORMS in message.metadata
+        return dropped and bool(message.tool_calls or message.tool_results)
