@@ -35,6 +35,24 @@ def remarked(
     return changes
 
 
+def replaced_by(messages: Iterable[Msg], given: Iterable[Msg]) -> list[Change]:
+    """The messages that change if these take the places of their ids, in an order in which each step is legal.
+
+    First those that carry a summary now, and last those that carry one no longer: a message that is marked as
+    compressed is left out as soon as there is any summary, so the one that covers it has to be there before.
+    """
+    new_of = {message.id: message for message in given}
+    changes = [(old, new) for old in messages if (new := new_of.get(old.id)) is not None and new is not old]
+    return sorted(changes, key=_step_of)
+
+
+def _step_of(change: Change) -> int:
+    old, new = change
+    if summary_in(new.metadata):
+        return 0
+    return 2 if summary_in(old.metadata) else 1
+
+
 def selected(messages: Sequence[Msg], msg_ids: Collection[str]) -> list[int]:
     """The indexes of the messages with these ids; `InvalidInputError` if there is none."""
     ids = checked_ids(msg_ids)
@@ -84,3 +102,14 @@ def checked_ids(msg_ids: Collection[str]) -> frozenset[str]:
     if isinstance(msg_ids, str):
         raise InvalidInputError(f"Give the ids as a list, such as [{msg_ids!r}], not as a single text.")
     return frozenset(msg_ids)
+
+
+def checked_messages(messages: Iterable[Msg]) -> list[Msg]:
+    """The messages as a list; `InvalidInputError` for anything else."""
+    if isinstance(messages, (Msg, str)):
+        raise InvalidInputError(f"A memory takes a list of Msg objects, not a single {type(messages).__name__}.")
+    checked = list(messages)
+    for message in checked:
+        if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInputError(f"A memory keeps Msg objects, not {type(message).__name__}.")
+    return checked

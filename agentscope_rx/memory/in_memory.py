@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
-from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.memory.changes import Change, handed_on
+from agentscope_rx.memory.changes import Change, checked_messages, handed_on
 from agentscope_rx.memory.memory import Memory
+from agentscope_rx.memory.short_forms import SHORT_FORMS
 from agentscope_rx.memory.views import has_marks, summary_carrier
 from agentscope_rx.messages.history import History
 from agentscope_rx.messages.marks import MARKS, check_marks
@@ -53,7 +53,7 @@ class InMemoryMemory(Memory):
                 if not self.marked:
                     # the look for marks, without its call
                     for message in checked:
-                        if message.metadata and MARKS in message.metadata:
+                        if message.metadata and (MARKS in message.metadata or SHORT_FORMS in message.metadata):
                             self.marked = True
                 self._messages.extend(checked)
             return _STORED
@@ -136,14 +136,3 @@ def _changed(messages: Sequence[Msg], changes: Sequence[Change]) -> list[Msg]:
 
 def _now(call: Callable[[], T]) -> Flow[T]:
     return defer(lambda: just(call()))
-
-
-def checked_messages(messages: Iterable[Msg]) -> list[Msg]:
-    """The messages as a list; `InvalidInputError` for anything else."""
-    if isinstance(messages, (Msg, str)):
-        raise InvalidInputError(f"A memory takes a list of Msg objects, not a single {type(messages).__name__}.")
-    checked = list(messages)
-    for message in checked:
-        if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInputError(f"A memory keeps Msg objects, not {type(message).__name__}.")
-    return checked

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from agentscope_rx.errors import InvalidInputError
-from agentscope_rx.memory.changes import compressed, has_mark, remarked, selected
+from agentscope_rx.memory.changes import checked_messages, compressed, has_mark, remarked, replaced_by, selected
 from agentscope_rx.memory.views import summary_carrier
 from agentscope_rx.messages.marks import check_marks, summary_in
 from agentscope_rx.messages.msg import Msg
@@ -25,7 +25,7 @@ class Memory(ABC):
     """True if the memory itself keeps its messages: a session then holds the state of the conversation only."""
 
     marked: bool = True
-    """False as long as no message has a mark: requests then send the conversation as it is, without looking."""
+    """False as long as no message has a mark or a short form: requests then send the conversation as it is."""
 
     @abstractmethod
     def add(self, messages: Sequence[Msg]) -> Flow[None]:
@@ -48,6 +48,18 @@ class Memory(ABC):
     @abstractmethod
     def replace(self, message: Msg) -> Flow[bool]:
         """Replace the message with the same id; emits True if there was one. Cancels as `add`."""
+
+    def replace_all(self, messages: Sequence[Msg]) -> Flow[int]:
+        """Replace every message that has the id of one of these; the last one of an id counts.
+
+        In one step in the memories of this library. Elsewhere one by one: messages that carry a summary first, so that
+        at no moment a message is left out that no summary covers, and the loss of a summary last.
+
+        Signals: the number of replaced messages.
+        Cancels: as `add`.
+        """
+        checked = checked_messages(messages)
+        return self._replace_each(lambda known: replaced_by(known, checked)) if checked else just(0)
 
     @abstractmethod
     def delete(self, ids: Sequence[str]) -> Flow[int]:
@@ -145,7 +157,10 @@ class Memory(ABC):
         change: Callable[[Sequence[Msg]], list[tuple[Msg, Msg]]],
         counts: Callable[[Msg, Msg], bool] = lambda old, new: True,
     ) -> Flow[int]:
-        """Replace messages one by one: `change` gives the old and the new ones; emits how many `counts` holds for."""
+        """Replace messages one by one: `change` gives the old and the new ones; emits how many `counts` holds for.
+
+        `replace` finds the last message of an id: of several with the same id it changes that one only.
+        """
 
         def replace(messages: Sequence[Msg]) -> Flow[int]:
             changes = change(messages)

@@ -189,6 +189,19 @@ class NeverMarked(InMemoryMemory):
         return just(found)
 
 
+class ReplacesTheFirst(InMemoryMemory):
+    def replace_all(self, messages: Sequence[Msg]) -> Flow[int]:
+        return super().replace_all(messages[:1])
+
+
+class LooksForMarksOnly(InMemoryMemory):
+    def add(self, messages: Sequence[Msg], marks: Collection[str] = ()) -> Flow[None]:
+        def look(done: None) -> None:
+            self.marked = any(message.marks for message in self._messages)
+
+        return super().add(messages, marks).pipe(concat_map(look))
+
+
 class DeletesTheFirst(InMemoryMemory):
     def delete_by_mark(self, mark: str) -> Flow[int]:
         return self.get_memory(mark).pipe(concat_map(lambda found: self.delete([each.id for each in found[:1]])))
@@ -223,6 +236,8 @@ FAULTS: list[tuple[Callable[[], InMemoryMemory], str]] = [
     (ClearsMost, "clear"),
     (LosesMarks, "marks"),
     (NeverMarked, "marked late"),
+    (ReplacesTheFirst, "replaced together"),
+    (LooksForMarksOnly, "short forms"),
     (DeletesTheFirst, "delete by mark"),
     (KeepsTheFirstSummary, "compressed"),
     (ReadsTheEnd, "read"),

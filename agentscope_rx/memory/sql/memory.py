@@ -10,12 +10,22 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from agentscope_rx.errors import ConfigurationError, MemoryConflictError
-from agentscope_rx.memory.changes import Change, checked_ids, compressed, handed_on, remarked, selected
-from agentscope_rx.memory.in_memory import checked_messages
+from agentscope_rx.memory.changes import (
+    Change,
+    checked_ids,
+    checked_messages,
+    compressed,
+    handed_on,
+    remarked,
+    replaced_by,
+    selected,
+)
 from agentscope_rx.memory.memory import Memory, check_summary
+from agentscope_rx.memory.short_forms import sent_form
 from agentscope_rx.memory.sql.rows import Plan, Rows
 from agentscope_rx.memory.sql.tables import MemoryDatabase
 from agentscope_rx.memory.sql.tail import Needed, Row, Tail, cut_at, without_dead
+from agentscope_rx.memory.views import has_marks
 from agentscope_rx.memory.window import TokenWindow
 from agentscope_rx.messages import COMPRESSED, Msg
 from agentscope_rx.messages.marks import check_marks, summary_in
@@ -134,6 +144,15 @@ class SqlMemory(Memory):
             return _Step(True, _with_rows(tail, [row]), Plan(changed=[row]))
 
         return defer(lambda: self._change(replace))
+
+    def replace_all(self, messages: Sequence[Msg]) -> Flow[int]:
+        checked = checked_messages(messages)
+        ids = {message.id for message in checked}
+
+        async def select(tail: Tail, rows: Rows) -> list[Row]:
+            return await rows.of_ids(tail.id, ids)
+
+        return self._rewrite(select, lambda known: replaced_by(known, checked)) if checked else just(0)
 
     def delete(self, ids: Sequence[str]) -> Flow[int]:
         async def delete(tail: Tail, database: MemoryDatabase) -> _Step[int]:
@@ -258,7 +277,7 @@ class SqlMemory(Memory):
     # --- the tail -----------------------------------------------------------------------------------------------------
 
     def _row(self, position: int, message: Msg) -> Row:
-        return Row(position, message, self._measure(message))
+        return Row(position, message, self._measure(sent_form(message)))
 
     def _known(self) -> Flow[Tail]:
         """The tail: at once if it is there."""
@@ -372,7 +391,7 @@ def _with_rows(tail: Tail, rows: Sequence[Row], carried: Sequence[Row] = ()) -> 
     known = {row.position: row for row in (*carried, *tail.rows)}
     known |= {row.position: row for row in rows if row.position in known}
     every = [known[position] for position in sorted(known)]
-    return tail.changed(every, marked=any(row.message.marks for row in rows))
+    return tail.changed(every, marked=has_marks([row.message for row in rows]))
 
 
 _CLIENTS: WeakValueDictionary[tuple[object, ...], ServerClient[MemoryDatabase]] = WeakValueDictionary()

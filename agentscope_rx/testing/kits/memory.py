@@ -8,6 +8,7 @@ from functools import partial
 from typing import overload
 
 from agentscope_rx.memory import Memory, sent
+from agentscope_rx.memory.short_forms import shortened
 from agentscope_rx.messages import (
     HIDDEN,
     ImageBlock,
@@ -276,6 +277,27 @@ async def _marked_late(make: Make, dropped: DroppedErrors) -> None:
         require(memory.marked, f"`marked` is False, although {change} has marked a message")
 
 
+async def _replaced_together(make: Make, dropped: DroppedErrors) -> None:
+    memory = make()
+    await memory.add([A, B, C])
+    equal(await memory.replace_all([]), 0, "the number of messages replaced by none")
+    missing = Msg.user("not there").replace(id="no such message")
+    number = await memory.replace_all([A.marked("m"), missing, shortened(C, {0: TextBlock("short")})])
+    equal(number, 2, "the number of messages replaced together")
+    found = [(each.id, each.content, set(each.marks)) for each in await memory.get()]
+    wanted = [(A.id, A.content, {"m"}), (B.id, B.content, set[str]()), (C.id, C.content, set[str]())]
+    equal(found, wanted, "the messages that were replaced together")
+    require(memory.marked, "`marked` is False, although replace_all has marked a message")
+    equal([each.text for each in sent(await memory.get())][2:], ["short"], "what a request sends of a short form")
+
+
+async def _short_forms(make: Make, dropped: DroppedErrors) -> None:
+    memory = make()
+    await memory.add([shortened(A, {0: TextBlock("short")}), B])
+    require(memory.marked, "`marked` is False, although a message was added with a short form")
+    await _holds(memory, shortened(A, {0: TextBlock("short")}), B)
+
+
 async def _delete_by_mark(make: Make, dropped: DroppedErrors) -> None:
     memory = make()
     await memory.add([A.marked("old"), B, C.marked("old", "x")])
@@ -325,6 +347,8 @@ LAWS: tuple[tuple[str, str, Callable[[Make, DroppedErrors], Coroutine[object, ob
     ("disposal", "an add that is disposed is stored whole or not at all, and the memory works on", _disposed),
     ("marks", "messages keep their marks, which can be changed and searched for", _marks),
     ("marked late", "`marked` is true once any message has a mark", _marked_late),
+    ("replaced together", "replace_all replaces the messages of these ids, and no others", _replaced_together),
+    ("short forms", "a short form is kept with its message, and `marked` is true", _short_forms),
     (
         "delete by mark",
         "delete_by_mark removes the messages of that mark, and emits their number",
