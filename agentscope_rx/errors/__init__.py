@@ -26,6 +26,7 @@
     |   +-- RunDeadlineError                the deadline of a whole run passed
     +-- AwaitCancelledError                 a task that code of a model or tool awaited was cancelled
     +-- ChannelFullError                    a channel with the FAIL policy was full
+    +-- CompactionError                     a step of a compaction that could not make the conversation smaller
     +-- MemoryConflictError                 a stored conversation that another writer has changed
     +-- WorkersExhaustedError               abandoned blocking calls occupy all worker threads
     +-- UserInputError                      a person could not be asked, or gave no usable answer
@@ -122,7 +123,7 @@ from agentscope_rx.errors.long_term_memory import (
     LongTermMemoryServiceError,
     LongTermMemoryStorageError,
 )
-from agentscope_rx.errors.memory import MemoryConflictError
+from agentscope_rx.errors.memory import CompactionError, MemoryConflictError
 from agentscope_rx.errors.model import (
     AnswerTooLargeError,
     AuthenticationError,
@@ -221,6 +222,7 @@ __all__ = [
     "CheckpointError",
     "CircuitOpenError",
     "CommandDeniedError",
+    "CompactionError",
     "ConfigurationError",
     "ContentFilterError",
     "ContextError",

@@ -1,4 +1,4 @@
-"""Errors of memories."""
+"""Errors of memories, and of what makes conversations smaller."""
 
 from __future__ import annotations
 
@@ -21,3 +21,12 @@ class MemoryConflictError(AgentScopeError):
         self.key = key
         self.expected = expected
         self.found = found
+
+
+class CompactionError(AgentScopeError):
+    """A step of a compaction, `step`, could not make the conversation smaller; nothing was changed."""
+
+    def __init__(self, step: str, reason: str) -> None:
+        super().__init__(f"The conversation was not made smaller by {step!r}: {reason}")
+        self.step = step
+        self.reason = reason
