@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,8 +18,6 @@ from agentscope_rx.plan import Plan, plan_markdown, subtask_markdown
 
 PlanToHint = Callable[[Plan | None], str | None]
 """Makes the text of a hint of the plan (None: there is none); with None or "" the model gets no hint."""
-
-OPEN, CLOSE = "<system-hint>", "</system-hint>"
 
 _CONFIRM = (
     "- WAIT FOR USER CONFIRMATION: show the plan to the user, and begin only when the user agrees. Change it as the "
@@ -32,14 +29,6 @@ the plan directly.
 - Where the plan that you have read last differs from the first request, the plan counts.
 - Leave the plan as it is unless the user asks for a change, or the work shows that it cannot succeed.
 - Answer in the language of the plan."""
-
-
-_TAGS = re.compile(r"<(?=\s*/?\s*system-hint)", re.IGNORECASE)
-
-
-def wrapped(text: str) -> str:
-    """The hint as the model reads it. No text in it, such as the name of a plan, closes the tag."""
-    return f"{OPEN}\n{_TAGS.sub('&lt;', text)}\n{CLOSE}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,10 @@ from typing import cast
 
 from agentscope_rx.errors import ConfigurationError, HookError, InvalidInputError, PlanError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
+from agentscope_rx.hooks.system_hint import wrapped
 from agentscope_rx.plan import Plan, rules
 from agentscope_rx.planning.changes import PlanningHook, answer, source_of
-from agentscope_rx.planning.hints import DefaultPlanToHint, PlanToHint, wrapped
+from agentscope_rx.planning.hints import DefaultPlanToHint, PlanToHint
 from agentscope_rx.planning.notebook_state import (
     EMPTY,
     VERSION,

@@ -24,10 +24,10 @@ from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
+from agentscope_rx.hooks.system_hint import wrapped
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import shown
 from agentscope_rx.planning.changes import PlanningHook, answer, source_of
-from agentscope_rx.planning.hints import wrapped
 from agentscope_rx.planning.part import Part, Where
 from agentscope_rx.reactive import Flow, defer, just
 from agentscope_rx.tools import Tool, ToolContext, tool
