@@ -4,6 +4,7 @@ from agentscope_rx.hooks.base import DROP, Hook, hook, hook_operator
 from agentscope_rx.hooks.class_hooks import ClassHooks
 from agentscope_rx.hooks.collection import Hooks
 from agentscope_rx.hooks.compose import CompiledHooks
+from agentscope_rx.hooks.shipped.failure_reminder import FailureReminderHook
 from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
 from agentscope_rx.hooks.wrapping.around_hook import AroundHook, around
 from agentscope_rx.hooks.wrapping.requests import CallRequest, ModelRequest, StageRequest, ToolRequest
@@ -14,6 +15,7 @@ __all__ = [
     "CallRequest",
     "ClassHooks",
     "CompiledHooks",
+    "FailureReminderHook",
     "Hook",
     "Hooks",
     "ModelRequest",
