@@ -1,8 +1,9 @@
-"""The workspace of an agent: its layout.
+"""The workspace of an agent: its layout, its context in the system message, its memory files.
 
 Not imported by `agentscope_rx` itself.
 """
 
+from agentscope_rx.workspace.context_hook import WorkspaceContextHook
 from agentscope_rx.workspace.layout import daily_file, init_workspace, workspace_session
 
-__all__ = ["daily_file", "init_workspace", "workspace_session"]
+__all__ = ["WorkspaceContextHook", "daily_file", "init_workspace", "workspace_session"]
