@@ -10,6 +10,8 @@
     +-- InvalidInputError (ValueError)      an invalid argument of call(), stream(), Msg, a block or a session
     |   +-- PendingCallsError               input that leaves pending calls open, where that is not allowed
     |   +-- EventVersionError               an event that a newer release has written
+    |   +-- FrontMatterError                a Markdown file whose front matter cannot be used; `file`, `line`
+    |   +-- SkillError                      a skill that cannot be read, saved or imported; `file`, `line`
     +-- EventLogError                       a log of events that could not be opened, written or read; `file` names it
     |   +-- EventLineError                  a line of it that is no event; `line` is its number
     +-- AgentBusyError                      a second call while the agent is running
@@ -190,6 +192,7 @@ from agentscope_rx.errors.session import (
     SessionStorageError,
     SessionValueError,
 )
+from agentscope_rx.errors.skill import FrontMatterError, SkillError
 from agentscope_rx.errors.tool import (
     ApprovalError,
     CommandDeniedError,
@@ -238,6 +241,7 @@ __all__ = [
     "EventVersionError",
     "EventsGoneError",
     "ForeignOriginError",
+    "FrontMatterError",
     "HookError",
     "InboxFullError",
     "InvalidInputError",
@@ -287,6 +291,7 @@ __all__ = [
     "SessionStorageError",
     "SessionValueError",
     "SetupError",
+    "SkillError",
     "StructuredOutputError",
     "SubAgentError",
     "TooManyRequestsError",
