@@ -41,6 +41,7 @@ from agentscope_rx.agent.structured_output.pending import PendingOutput
 from agentscope_rx.agent.sub_agent.pending import Pair, inner_pairs
 from agentscope_rx.errors import ToolError
 from agentscope_rx.memory import Memory
+from agentscope_rx.memory.growing_view import GrowingView
 from agentscope_rx.messages import ApprovalAnswer, Msg, ToolResultBlock, ToolUseBlock, open_calls
 from agentscope_rx.messages.history import open_among
 from agentscope_rx.parts import PartState, PartStates
@@ -85,6 +86,7 @@ class Conversation:
         "registered",
         "settled",
         "unfinished",
+        "view",
     )
 
     def __init__(self, name: str) -> None:
@@ -119,6 +121,8 @@ class Conversation:
         """The run in progress at the last checkpoint within a run; after a load a run that another process has lost."""
         self.journal: EffectJournal | None = None
         """The tool calls that have begun, if checkpoints are made within runs, or were by another process."""
+        self.view: GrowingView = GrowingView()
+        """What requests send of the messages, if some have marks or short forms."""
         self.on_run: Callable[[RunState], object] | None = None
         """Called with each new run, in the conversation of a sub-agent that is being called."""
         self._admitted = 0

@@ -33,7 +33,7 @@ class ParsedInput(NamedTuple):
 class RunInput:
     """The input of one run: as the caller gave it, after hooks, and its effect on the pending calls."""
 
-    __slots__ = ("answered", "given", "given_ids", "handed_down", "messages", "passes_by", "unwritten")
+    __slots__ = ("answered", "enqueued", "given", "given_ids", "handed_down", "messages", "passes_by", "unwritten")
 
     def __init__(self) -> None:
         self.given: tuple[Msg, ...] = ()
@@ -44,12 +44,19 @@ class RunInput:
         """The messages as they are remembered, after hooks."""
         self.unwritten: tuple[Msg, ...] = ()
         """The messages between their PreCallEvent and the moment that memory has them."""
+        self.enqueued: tuple[Msg, ...] = ()
+        """The messages that were enqueued and taken, as they are remembered."""
         self.passes_by: bool = False
         """True if the input neither answers nor runs the pending calls: they are closed before it."""
         self.answered: frozenset[str] = frozenset()
         """The ids of the pending calls that the input decides, and of the calls around them."""
         self.handed_down: frozenset[str] = frozenset()
         """The ids of the results in the input that belong to calls of sub-agents, which remember them."""
+
+    @property
+    def question(self) -> frozenset[str]:
+        """The ids of the messages that the run has got; of the run that it goes on with, if it resumes one."""
+        return frozenset(message.id for message in (*(self.messages or self.given), *self.enqueued))
 
 
 def parse_input(given: CallInput) -> ParsedInput:

@@ -29,7 +29,7 @@ from agentscope_rx.agent.running_flag import RunningFlag
 from agentscope_rx.agent.sub_agent.pending import without_results
 from agentscope_rx.agent.system_prompt import system_message
 from agentscope_rx.errors import AgentShuttingDownError, InvalidInputError, RunDeadlineError
-from agentscope_rx.events import ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
+from agentscope_rx.events import ContextEvent, ErrorEvent, Event, MemoryEvent, PostCallEvent, PreCallEvent
 from agentscope_rx.hooks import CallRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.memory import Memory
@@ -447,9 +447,8 @@ def _fail(agent: AgentCore, run: Run, error: Exception) -> Flow[Event]:
     if run.input.unwritten:
         unwritten = tuple(message.id for message in run.input.unwritten)
         unemitted.append(MemoryEvent(source=run.source, removed=unwritten))
-    repaired = run.hooks.watched(
-        MemoryEvent, concat(just(*unemitted) if unemitted else empty(), repair(agent, run, ToolResultKind.FAILED))
-    )
+    left: Flow[Event] = run.hooks.watched(ContextEvent, just(*unemitted)) if unemitted else empty()
+    repaired = run.hooks.watched(MemoryEvent, concat(left, repair(agent, run, ToolResultKind.FAILED)))
     return concat(repaired, _checkpoint(agent, run), last, throw(error))
 
 

@@ -26,6 +26,7 @@ from agentscope_rx.events._partial import PartialMessage
 from agentscope_rx.events.base import Event
 from agentscope_rx.events.chunk_event import ChunkEvent
 from agentscope_rx.events.kinds import (
+    ContextEvent,
     ErrorEvent,
     InputEvent,
     MemoryEvent,
@@ -229,6 +230,10 @@ class RunFold:
         for message in event.added:
             self._put(message)
 
+    def _compacted(self, event: ContextEvent) -> None:
+        # the MemoryEvent behind it has the changes
+        self._add_usage(event.usage)
+
     def _planned(self, event: PlanEvent) -> None:
         if event.change == "todos":
             self._todos = event.todos
@@ -271,6 +276,7 @@ _STEPS: dict[type[Event], Callable[[RunFold, Any], None]] = {
     PostSummaryEvent: RunFold._answered,
     PostActingEvent: RunFold._post_acting,
     MemoryEvent: RunFold._memory,
+    ContextEvent: RunFold._compacted,
     PlanEvent: RunFold._planned,
     PostCallEvent: RunFold._post_call,
     ErrorEvent: RunFold._failed,

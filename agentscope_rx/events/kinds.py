@@ -2,7 +2,8 @@
 
     PreCall  ( Input* PreReasoning  ReasoningChunk*  PostReasoning  ( PreActing* ActingChunk*  PostActing* )? )*
              ( PreSummary  SummaryChunk*  PostSummary )?  Memory?  PostCall
-    ( Context* Memory? )  before PreReasoning and PreSummary, if the context was compacted
+    ( Context* Memory? )*  before PreReasoning and PreSummary, if hooks have made the context smaller; also behind the
+                           chunks of a request that was refused as too long, and then Retry: it is made again
     ... ErrorEvent                                             last, instead of PostCall, if the run fails
 
 Hooks may change Pre, Post and Input events. They may drop, delay, merge or rewrite chunks as they are shown. They only
@@ -379,6 +380,8 @@ class ContextEvent(Event):
     The sizes are those of the messages that a request sends, before and after the step; `counted` is True if the
     provider or a tokenizer has counted the tokens, False if they are estimated. `uncached` is the number of tokens
     behind the first change: a prompt cache does not have them any more. A step with an `error` has changed nothing.
+    `usage` are the tokens of the model call that the step has made, by `model_name` ('' is the agent's model): they
+    count for the run and its limits, as one model call.
     """
 
     type: ClassVar[str] = "context"
@@ -391,6 +394,8 @@ class ContextEvent(Event):
     messages_after: int = 0
     uncached: int = 0
     counted: bool = False
+    usage: ChatUsage | None = None
+    model_name: str = ""
     error: str = ""
 
 

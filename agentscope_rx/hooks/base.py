@@ -41,7 +41,7 @@ from agentscope_rx.events.kinds import ActingChunkEvent
 
 if TYPE_CHECKING:
     from agentscope_rx.events.base import EventSource
-    from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
+    from agentscope_rx.hooks.compaction import CompactionAnswer, CompactionRequest
     from agentscope_rx.messages import ToolUseBlock
     from agentscope_rx.tools import Tool
 
@@ -83,7 +83,7 @@ class Hook:
         # a class with methods for some kinds gets no others, unless it sets `kinds`
         if "kinds" not in vars(cls) and cls.on_event is Hook.on_event:
             named = _kinds_with_methods(cls)
-            if named or _stands_around(cls):
+            if named or _stands_around(cls) or cls.compact is not Hook.compact:
                 cls.kinds = named
 
     def on_event(self, event: Event) -> Answer:
@@ -103,12 +103,14 @@ class Hook:
         """
         return None
 
-    def compact(self, request: CompactionRequest) -> Observable[Compaction] | None:
+    def compact(self, request: CompactionRequest) -> CompactionAnswer:
         """The compaction that the conversation needs before this model request, or None. Asked before every one.
 
         The agent writes the changes to memory, reports them, and goes on with the smaller conversation; it asks the
         hooks in their order, each about what the one before has left. A request that the provider refuses as too long
-        is asked about once more, with its error. An error of this method or its Observable fails the run.
+        is asked about once more, with its error: if memory was changed, the request is made again. Answer at once, by
+        an awaitable, or by an Observable. An error fails the run, with a note that names the hook; a step that failed
+        and may be left out is better told by a `ContextEvent` with an `error`. It is also asked by `agent.compact()`.
 
         Signals: at most one `Compaction`.
         Cancels: the work on it, at an interruption of the run too; nothing is changed then.
@@ -128,6 +130,8 @@ class Hook:
         kinds = "every event" if self.kinds is None else " and ".join(kind.__name__ for kind in self.kinds)
         around = " and ".join(kind for kind in AROUND_KINDS if callable(getattr(self, AROUND + kind, None)))
         where = [*([f"on {kinds}"] if kinds else []), *([f"around {around}"] if around else [])]
+        if type(self).compact is not Hook.compact:
+            where.append("that compacts")
         what = "observer" if self.observe_only else "hook"
         return f"<{what} {self.name} {' and '.join(where)}, priority {self.priority}>"
 

@@ -6,8 +6,8 @@
 
 Laws: exactly one event comes out for each Pre or Post event, checked by `hooks.validate`. Chunks keep their class. An
 observer cannot change or stop anything: its result is ignored, and its errors go to the dropped-error hook. Observers
-are all hooks on ErrorEvent, RetryEvent, MemoryEvent, PlanEvent and PostObserveEvent, and `observe_only` hooks on any
-event.
+are all hooks on ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, PlanEvent and PostObserveEvent, and `observe_only`
+hooks on any event.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class CompiledHooks:
                     "make an object of your Hook class, or give an operator its place: around('model', operator)."
                 )
             check_priority(f"Hook {hook.name}", hook.priority)
+            if hook.observe_only and type(hook).compact is not Hook.compact:
+                raise ConfigurationError(f"{hook!r} cannot be observe_only: a compaction changes the memory.")
             if hook.observe_only and isinstance(hook, OperatorHook):
                 raise ConfigurationError(
                     f"{hook!r} cannot be observe_only: an operator makes the stream. Observe with "
@@ -93,6 +95,8 @@ class CompiledHooks:
         """The kinds that at least one hook gets: data that only hooks use is not collected for the others."""
         self.refusing: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).refusal is not Hook.refusal)
         """The hooks that are asked if a call may run."""
+        self.compacting: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).compact is not Hook.compact)
+        """The hooks that are asked before each model request if the context should become smaller."""
         self._set_around()
 
     def _set_around(self) -> None:

@@ -268,6 +268,11 @@ class ResponseAccumulator:
         """The cost of each attempt, with its `model`."""
         return self._failed_costs if self._usage is None else [*self._failed_costs, (self.model, self._usage)]
 
+    @property
+    def begun(self) -> bool:
+        """True if there is any content."""
+        return bool(self._parts)
+
     def reset(self) -> None:
         """Discard the content of a failed attempt. Its cost is kept."""
         self._failed_costs, self._usage = self.costs, None

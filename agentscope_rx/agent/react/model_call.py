@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, cast
 
 from agentscope_rx.agent.react.stage import ReActCore
@@ -30,7 +31,7 @@ from agentscope_rx.messages.msg import new_id
 from agentscope_rx.models.accumulate import ResponseAccumulator
 from agentscope_rx.models.options import GenerateOptions, ToolChoice, ToolSchema
 from agentscope_rx.models.response import ChatResponse, RetryNotice
-from agentscope_rx.reactive import Flow, flat_map_iterable, take_until, transform_type
+from agentscope_rx.reactive import Flow, catch, flat_map_iterable, take_until, transform_type
 
 P = TypeVar("P", bound=PreReasoningEvent)
 
@@ -66,10 +67,12 @@ def call_model(
     tools: Sequence[ToolSchema],
     kind: type[ChunkEvent],
     also_show: Callable[[Flow[Event]], Flow[Event]] | None = None,
+    failed: Callable[[Exception, ResponseAccumulator], Flow[Event]] | None = None,
 ) -> tuple[Flow[Event], Callable[[], Answer]]:
     """Ask the model as the event says: the events, and a function that gives the answer once they have completed.
 
-    `also_show` adds events to the chunks.
+    `also_show` adds events to the chunks. `failed` makes the events that follow if the call has failed, of its error
+    and of what has come of the answer.
 
     Signals: chunk events of `kind` and `RetryEvent`s; a `ModelError`, or the error of a hook around the model.
     Cancels: the model call. An interruption ends it normally, with the content that has come.
@@ -96,6 +99,8 @@ def call_model(
         events = events.pipe(transform_type(cast("type[Event]", kind), operator, void=voids))
     if also_show is not None:
         events = also_show(events)
+    if failed is not None:
+        events = events.pipe(catch(partial(_failed, failed, accumulator)))
     if RetryEvent in run.hooks.seen:
         events = run.hooks.watched(RetryEvent, events)
 
@@ -105,6 +110,12 @@ def call_model(
         return Answer(_message(agent, run, accumulator, chunks.message_id), accumulator, prompt, name)
 
     return events, answer
+
+
+def _failed(
+    failed: Callable[[Exception, ResponseAccumulator], Flow[Event]], accumulator: ResponseAccumulator, error: Exception
+) -> Flow[Event]:
+    return failed(error, accumulator)
 
 
 class _Chunks:

@@ -1,6 +1,6 @@
 """The reasoning stage: one model round as events, then a tail.
 
-PreReasoning |> hooks |> model_call |> PostReasoning |> hooks |> remember |> decide
+compact |> PreReasoning |> hooks |> model_call |> PostReasoning |> hooks |> remember |> decide
 
 tail(acting) | tail(reasoning) | tail(end_interrupted) | tail(summarizing) | Done(message)
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before, note_counted
 from agentscope_rx.agent.react.decide import Decision, after_reasoning, before_reasoning
 from agentscope_rx.agent.react.model_call import Answer, call_model, has_content, is_silent, without_choice
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
@@ -29,6 +30,7 @@ from agentscope_rx.agent.structured_output.state import StructuredOutputState
 from agentscope_rx.errors import EmptyResponseError
 from agentscope_rx.events import Event, PostReasoningEvent, PreReasoningEvent, ReasoningChunkEvent
 from agentscope_rx.messages import GenerateReason, Msg, ToolResultKind, ToolUseBlock
+from agentscope_rx.models.options import ToolSchema
 from agentscope_rx.models.wire.speaker_names import hint_message
 from agentscope_rx.reactive import Tail, concat, defer, just, onward, tail, throw
 
@@ -76,13 +78,29 @@ def reasoning(agent: ReActCore, run: Run, *, sent_back: bool = False) -> Stage:
         run.drop_timers()
 
     def begin() -> Stage:
-        return onward(run.history(), partial(_fire_pre, agent, run, output))
+        return onward(run.history(), partial(_fire_pre, agent, run, output, sent_back))
 
     around = run.hooks.around_reasoning
-    return defer(begin) if around is None else around_stage(around, run, "reasoning", begin)
+    stage = defer(begin) if around is None else around_stage(around, run, "reasoning", begin)
+    if not run.hooks.compacting:
+        return stage
+    return compact_before(agent, run, _compacting(agent, run, output), stage, limited=not granted)
 
 
-def _fire_pre(agent: ReActCore, run: Run, output: StructuredOutputState | None, history: Sequence[Msg]) -> Stage:
+def _compacting(agent: ReActCore, run: Run, output: StructuredOutputState | None) -> Compacting:
+    """What hooks that compact are told of the request of this round."""
+    tools, options = run.toolkit.schemas(), run.options or agent.generate_options
+    if output is None:
+        return Compacting(agent, run, "round", system_message=run.system_message, tools=tools, options=options)
+    system = output.system(run.system_message)
+    return Compacting(
+        agent, run, "round", system_message=system, tools=output.tools(tools), options=output.options(options)
+    )
+
+
+def _fire_pre(
+    agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool, history: Sequence[Msg]
+) -> Stage:
     """PreReasoning |> hooks."""
     options = run.options or agent.generate_options
     hints = () if output is None else output.hints()
@@ -98,18 +116,54 @@ def _fire_pre(agent: ReActCore, run: Run, output: StructuredOutputState | None, 
         history=history,
         options=options if output is None else output.options(options),
     )
-    return run.hooks.fire_then(event, partial(_ask, agent, run, output))
+    return run.hooks.fire_then(event, partial(_ask, agent, run, output, sent_back))
 
 
-def _ask(agent: ReActCore, run: Run, output: StructuredOutputState | None, pre: PreReasoningEvent) -> Stage:
+def _ask(
+    agent: ReActCore, run: Run, output: StructuredOutputState | None, sent_back: bool, pre: PreReasoningEvent
+) -> Stage:
     """The event, the chunks of the model's answer, then PostReasoning."""
     tools = run.toolkit.schemas()
+    if run.hooks.compacting:
+        return _ask_or_compact(agent, run, output, sent_back, pre, tools)
     if output is None:
         chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent)
         return concat(just(pre), chunks, defer(lambda: _fire_post(agent, run, pre, answer())))
     pre, tools = ask_for_output(agent, output, pre, tools)
     chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent, show_output(run, output))
     chunks, then = ask_again(agent, run, output, chunks, lambda: _fire_post(agent, run, pre, answer()))
+    return concat(just(pre), chunks, defer(then))
+
+
+def _ask_or_compact(
+    agent: ReActCore,
+    run: Run,
+    output: StructuredOutputState | None,
+    sent_back: bool,
+    pre: PreReasoningEvent,
+    tools: Sequence[ToolSchema],
+) -> Stage:
+    """The same; a request that is too long is made again, in a round that begins anew, if hooks have compacted."""
+    if output is not None:
+        pre, tools = ask_for_output(agent, output, pre, tools)
+
+    def again() -> Stage:
+        if output is not None:
+            # a last chance that was refused is granted again
+            output.due = output.last
+        return agent.reasoning(run, sent_back=True) if sent_back else agent.reasoning(run)
+
+    def answered() -> Stage:
+        whole = answer()
+        note_counted(run, pre.messages, whole.response.costs)
+        return _fire_post(agent, run, pre, whole)
+
+    after = AfterRefusal(agent, run, pre, tools, again)
+    show = None if output is None else show_output(run, output)
+    chunks, answer = call_model(agent, run, pre, tools, ReasoningChunkEvent, show, after.failed)
+    then = partial(after.then, answered)
+    if output is not None:
+        chunks, then = ask_again(agent, run, output, chunks, then)
     return concat(just(pre), chunks, defer(then))
 
 

@@ -9,7 +9,7 @@ from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.hooks import StageRequest
 from agentscope_rx.hooks.wrapping.flows import AroundEvents
 from agentscope_rx.hooks.wrapping.requests import StageName
-from agentscope_rx.memory import TokenWindow, sent
+from agentscope_rx.memory import TokenWindow
 from agentscope_rx.messages import Msg, ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import ExecutionConfig, GenerateOptions
@@ -47,11 +47,12 @@ class ReActCore(Protocol):
 
 
 def sent_of(agent: ReActCore, run: Run, history: Sequence[Msg]) -> Sequence[Msg]:
-    """The part of the history that a request sends: by marks, and by the agent's window."""
-    marked, window = run.memory.marked, agent.memory_window
-    if window is None:
-        return sent(history) if marked else history
-    return window.of(history, pending=run.conversation.unsettled or (), marked=marked)
+    """The part of the history that a request sends: by marks and short forms, and then by the agent's window."""
+    window, conversation = agent.memory_window, run.conversation
+    if not run.memory.marked:
+        return history if window is None else window.of(history, pending=conversation.unsettled or (), marked=False)
+    view = conversation.view.of(history)
+    return view.messages if window is None else window.of_view(view, pending=conversation.unsettled or ())
 
 
 def around_stage(

@@ -83,6 +83,7 @@ def _take(run: Run, queued: QueuedInput) -> Flow[Event]:
 
         def done(_: object) -> None:
             run.record(messages, event, foreign=True)
+            run.input.enqueued += messages
             run.inbox.taken(queued)
 
         if not messages:

@@ -1,6 +1,7 @@
 """The summary at the end of the rounds, or at a limit: one more model call, without tools.
 
-    open calls get error results |> PreSummary |> hooks |> model_call |> PostSummary |> hooks |> remember |> Done
+    compact |> open calls get error results |> PreSummary |> hooks |> model_call |> PostSummary |> hooks |> remember
+    |> Done
 
 A summary that fails fails the run, as any model call does. One without text (it calls tools, or is empty) is asked for
 once more; then the reply says that a limit has ended the run.
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from agentscope_rx.agent.react.compaction import AfterRefusal, Compacting, compact_before
 from agentscope_rx.agent.react.model_call import Answer, call_model, fit_choice, is_silent
 from agentscope_rx.agent.react.stage import ReActCore, around_stage, sent_of
 from agentscope_rx.agent.run import Done, Run, Stage
@@ -54,7 +56,12 @@ def summarizing(agent: ReActCore, run: Run, which: str | None = None, *, again: 
         return concat(run.close_open(ToolResultKind.REJECTED, text), fired)
 
     around = run.hooks.around_summarizing
-    return begin() if around is None else around_stage(around, run, "summarizing", begin)
+    if not run.hooks.compacting:
+        return begin() if around is None else around_stage(around, run, "summarizing", begin)
+    # calls are closed when the hooks have been asked
+    stage = defer(begin) if around is None else around_stage(around, run, "summarizing", begin)
+    compacting = Compacting(agent, run, "round", system_message=run.system_message, options=agent.generate_options)
+    return compact_before(agent, run, compacting, stage, limited=False)
 
 
 def _limit(agent: ReActCore, which: str | None) -> str:
@@ -87,6 +94,11 @@ def _fire_pre(agent: ReActCore, run: Run, which: str | None, again: bool, histor
 def _ask(agent: ReActCore, run: Run, which: str | None, again: bool, pre: PreSummaryEvent) -> Stage:
     """The event, the chunks of the summary, then PostSummary."""
     pre = fit_choice(agent, pre, ())
+    if run.hooks.compacting:
+        after = AfterRefusal(agent, run, pre, (), lambda: summarizing(agent, run, which, again=again))
+        chunks, answer = call_model(agent, run, pre, (), SummaryChunkEvent, failed=after.failed)
+        then = partial(after.then, lambda: _answered(agent, run, which, again, pre, answer()))
+        return concat(just(pre), chunks, defer(then))
     chunks, answer = call_model(agent, run, pre, (), SummaryChunkEvent)
     return concat(just(pre), chunks, defer(lambda: _answered(agent, run, which, again, pre, answer())))
 

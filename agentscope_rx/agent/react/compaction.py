@@ -1,0 +1,294 @@
+"""Compaction: hooks make the conversation smaller, before a model request, and after one that was too long.
+
+    history |> each compacting hook: compact -> check -> write, all or none -> Context* Memory -> the next hook
+
+before     each round and each summary; the request is made of what the hooks have left
+too long   the provider has refused the request: the hooks are asked once more; if they have changed the memory, Retry,
+           and the round or summary begins again: its Pre event is made anew, so that hints are neither lost nor doubled
+
+A round is asked about outside of the operators around it: a further attempt by one of these does not compact again. The
+refusal is dealt with inside: an operator sees the error only if it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+from agentscope_rx.agent.react.model_call import retry_event
+from agentscope_rx.agent.react.stage import ReActCore
+from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
+from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
+from agentscope_rx.hooks import Hook
+from agentscope_rx.hooks.compaction import (
+    Compaction,
+    CompactionRequest,
+    CompactionWhy,
+    changes_of,
+    compaction_of,
+)
+from agentscope_rx.messages import ChatUsage, Msg
+from agentscope_rx.messages.history import same_beginning
+from agentscope_rx.models.accumulate import ResponseAccumulator
+from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.response import RetryNotice
+from agentscope_rx.reactive import (
+    Flow,
+    Tail,
+    catch,
+    concat,
+    concat_map,
+    defer,
+    empty,
+    just,
+    shield,
+    tail,
+    take_until,
+    then,
+    throw,
+)
+
+_COUNTED = "tokens of the latest request"
+_REFUSED = "request that was too long"
+
+
+class Compacting:
+    """One asking of all hooks. `done` is what they have changed so far."""
+
+    __slots__ = ("_agent", "_error", "_options", "_run", "_system", "_tools", "_why", "done")
+
+    def __init__(
+        self,
+        agent: ReActCore,
+        run: Run,
+        why: CompactionWhy,
+        *,
+        system_message: Msg | None = None,
+        tools: Sequence[ToolSchema] = (),
+        options: GenerateOptions | None = None,
+        error: ModelError | None = None,
+    ) -> None:
+        self._agent = agent
+        self._run = run
+        self._why: CompactionWhy = why
+        self._system = system_message
+        self._tools = tools
+        self._options = options
+        self._error = error
+        self.done: Compaction = Compaction()
+
+    def events(self) -> Flow[Event]:
+        """Ask each hook about what the one before has left. An interruption ends it, with what is written so far.
+
+        Signals: the ContextEvents of each compaction, then its MemoryEvent; the error of a hook or of the memory, or a
+        `HookError`.
+        Cancels: the work of the hook; a write that has begun runs to its end.
+        """
+        hooks = self._run.hooks
+        asked = concat(*(defer(partial(self._ask, hook)) for hook in hooks.compacting))
+        return hooks.watched(MemoryEvent, hooks.watched(ContextEvent, asked))
+
+    def _ask(self, hook: Hook) -> Flow[Event]:
+        run = self._run
+        if run.interrupted:
+            return empty()
+
+        def ask(history: Sequence[Msg]) -> Flow[Compaction]:
+            return compaction_of(hook, self._request(history)).pipe(take_until(run.interruption.event))
+
+        def take(compaction: Compaction) -> Flow[Event]:
+            # others may have changed the memory meanwhile
+            return run.history().pipe(concat_map(partial(self._write, hook, compaction)))
+
+        return run.history().pipe(concat_map(ask), concat_map(take))
+
+    def _request(self, history: Sequence[Msg]) -> CompactionRequest:
+        run, conversation = self._run, self._run.conversation
+        messages = conversation.view.of(history).messages if run.memory.marked else history
+        return CompactionRequest(
+            why=self._why,
+            source=run.source,
+            model=self._agent.model,
+            history=history,
+            messages=messages,
+            iteration=run.iteration,
+            question=run.input.question,
+            pending=conversation.unsettled or (),
+            system_message=self._system,
+            tools=self._tools,
+            options=self._options,
+            last=_last(run, messages),
+            error=self._error,
+        )
+
+    def _write(self, hook: Hook, compaction: Compaction, history: Sequence[Msg]) -> Flow[Event]:
+        run = self._run
+        replaced = changes_of(hook, compaction, history)
+        events = [event.replace(source=run.source) for event in compaction.events]
+        for event in events:
+            if event.usage is not None:
+                run.usage.add_model_call([(event.model_name or None, event.usage)], self._agent.model.model_name)
+        self.done = Compaction(replaced=(*self.done.replaced, *replaced), events=(*self.done.events, *events))
+        if not replaced:
+            return just(*events) if events else empty()
+        reports: list[Event] = [*events, MemoryEvent(source=run.source, replaced=replaced)]
+
+        def written() -> Flow[Event]:
+            run.unemitted.extend(reports)
+            return just(*reports)
+
+        run.writes += 1
+        return shield(run.memory.replace_all(replaced).pipe(then(written)))
+
+
+def note_counted(run: Run, messages: Sequence[Msg], costs: Sequence[tuple[str | None, ChatUsage]]) -> None:
+    """Note what the provider has counted for a request with these messages: see `CompactionRequest.last`."""
+    tokens = costs[-1][1].input_tokens if costs else 0
+    run.extras[_COUNTED] = (messages, tokens) if tokens else None
+
+
+def _last(run: Run, messages: Sequence[Msg]) -> tuple[int, int] | None:
+    counted = cast("tuple[Sequence[Msg], int] | None", run.extras.get(_COUNTED))
+    if counted is None or not counted[0] or same_beginning(counted[0], messages) < len(counted[0]):
+        return None
+    return len(counted[0]), counted[1]
+
+
+# --- before a request ---------------------------------------------------------------------------------------------
+
+
+def compact_before(agent: ReActCore, run: Run, compacting: Compacting, stage: Stage, *, limited: bool = True) -> Stage:
+    """Ask the hooks, then the stage; nothing is asked again for a request that is made again as it was too long.
+
+    `limited` is False if the stage is not held to the limits of usage, to which summaries of the hooks count, too.
+
+    Signals: those of `Compacting.events` and of the stage; instead of the stage a tail if the run is interrupted, or at
+    a limit.
+    Cancels: the hook in progress, or the stage.
+    """
+
+    def go_on() -> Stage:
+        if run.interrupted:
+            return just(tail(lambda: agent.end_interrupted(run)))
+        limit = run.usage.before_model() if run.usage.limited and limited else None
+        if limit is not None:
+            return just(tail(lambda: agent.end_limited(run, *limit)))
+        return stage
+
+    again = cast("_Refused | None", run.extras.get(_REFUSED))
+    if again is not None and again.begins:
+        again.begins = False
+        return stage
+    run.extras[_REFUSED] = None
+    return concat(compacting.events(), defer(go_on))
+
+
+# --- after a request that was too long ----------------------------------------------------------------------------
+
+
+class _Refused:
+    """A round or summary that is made again; `begins` until it has begun."""
+
+    __slots__ = ("begins",)
+
+    def __init__(self) -> None:
+        self.begins: bool = True
+
+
+class AfterRefusal:
+    """What follows if the provider refuses the request of a round or summary as too long: once, it is made again.
+
+    `again` is the stage from its beginning.
+    """
+
+    __slots__ = ("_again", "_agent", "_follow", "_pre", "_run", "_tools")
+
+    def __init__(
+        self,
+        agent: ReActCore,
+        run: Run,
+        pre: PreReasoningEvent,
+        tools: Sequence[ToolSchema],
+        again: Callable[[], Stage],
+    ) -> None:
+        self._agent = agent
+        self._run = run
+        self._pre = pre
+        self._tools = tools
+        self._again = again
+        self._follow: Tail[Event | Done] | None = None
+
+    def failed(self, error: Exception, response: ResponseAccumulator) -> Flow[Event]:
+        """The events that follow the error of the model call.
+
+        The call counts for the usage of the run if the provider has charged anything for it.
+
+        Signals: those of `Compacting.events`, then a RetryEvent; or the error, with a note if it is that of a refusal.
+        Cancels: as `Compacting.events`.
+        """
+        agent, run = self._agent, self._run
+        refusal = refusal_in(error)
+        if refusal is None or run.interrupted:
+            return throw(error)
+        if run.extras.get(_REFUSED) is not None:
+            error.add_note("The request was made again after a compaction, and was too long again.")
+            return throw(error)
+        if response.costs:
+            run.usage.add_model_call(response.costs, agent.model.model_name)
+        compacting = Compacting(
+            agent,
+            run,
+            "overflow",
+            system_message=self._pre.system_message,
+            tools=self._tools,
+            options=self._pre.options,
+            error=refusal,
+        )
+
+        def after() -> Flow[Event]:
+            if run.interrupted:
+                self._follow = tail(lambda: agent.end_interrupted(run))
+                return empty()
+            if not compacting.done.replaced:
+                error.add_note("The hooks that compact were asked, and have not made the conversation smaller.")
+                return throw(error)
+            run.extras[_REFUSED] = _Refused()
+            run.usage.model_retries += 1
+            self._follow = tail(self._again)
+            notice = RetryNotice(1, 0.0, error, discarded=response.begun)
+            return just(retry_event(notice, run.source))
+
+        return concat(compacting.events().pipe(catch(partial(_in_place_of, error))), defer(after))
+
+    def then(self, answered: Callable[[], Stage]) -> Stage:
+        """The stage after the events: that of the answer, unless the request is made again."""
+        return answered() if self._follow is None else just(self._follow)
+
+
+def _in_place_of(refusal: Exception, error: Exception) -> Flow[Event]:
+    error.add_note(f"A compaction was asked for because of {type(refusal).__name__}: {refusal}")
+    return throw(error)
+
+
+def refusal_in(error: BaseException) -> ModelError | None:
+    """The error by which a provider, or a model with a limit, has refused a request as too long; None if none has.
+
+    Wrappers may raise another error because of it: it is looked for in causes, contexts and groups.
+    """
+    left, seen = [error], set[int]()
+    while left:
+        each = left.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, (ContextOverflowError, PromptTooLongError)):
+            return each
+        if isinstance(each, BaseExceptionGroup):
+            left += cast("BaseExceptionGroup[BaseException]", each).exceptions
+        if (cause := each.__cause__) is not None:
+            left.append(cause)
+        elif (context := each.__context__) is not None and not each.__suppress_context__:
+            left.append(context)
+    return None
