@@ -1,7 +1,7 @@
 """`WorkspaceContextHook`: what a workspace says about itself, in the system message of each call.
 
     PreCall      look at the files (worker) --> unchanged: the text of before | changed: a new text --> system message
-    PostActing   a tool has used a file below a folder with its own AGENTS.md --> its text, once, in the result
+    PostActing   a tool has used a path below a folder with its own AGENTS.md --> its text, once, in the result
 
 | in the text                                    | what it is to the model                        |
 |------------------------------------------------|------------------------------------------------|
@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError, WorkersExhaustedError, WorkspaceError
-from agentscope_rx.events import Event, PreCallEvent
+from agentscope_rx.events import Event, PostActingEvent, PreCallEvent
 from agentscope_rx.events.kinds import appended
 from agentscope_rx.hooks import Hook
 from agentscope_rx.messages import Msg
@@ -39,6 +39,7 @@ from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.options import check_flag
 from agentscope_rx.workspace.file_watch import FileText, FileWatch
 from agentscope_rx.workspace.layout import AGENTS, KNOWLEDGE, KNOWLEDGE_FILE, MEMORY, as_workspace
+from agentscope_rx.workspace.nested import NestedInstructions, cleaned
 from agentscope_rx.workspace.sections import (
     AGENTS_TAG,
     FILE_TAG,
@@ -50,7 +51,10 @@ from agentscope_rx.workspace.sections import (
     fitted,
 )
 
+T = TypeVar("T")
+
 MAX_TOKENS: Final = 8000
+NESTED_TOKENS: Final = 2000
 LISTED: Final = 200
 """The files of `knowledge/` that are listed."""
 
@@ -83,6 +87,7 @@ class WorkspaceContextHook(Hook):
     | `files`      | more files, by their paths in the workspace                                               |
     | `session`    | False: no folder, operating system and date                                               |
     | `memory`     | False: no MEMORY.md                                                                       |
+    | `nested`     | the budget of the AGENTS.md of sub-folders that one result gets; 0 for none of them       |
     | `timeout`    | seconds for the files (None: no limit); after them the call goes on with the text before  |
     | `clock`      | the time in seconds since the epoch                                                       |
     | `zone`       | the time zone of the date (default: that of the machine)                                  |
@@ -91,7 +96,7 @@ class WorkspaceContextHook(Hook):
     text is cut at a line end, with a notice that says where to read on. One hook may serve any number of agents.
     """
 
-    kinds: tuple[type[Event], ...] | None = (PreCallEvent,)
+    kinds: tuple[type[Event], ...] | None = (PreCallEvent, PostActingEvent)
 
     def __init__(
         self,
@@ -101,6 +106,7 @@ class WorkspaceContextHook(Hook):
         files: Iterable[str] = (),
         session: bool = True,
         memory: bool = True,
+        nested: int = NESTED_TOKENS,
         counter: TokenCounter | None = None,
         timeout: float | None = 10.0,
         clock: Callable[[], float] = time.time,
@@ -108,18 +114,14 @@ class WorkspaceContextHook(Hook):
         priority: int = 900,
     ) -> None:
         check_count("max_tokens", max_tokens)
+        check_count("nested", nested, 0)
         check_seconds("timeout", timeout, optional=True)
         check_flag("session", session)
         check_flag("memory", memory)
         if isinstance(files, str):
             raise ConfigurationError(f"files takes a list of paths, as in files=[{files!r}].")
         self.workspace: Workspace = as_workspace(workspace)
-        self.files: tuple[str, ...] = tuple(dict.fromkeys(files))
-        for path in self.files:
-            try:
-                self.workspace.parts(path)
-            except WorkspaceError as error:
-                raise ConfigurationError(f"files: {error}") from error
+        self.files: tuple[str, ...] = _plain(self.workspace, files)
         self.max_tokens = max_tokens
         self.priority = priority
         self._counter: TokenCounter = counter or EstimatedTokens()
@@ -130,6 +132,9 @@ class WorkspaceContextHook(Hook):
         self._zone = zone
         self._watch = FileWatch(self.workspace, clock=clock)
         self._made = _Text(None, "")
+        self._nested = NestedInstructions(self.workspace, nested, self._count, clock)
+        if not nested:
+            self.kinds = (PreCallEvent,)
 
     def context(self) -> Flow[str]:
         """The text that a call gets now; empty if there is nothing to say or no room for it.
@@ -138,27 +143,50 @@ class WorkspaceContextHook(Hook):
         reported as dropped errors, and the text is the one before.
         Cancels: the waiting for the files.
         """
-        read = on_worker(self._text, ENGINE_WORKERS)
+        return self._guarded(on_worker(self._text, ENGINE_WORKERS), lambda: self._made.text)
+
+    def _guarded(self, read: Flow[T], otherwise: Callable[[], T]) -> Flow[T]:
+        """The flow within the deadline; if the files cannot be read, the error is reported, and emitted `otherwise`."""
+        what = f"reading the context of {self.workspace!r}"
         if self._timeout is not None:
-            what = f"reading the context of {self.workspace!r}"
             read = read.pipe(timeout(total=self._timeout, error=lambda which, limit: DeadlineError(which, limit, what)))
 
-        def failed(error: Exception) -> Flow[str]:
+        def failed(error: Exception) -> Flow[T]:
             if not isinstance(error, (WorkspaceError, OSError, DeadlineError, WorkersExhaustedError)):
                 raise error
-            report_dropped(error, f"the context of {self.workspace!r}")
-            return just(self._made.text)
+            report_dropped(error, what)
+            return just(otherwise())
 
         return read.pipe(catch(failed))
 
-    def on_event(self, event: Event) -> Flow[Event] | None:
-        if not isinstance(event, PreCallEvent):
-            return None
+    def on_event(self, event: Event) -> Event | Flow[Event] | None:
+        match event:
+            case PreCallEvent():
+                return self._with_context(event)
+            case PostActingEvent():
+                return self._with_nested(event)
+            case _:
+                return None
 
+    def _with_context(self, event: PreCallEvent) -> Flow[Event]:
         def put(text: str) -> Event:
             return event.replace(system_message=appended(event.system_message, text)) if text else event
 
         return self.context().pipe(concat_map(put))
+
+    def _with_nested(self, event: PostActingEvent) -> Event | Flow[Event]:
+        event = cleaned(event)
+        files = self._nested.files_of(event)
+        if not files:
+            return event
+
+        def put(texts: dict[str, str]) -> Event:
+            return self._nested.added(event, texts)
+
+        return self._guarded(self._nested.read(files), dict[str, str]).pipe(concat_map(put))
+
+    def _count(self, text: str) -> int:
+        return self._counter.count((Msg.system(text),))
 
     # --- on a worker --------------------------------------------------------------------------------------------------
 
@@ -194,7 +222,7 @@ class WorkspaceContextHook(Hook):
             ranked.append((0, Section(SESSION_TAG, today)))
         sections = [section for _, section in ranked]
         order = sorted(range(len(ranked)), key=lambda index: ranked[index][0])
-        return fitted(sections, order, self.max_tokens, lambda text: self._counter.count((Msg.system(text),)))
+        return fitted(sections, order, self.max_tokens, self._count)
 
     def _listed(self) -> tuple[str, ...]:
         """The paths in `knowledge/`, each on one line whatever characters are in it."""
@@ -209,3 +237,12 @@ class WorkspaceContextHook(Hook):
 
     def __repr__(self) -> str:
         return f"<WorkspaceContextHook {str(self.workspace.root)!r}, at most {self.max_tokens} tokens>"
+
+
+def _plain(workspace: Workspace, files: Iterable[str]) -> tuple[str, ...]:
+    """The paths in their plain form, without those that are in the context anyway."""
+    try:
+        paths = ["/".join(workspace.parts(path)) for path in files]
+    except WorkspaceError as error:
+        raise ConfigurationError(f"files: {error}") from error
+    return tuple(path for path in dict.fromkeys(paths) if path not in (AGENTS, MEMORY, KNOWLEDGE_FILE))

@@ -32,6 +32,8 @@ LIMIT: Final = 256 * 1024
 """Bytes of a file that are read."""
 SETTLING: Final = 3.0
 """The coarsest steps of file times are 2 seconds (FAT)."""
+KEPT: Final = 512
+"""Files whose texts are kept."""
 _ABSENT: Final = frozenset(("missing", "denied"))
 
 Stamp = tuple[int, int, int, int, int]
@@ -84,11 +86,12 @@ class FileWatch:
         """The contents of those files that exist, in this order; equal contents are the same object as before."""
         before = self._files
         found: dict[str, _Read] = {}
-        for path in paths:
+        for path in (looked := dict.fromkeys(paths)):
             read = self._one(path, before.get(path))
             if read is not None:
                 found[path] = read
-        self._files = found
+        kept = [each for each in {**before, **found}.items() if each[0] in found or each[0] not in looked]
+        self._files = dict(kept[-KEPT:])
         return {path: read.content for path, read in found.items()}
 
     def names(self, folder: str) -> tuple[str, ...]:

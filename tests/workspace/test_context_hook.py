@@ -38,7 +38,7 @@ def test_a_call_has_the_context_behind_its_system_prompt(tmp_path: Path):
     write(tmp_path, "knowledge/deep/near.txt", "near")
     write(tmp_path, "style.md", "Short.")
     model = ScriptedModel("ok")
-    agent(model, hooks=[hook(tmp_path, files=["style.md", "none.md"])]).call("hi").run()
+    agent(model, hooks=[hook(tmp_path, files=["./style.md", "none.md", "style.md", "AGENTS.md"])]).call("hi").run()
     assert system_of(model) == (
         f"""You are Friday.
 <workspace_context>
@@ -304,7 +304,15 @@ def test_an_unchanged_workspace_costs_a_few_calls(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_tokens": 0}, {"files": "a.md"}, {"files": ["../a.md"]}, {"timeout": 0}, {"session": 1}, {"memory": "no"}],
+    [
+        {"max_tokens": 0},
+        {"files": "a.md"},
+        {"files": ["../a.md"]},
+        {"timeout": 0},
+        {"nested": -1},
+        {"session": 1},
+        {"memory": "no"},
+    ],
 )
 def test_options_that_cannot_work_are_refused(tmp_path: Path, options: dict[str, Any]):
     with pytest.raises(ConfigurationError):

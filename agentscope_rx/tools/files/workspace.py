@@ -144,7 +144,7 @@ class Workspace:
         return [
             FileEntry(each.name, "/".join([*above, each.name]), each.kind, each.size, each.modified)
             for each in found
-            if self._listed(each.name) and not denied(each.name)
+            if self.is_listed(each.name) and not denied(each.name)
         ]
 
     def walk(self, path: str = ".", *, stop: Callable[[], bool] | None = None) -> Iterator[FileEntry]:
@@ -290,7 +290,8 @@ class Workspace:
                 if each.kind is FileKind.FOLDER:
                     pending.append((*below, each.name))
 
-    def _listed(self, name: str) -> bool:
+    def is_listed(self, name: str) -> bool:
+        """True if listings and searches have this name: it is not hidden, and not that of a skipped folder."""
         return (self.hidden or not name.startswith(".")) and name not in self._skip
 
     @contextmanager
