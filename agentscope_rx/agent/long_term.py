@@ -18,6 +18,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import Event
 from agentscope_rx.hooks import Hook
 from agentscope_rx.long_term_memory import LongTermMemory, StaticLongTermMemory, long_term_memory_tools
+from agentscope_rx.long_term_memory.record_queue import RecordingHook
 from agentscope_rx.tools import Tool
 
 if TYPE_CHECKING:
@@ -65,5 +66,5 @@ def connect_long_term_memory(agent: Agent, hooks: Iterable[Hook]) -> None:
     for hook in hooks:
         if isinstance(hook, StaticLongTermMemory):
             hook.connect(agent)
-            if agent.shutdown is not None:
-                agent.shutdown.drain(hook)
+        if agent.shutdown is not None and isinstance(hook, RecordingHook):
+            agent.shutdown.drain(hook)

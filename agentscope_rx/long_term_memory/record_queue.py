@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+from agentscope_rx.hooks.base import Hook
 from agentscope_rx.models.checks import check_count
 from agentscope_rx.reactive import (
     Flow,
@@ -32,11 +33,17 @@ from agentscope_rx.reactive.kernel.forking import call_after_fork, new_lock
 
 
 class RecordQueue:
-    """At most `limit` records wait or are in progress in the background; `failed` gets the error of each that fails."""
+    """At most `limit` records wait or are in progress in the background; `failed` gets the error of each that fails.
 
-    def __init__(self, limit: int, failed: Callable[[Exception], None]) -> None:
+    `what` names a record in reports.
+    """
+
+    def __init__(
+        self, limit: int, failed: Callable[[Exception], None], what: str = "a record of long-term memory"
+    ) -> None:
         check_count("queue_limit", limit)
         self.limit = limit
+        self._what = what
         self._failed = failed
         # (first come, first served: the order of the runs is the order of the records)
         self._line = Semaphore(1)
@@ -75,7 +82,7 @@ class RecordQueue:
                 return on_library_loop(one)
             # (counted whatever ends it: a SystemExit is no error that can be caught)
             counted = using(lambda: just(None), lambda _: one, lambda _, outcome: self._end())
-            spawn_background(counted, "a record of long-term memory")
+            spawn_background(counted, self._what)
             return empty()
 
         return defer(begin)
@@ -119,6 +126,27 @@ class RecordQueue:
     def _report(self, error: Exception) -> Flow[None]:
         self._failed(error)
         return empty()
+
+
+class RecordingHook(Hook):
+    """A hook that records calls, also in the background: an agent adds it to what its `GracefulShutdown` waits for."""
+
+    _queue: RecordQueue
+
+    @property
+    def pending(self) -> int:
+        """The number of background records that have not ended."""
+        return self._queue.pending
+
+    def drained(self) -> Flow[None]:
+        """Wait until the background records of the calls that have ended are stored, or have failed.
+
+        A `GracefulShutdown` waits for it, if the agent has one. Without one, await it before the program ends.
+
+        Signals: one None.
+        Cancels: the waiting; the records go on.
+        """
+        return self._queue.drained()
 
 
 def _nothing() -> Flow[None]:

@@ -26,11 +26,10 @@ from typing import Literal, TypeVar
 
 from agentscope_rx.errors import ConfigurationError, DeadlineError
 from agentscope_rx.events import ErrorEvent, Event, InputEvent, PostCallEvent, PreCallEvent, PreReasoningEvent
-from agentscope_rx.hooks.base import Hook
 from agentscope_rx.long_term_memory.connected import Connected, HasRuns
 from agentscope_rx.long_term_memory.note import MemoryScope, Note, NoteSource, now
 from agentscope_rx.long_term_memory.port import LIMIT, LongTermMemory, query_text
-from agentscope_rx.long_term_memory.record_queue import RecordQueue
+from agentscope_rx.long_term_memory.record_queue import RecordingHook, RecordQueue
 from agentscope_rx.long_term_memory.scoping import check_scope, scope_of
 from agentscope_rx.long_term_memory.wording import EXPLANATION, notes_message
 from agentscope_rx.messages import GenerateReason, Msg, MsgRole
@@ -67,7 +66,7 @@ class _Call:
     notes: Msg | None = None
 
 
-class StaticLongTermMemory(Hook):
+class StaticLongTermMemory(RecordingHook):
     """Retrieves notes for each call and records it; `ReActAgent(long_term_memory=...)` installs one.
 
     | option             | sets                                                                                 |
@@ -130,21 +129,6 @@ class StaticLongTermMemory(Hook):
         self._on_error = on_error
         self._queue = RecordQueue(queue_limit, self._record_failed)
         self._calls: OrderedDict[str, _Call] = OrderedDict()
-
-    @property
-    def pending(self) -> int:
-        """The number of background records that have not ended."""
-        return self._queue.pending
-
-    def drained(self) -> Flow[None]:
-        """Wait until the background records of the calls that have ended are stored, or have failed.
-
-        A `GracefulShutdown` waits for it, if the agent has one. Without one, await it before the program ends.
-
-        Signals: one None.
-        Cancels: the waiting; the records go on.
-        """
-        return self._queue.drained()
 
     def connect(self, agent: HasRuns) -> None:
         """Ask this agent for the session keys of its runs; an agent does it when it gets the hook."""
