@@ -17,6 +17,7 @@ from agentscope_rx.agent.limits import Usage
 from agentscope_rx.agent.open_calls import OpenCalls
 from agentscope_rx.agent.structured_output.request import OutputRequest
 from agentscope_rx.events import EventSource
+from agentscope_rx.hooks import CompiledHooks
 from agentscope_rx.messages import ChatUsage, Msg, ToolResultBlock, ToolUseBlock
 from agentscope_rx.reactive import Flow, Scope
 from agentscope_rx.tools import Tool, Toolkit
@@ -70,6 +71,7 @@ class RunState(Protocol):
     inbox: Inbox
     request: OutputRequest | None
     toolkit: Toolkit
+    hooks: CompiledHooks
     groups: tuple[str, ...]
     parent: RunState | None
     durable: Durable | None

@@ -103,6 +103,24 @@ class Hook:
         """
         return None
 
+    def approval(self, call: ToolUseBlock, tool: Tool, source: EventSource) -> bool | None:
+        """True: the call waits for a person; False: it needs no approval; None: no opinion.
+
+        Asked before a call begins, with the arguments that the model sent; not about a call that cannot run. Of several
+        hooks, and the toolkit's policy, one True wins. False lifts the tool's own `requires_approval`, unless it
+        `always_asks`, and lets the call run although the caller has answered others of its batch only. It answers at
+        once; its error fails the run.
+        """
+        return None
+
+    def for_sub_agents(self) -> Hook | None:
+        """The hook that is asked about the calls of sub-agents too: this one, a narrower one, or None.
+
+        It gets the `source` of the run that this hook belongs to. Its `refusal` and an `approval` of True hold, however
+        deep the sub-agent is; an `approval` of False allows a sub-agent nothing.
+        """
+        return None
+
     def compact(self, request: CompactionRequest) -> CompactionAnswer:
         """The compaction that the conversation needs before this model request, or None. Asked before every one.
 

@@ -32,6 +32,7 @@ from agentscope_rx.events import (
     PreObserveEvent,
 )
 from agentscope_rx.events.base import EventSource, kinds_of_events
+from agentscope_rx.hooks.asking import approval_by, approving_of, inherited_of, refusal_by, refusing_of
 from agentscope_rx.hooks.base import DROP, Answer, Hook, OperatorHook, check_priority
 from agentscope_rx.hooks.error_notes import add_note, noting
 from agentscope_rx.hooks.validate import check_chunk, checked
@@ -93,10 +94,14 @@ class CompiledHooks:
         self._operators: dict[type[Event], Operator | None] = {}
         self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))
         """The kinds that at least one hook gets: data that only hooks use is not collected for the others."""
-        self.refusing: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).refusal is not Hook.refusal)
+        self.refusing: tuple[Hook, ...] = refusing_of(self.all)
         """The hooks that are asked if a call may run."""
         self.compacting: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).compact is not Hook.compact)
         """The hooks that are asked before each model request if the context should become smaller."""
+        self.approving: tuple[Hook, ...] = approving_of(self.all)
+        """The hooks that are asked if a call waits for approval."""
+        self.inherited: tuple[Hook, ...] = inherited_of(self.all)
+        """The hooks that are asked both about the calls of sub-agents."""
         self._set_around()
 
     def _set_around(self) -> None:
@@ -151,20 +156,11 @@ class CompiledHooks:
 
     def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
         """The text of the first hook that refuses the call; None if it may run. The error of a hook."""
-        for hook in self.refusing:
-            try:
-                text = cast("object", hook.refusal(call, tool, source))
-            except Exception as error:
-                error.add_note(f"in refusal of hook {hook.name}, agent {source.agent}")
-                raise
-            if text is None:
-                continue
-            if not isinstance(text, str):
-                raise HookError(
-                    f"returned {text!r:.60} from refusal, not a text or None", hook=hook.name, event="refusal"
-                )
-            return text
-        return None
+        return refusal_by(self.refusing, call, tool, source)
+
+    def approval(self, call: ToolUseBlock, tool: Tool, source: EventSource) -> bool | None:
+        """True if one hook wants approval, else False if one needs none, else None. The error of a hook."""
+        return approval_by(self.approving, call, tool, source)
 
     def watched(self, kind: type[Event], events: Flow[Event]) -> Flow[Event]:
         """The events; each one of this kind is observed before it passes. The same flow if no hook gets the kind.

@@ -12,7 +12,8 @@
 | `submit_plan`                  | approved or rejected by the caller                       |
 | any other tool                 | rejected, without asking for its approval                |
 
-The mode belongs to the conversation and is saved with it; so is the call that waits for approval.
+The mode holds for the calls of sub-agents too. It belongs to the conversation and is saved with it; so is the call that
+waits for approval.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pydantic import Field
 
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.events import Event, EventSource, PlanEvent, PreReasoningEvent
+from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.system_hint import wrapped
 from agentscope_rx.messages import ToolUseBlock
 from agentscope_rx.messages.frozen import shown
@@ -44,6 +46,10 @@ _HINT = (
 _REFUSED = (
     f"Plan mode is on, and this tool may change something, so it was not run. Use tools that only read. When your plan "
     f"is ready, call '{SUBMIT}'; once the user has approved it, you can use this tool."
+)
+_REFUSED_INSIDE = (
+    "The agent that called you is in plan mode, and this tool may change something, so it was not run. Use tools that "
+    "only read, and answer what you would change."
 )
 _OFF = f"Plan mode is off: there is nothing to approve. Go on without '{SUBMIT}'."
 
@@ -114,6 +120,10 @@ class PlanMode(PlanningHook):
             return None
         return _REFUSED
 
+    def for_sub_agents(self) -> Hook | None:
+        """The mode holds for the calls of sub-agents: they change nothing either, until this plan is approved."""
+        return _Inherited(self)
+
     def on_pre_reasoning(self, event: Event) -> Event | None:
         """Tell the model of the mode, for this round only."""
         assert isinstance(event, PreReasoningEvent)
@@ -127,13 +137,27 @@ class PlanMode(PlanningHook):
         return f"<PlanMode {self._part.name!r}, {'on' if self.start else 'off'} in a new conversation>"
 
 
+class _Inherited(Hook):
+    """The plan mode of a run above: a sub-agent may have one of its own, with the same tools."""
+
+    kinds = ()
+
+    def __init__(self, mode: PlanMode) -> None:
+        self._mode = mode
+
+    def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
+        if not self._mode.is_on(source) or tool is None or tool.read_only or call.name in self._mode.allow:
+            return None
+        return _REFUSED_INSIDE
+
+
 class _ModeTools:
     """The tools of a `PlanMode`, which must not be registered without it."""
 
     def __init__(self, turn: Callable[..., PlanEvent | None]) -> None:
         self._turn = turn
 
-    @tool(name=SUBMIT, read_only=True, requires_approval=True)
+    @tool(name=SUBMIT, read_only=True, requires_approval=True, always_asks=True)
     def submit_plan(
         self,
         plan: Annotated[str, Field(description="The whole plan, as the user is to read it.", min_length=1)],

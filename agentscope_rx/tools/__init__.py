@@ -1,7 +1,7 @@
 """Tools: functions that a model may call, and the toolkit that calls them."""
 
 from agentscope_rx.reactive import Rate
-from agentscope_rx.tools.approval import ApprovalPolicy
+from agentscope_rx.tools.approval import ApprovalPolicy, ToolPolicy
 from agentscope_rx.tools.arguments import InvalidArgumentsError
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
@@ -32,6 +32,7 @@ __all__ = [
     "ToolEvent",
     "ToolNested",
     "ToolNotice",
+    "ToolPolicy",
     "ToolRetry",
     "Toolkit",
     "WrapperTool",

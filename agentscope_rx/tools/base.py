@@ -56,6 +56,8 @@ class Tool(ABC):
     execution_config: ExecutionConfig | None = None
     streams: bool = False
     requires_approval: Approval = False
+    always_asks: bool = False
+    """True if no hook and no rule lifts its `requires_approval`; a toolkit's policy, a plain function, does."""
     read_only: bool = False
     """True if its calls change nothing outside of the conversation.
 

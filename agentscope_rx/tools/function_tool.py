@@ -54,6 +54,8 @@ class CallOptions(TypedDict, total=False):
     """Runs a blocking function."""
     requires_approval: Approval
     """Calls that wait for a person (default: False)."""
+    always_asks: bool
+    """With True no hook and no rule lifts `requires_approval` (default: False)."""
     read_only: bool
     """With True its calls change nothing outside of the conversation (default: False).
 
@@ -137,6 +139,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.default_executor: Executor | None = None
         """Runs a blocking function if neither tool nor toolkit has an executor; None: the library's workers."""
         self.requires_approval: Approval = check_mark(name, options.get("requires_approval", False))
+        self.always_asks: bool = options.get("always_asks", False)
         self.read_only: bool = check_read_only(name, options.get("read_only", False))
         self.interruptible: bool = options.get("interruptible", True)
         self.max_concurrency: int | None = options.get("max_concurrency")

@@ -16,7 +16,7 @@ from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.messages import ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.options import TOOL_DEFAULTS, ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, OneShotEvent, Semaphore, defer, just
-from agentscope_rx.tools.approval import ApprovalPolicy, check_policy, needs_approval
+from agentscope_rx.tools.approval import ApprovalPolicy, AskHooks, asks, check_policy, refused_by
 from agentscope_rx.tools.argument_wrappers import PresetMode, layered, layered_call
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.batch import OnFailure, ToolBatch, run_batch
@@ -330,15 +330,16 @@ class Toolkit:
     # --- calls ----------------------------------------------------------------------------------------------------
 
     def needs_approval(self, call: ToolUseBlock, context: RuntimeContext | None = None) -> bool:
-        """True if this call needs a person's approval before it runs; `ApprovalError` if the rule fails.
+        """True if this call needs a person's approval before it runs; `ApprovalError` if the rule fails."""
+        return self.asks(call, context) is True
 
-        The toolkit's policy decides first, then the tool's own rule. Both get the arguments of the call with the
-        context's `tool_arguments` applied. A call that cannot run needs no approval.
-        """
+    def asks(self, call: ToolUseBlock, context: RuntimeContext | None, hooks: AskHooks | None = None) -> bool | None:
+        """As `tools.approval.asks`, of the arguments with the context's `tool_arguments` applied."""
         entry = self._registry.find(call.name)
         if entry is None or not self.available(call.name):
-            return False
-        return needs_approval(layered(entry.tool, context, call.name), layered_call(call, context), self.approval)
+            return None
+        tool = layered(entry.tool, context, call.name)
+        return asks(tool, layered_call(call, context), self.approval, hooks)
 
     def prepare(
         self, call: ToolUseBlock, *, config: ExecutionConfig | None = None, runtime: RuntimeContext | None = None
@@ -354,7 +355,8 @@ class Toolkit:
         size = self.max_result if tool.max_result is None else limit_of(tool.max_result, self.max_result)
         if runtime is not None and runtime.tool_arguments:
             tool = layered(tool, runtime, call.name)
-        return PreparedCall(call, tool, entry.plan(config, self._config), entry.limits, self.executor, size)
+        refused = None if self.approval is None else refused_by(self.approval, layered_call(call, runtime), tool)
+        return refused or PreparedCall(call, tool, entry.plan(config, self._config), entry.limits, self.executor, size)
 
     def call(
         self,
@@ -426,9 +428,7 @@ class Toolkit:
         config: ExecutionConfig | None = None,
         context: ToolContext | None = None,
     ) -> Flow[ToolEvent]:
-        """Run a batch, at most `max_concurrency` calls at once, and emit the results in call order.
-
-        Each call gets a copy of `context` with its own call.
+        """Run a batch, at most `max_concurrency` calls at once, each with a copy of `context` with its own call.
 
         Signals: the progress of all calls as it comes; the results in call order; completion. A failing tool does not
         affect the others, except with `on_failure="cancel_siblings"`.

@@ -5,10 +5,11 @@
 | had ended before its process did                       | gets the recorded result                     |
 | had begun before its process ended, without an answer  | waits, runs again or fails: its tool's or    |
 |                                                        | the agent's `in_doubt`                       |
-| refused by a hook (`Hook.refusal`)                     | gets a result of kind `rejected`             |
+| refused by a hook, with its edited arguments if any    | gets a result of kind `rejected`             |
 | answered by `Approve`, or by a remembered one          | runs, with the edited arguments if any       |
 | answered by `Reject`, or by a remembered one           | gets a result of kind `rejected`             |
-| needs approval (its tool's mark, the toolkit's policy) | waits                                        |
+| needs approval (a hook, a policy, its tool's mark)     | waits                                        |
+| allowed by a hook or a policy (`False`)                | runs                                         |
 | not answered, while the caller has answered others     | waits                                        |
 | after one that waits, in a sequential toolkit          | waits                                        |
 | of a sub-agent that has begun                          | continues, unless the caller has answered    |
@@ -27,6 +28,7 @@ from dataclasses import dataclass, field
 
 from agentscope_rx.agent.durable.durability import LOST
 from agentscope_rx.agent.durable.journal import Effect
+from agentscope_rx.agent.react.asking import asks_for, refusal_of
 from agentscope_rx.agent.react.structured_output import output_of
 from agentscope_rx.agent.run import Run
 from agentscope_rx.agent.sub_agent.pending import placeholder_of
@@ -77,7 +79,7 @@ class CallBatch:
     """The calls of one round, in call order; `edited` are those whose arguments the caller has changed.
 
     `started` is the time of the loop's clock at which the batch began. `stopped` is the result at which a hook has
-    stopped the run.
+    stopped the run. `guarded` is true if hooks of the run, or of those above it, may refuse calls.
     """
 
     entries: list[BatchEntry]
@@ -85,6 +87,7 @@ class CallBatch:
     edited: dict[str, ToolUseBlock] = field(default_factory=dict[str, ToolUseBlock])
     stopped: Msg | None = None
     started: float = 0.0
+    guarded: bool = False
 
     @property
     def runs(self) -> list[BatchEntry]:
@@ -116,7 +119,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
     # by the input of this run; an earlier answer, to a call that could not run yet, holds no other call back
     some_answered = bool(run.input.answered) and any(call.id in run.input.answered for call in calls)
     children = conversation.children
-    refusing = run.hooks.refusing
+    batch.guarded = bool(run.hooks.refusing) or run.parent is not None
     for entry in batch.entries:
         call = entry.call
         if batch.held(entry):
@@ -134,7 +137,7 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
             answer = _settle_begun(run, entry, effect, in_doubt, answer)
             if entry.result is not None or entry.waits is not None:
                 continue
-        if refusing and (refused := _refusal(run, call)) is not None:
+        if batch.guarded and (refused := _refusal(run, _as_edited(call, answer))) is not None:
             entry.result = refused
             continue
         if isinstance(answer, Reject):
@@ -142,10 +145,10 @@ def sort_calls(run: Run, calls: Sequence[ToolUseBlock], in_doubt: InDoubt) -> Ca
         elif isinstance(answer, Approve):
             entry.approved = True
             if answer.input is not None:
-                entry.call = batch.edited[call.id] = call.with_input(answer.input)
-        elif _needs_approval(run, call):
+                entry.call = batch.edited[call.id] = _as_edited(call, answer)
+        elif asks := asks_for(run, call):
             entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
-        elif some_answered:
+        elif some_answered and asks is None:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
     return batch
 
@@ -172,13 +175,14 @@ def _settle_begun(
     return answer if isinstance(answer, Approve) else Approve(call)
 
 
+def _as_edited(call: ToolUseBlock, answer: ApprovalAnswer | None) -> ToolUseBlock:
+    """The call with the arguments that the caller has given at its approval, if any."""
+    return call if not isinstance(answer, Approve) or answer.input is None else call.with_input(answer.input)
+
+
 def _refusal(run: Run, call: ToolUseBlock) -> ToolResultBlock | None:
     """The result of a call that a hook refuses."""
-    output = output_of(run)
-    if output is not None and output.owns(call.name):
-        # an answer, and no call
-        return None
-    text = run.hooks.refusal(call, run.toolkit.get(call.name), run.source)
+    text = refusal_of(run, call)
     return None if text is None else ToolResultBlock.error(call, ToolResultKind.REJECTED, text)
 
 
@@ -193,21 +197,15 @@ def refused_by_now(run: Run, entry: BatchEntry) -> ToolResultBlock | None:
     return _refusal(run, entry.call)
 
 
-def _needs_approval(run: Run, call: ToolUseBlock) -> bool:
-    output = output_of(run)
-    # the response tool needs none
-    return not (output is not None and output.owns(call.name)) and run.toolkit.needs_approval(call, run.context)
-
-
 def take_hooked(run: Run, batch: CallBatch, entry: BatchEntry, call: ToolUseBlock) -> bool:
     """Take the call as the hooks have left it. False if it must not run now, as a changed call without approval."""
     changed = call.input != entry.call.input or call.name != entry.call.name
     entry.call = call
     if batch.held(entry):
         entry.wait(ToolResultKind.SUSPENDED, HELD)
-    elif changed and run.hooks.refusing and (refused := _refusal(run, call)) is not None:
+    elif changed and batch.guarded and (refused := _refusal(run, call)) is not None:
         entry.result = refused
-    elif changed and not entry.approved and _needs_approval(run, call):
+    elif changed and not entry.approved and asks_for(run, call):
         entry.wait(ToolResultKind.APPROVAL_REQUIRED, NEEDS_APPROVAL)
     return entry.waits is None and entry.result is None
 

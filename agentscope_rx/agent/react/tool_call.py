@@ -75,7 +75,7 @@ class ToolRun:
             entry.wait(ToolResultKind.SUSPENDED, HELD)
             return end(ToolResult(entry, None))
         over = interrupted or (self._peers is not None and self._peers.cause is not None)
-        if not over and run.hooks.refusing and (refused := refused_by_now(run, entry)) is not None:
+        if not over and self._batch.guarded and (refused := refused_by_now(run, entry)) is not None:
             run.calls.stop(self._call)
             return end(ToolResult(entry, refused))
         items: Flow[ToolEvent] = empty() if over else self._items()
