@@ -33,8 +33,10 @@ from agentscope_rx.tools.files.paths import folded, parts_of, shown
 from agentscope_rx.tools.files.resolve import ResolvedPath, refusal, resolve, translated_errors
 
 MIB = 1024 * 1024
-DENIED = (".git", ".ssh", ".env", ".env.*")
-"""Denied by default: files that other programs run (git's hooks and settings), and keys."""
+OWN_FOLDER = ".agentscope"
+"""The library's own folder in a workspace: permissions, which no model may change."""
+DENIED = (".git", ".ssh", ".env", ".env.*", OWN_FOLDER)
+"""Denied by default: files that other programs run (git's hooks and settings), keys, and the library's own folder."""
 SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 """Folders that listings and searches leave out, beside hidden ones."""
 

@@ -49,7 +49,8 @@ DENIED = [
     ".GIT/config", ".Git/hooks/x", ".gi\u0074/config", ".g\u200cit/config", ".\u200bgit",
     ".ｇｉｔ/config", "\u202e.git",
     ".env", ".ENV", ".env.local", "docs/.env", ".ssh/id_rsa", ".SSH/x", "sub/.ssh/authorized_keys", ".envi\u200d"[:4],
-    ".\u00adenv", ".git\ufeff/config",
+    ".\u00adenv", ".git\ufeff/config", ".agentscope", ".agentscope/permissions.json", "./.AGENTSCOPE/permissions.json",
+    "docs/.agentscope/x", ".agent\u200bscope/permissions.json", ".ａgentscope/permissions.json",
 ]  # fmt: skip
 INSIDE = [
     "README.md", "docs/index.md", "./docs//index.md", "docs/./index.md", "docs/", "docs//", ".", "", "./", "new.txt",
