@@ -18,6 +18,7 @@ from agentscope_rx.console import Console, print_run
 from agentscope_rx.errors import InvalidInputError, ModelConnectionError
 from agentscope_rx.events import (
     ActingChunkEvent,
+    ContextEvent,
     Event,
     EventSource,
     InputEvent,
@@ -167,6 +168,14 @@ def test_a_void_attempt_is_said_to_be_void() -> None:
 def test_a_change_of_a_plan_is_one_line() -> None:
     plan = Plan("Trip\n", subtasks=(SubTask("Book", state="done"), SubTask("Pack\x1b", state="in_progress")))
     shown = [
+        (
+            ContextEvent(step="summarize", tokens_before=81_000, tokens_after=12_300),
+            "## context: summarize 81,000 -> 12,300 tokens",
+        ),
+        (
+            ContextEvent(step="summarize\x1b", error="the model\nis away"),
+            "## context: summarize\\x1b failed: the model is away",
+        ),
         (PlanEvent(plan=plan), "## Trip: 1 of 2 done, now Pack\\x1b"),
         (PlanEvent(change="finished", plan=replace(plan, state="done")), "## Trip: finished as done, 1 of 2 done"),
         (PlanEvent(change="todos", todos=(Todo("a"),)), "## todos: 0 of 1 done"),

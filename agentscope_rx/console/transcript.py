@@ -24,10 +24,20 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
-from agentscope_rx.console.wording import arguments, clean, counted, one_line, plan_line, result_text, seconds
+from agentscope_rx.console.wording import (
+    arguments,
+    clean,
+    context_line,
+    counted,
+    one_line,
+    plan_line,
+    result_text,
+    seconds,
+)
 from agentscope_rx.events import (
     ActingChunkEvent,
     ChunkEvent,
+    ContextEvent,
     ErrorEvent,
     Event,
     InputEvent,
@@ -147,6 +157,8 @@ class Transcript:
             case InputEvent():
                 for message in event.input:
                     yield from self._lines(TextStyle.NOTE, self._label(run), f"++ {one_line(message.text)}")
+            case ContextEvent():
+                yield from self._lines(TextStyle.NOTE, self._label(run), f"## {context_line(event)}")
             case PlanEvent():
                 yield from self._lines(TextStyle.NOTE, self._label(run), f"## {plan_line(event)}")
             case RetryEvent():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from agentscope_rx.events import PlanEvent
+from agentscope_rx.events import ContextEvent, PlanEvent
 from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolUseBlock
 
 MAX_VALUE = 120
@@ -56,6 +56,14 @@ def result_text(result: ToolResultBlock, lines: int) -> str:
     if len(found) > lines:
         shown.append(f"... {counted(len(found) - lines, 'more line')}")
     return "\n".join(shown)
+
+
+def context_line(event: ContextEvent) -> str:
+    """A step of a compaction: `context: summarize 81,000 -> 12,300 tokens`."""
+    step = one_line(event.step, MAX_VALUE)
+    if event.error:
+        return f"context: {step} failed: {one_line(event.error, MAX_LINE)}"
+    return f"context: {step} {event.tokens_before:,} -> {event.tokens_after:,} tokens"
 
 
 def plan_line(event: PlanEvent) -> str:

@@ -3,6 +3,7 @@
 from agentscope_rx.hooks.base import DROP, Hook, hook, hook_operator
 from agentscope_rx.hooks.class_hooks import ClassHooks
 from agentscope_rx.hooks.collection import Hooks
+from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.hooks.compose import CompiledHooks
 from agentscope_rx.hooks.shipped.failure_reminder import FailureReminderHook
 from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
@@ -14,6 +15,8 @@ __all__ = [
     "AroundHook",
     "CallRequest",
     "ClassHooks",
+    "Compaction",
+    "CompactionRequest",
     "CompiledHooks",
     "FailureReminderHook",
     "Hook",

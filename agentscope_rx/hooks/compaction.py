@@ -10,24 +10,18 @@ one request: they get what the compaction has left, and leave out what is still 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Iterable, Sequence
-from contextvars import copy_context
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass
-from inspect import isawaitable
-from typing import Literal, cast
+from typing import Literal
 
-from reactivex import Observable, abc
-from reactivex import operators as ops
+from reactivex import Observable
 
-from agentscope_rx.errors import HookError, ModelError
+from agentscope_rx.errors import ModelError
 from agentscope_rx.events import ContextEvent
 from agentscope_rx.events.base import EventSource
-from agentscope_rx.hooks.base import Hook
-from agentscope_rx.hooks.error_notes import add_note
-from agentscope_rx.messages import TRANSIENT, Msg
+from agentscope_rx.messages import Msg
 from agentscope_rx.models.chat_model import ChatModel
 from agentscope_rx.models.options import GenerateOptions, ToolSchema
-from agentscope_rx.reactive import Flow, catch, concat_map, defer, empty, flow, from_awaitable, just, throw
 
 CompactionWhy = Literal["round", "overflow", "manual"]
 
@@ -79,67 +73,3 @@ class Compaction:
 
 CompactionAnswer = Observable[Compaction] | Awaitable[Compaction | None] | Compaction | None
 """What `Hook.compact` may return."""
-
-
-def compaction_of(hook: Hook, request: CompactionRequest) -> Flow[Compaction]:
-    """The answer of the hook, as a Flow. A context variable that the hook sets stays within it.
-
-    Signals: at most one compaction; the error of the hook, with a note that names it; `HookError` for other answers.
-    Cancels: the work of the hook.
-    """
-
-    def ask() -> Flow[object]:
-        answer: object = copy_context().run(hook.compact, request)
-        if isinstance(answer, abc.ObservableBase):
-            return flow(cast("Observable[object]", answer))
-        if isawaitable(answer):
-            return from_awaitable(cast("Awaitable[object]", answer))
-        return just(answer)
-
-    def only(found: list[object]) -> Flow[Compaction]:
-        given = [each for each in found if each is not None]
-        if not given:
-            return empty()
-        if len(given) > 1 or not isinstance(given[0], Compaction):
-            what = "several values" if len(given) > 1 else f"{given[0]!r:.60}"
-            raise _problem(hook, f"returned {what}, not one Compaction, or None for nothing to do")
-        return just(given[0])
-
-    answered = defer(ask).pipe(ops.take(2), ops.to_list(), concat_map(only))
-    return answered.pipe(catch(lambda error: throw(add_note(error, hook, "compact", request.source.agent))))
-
-
-def changes_of(hook: Hook, compaction: Compaction, history: Iterable[Msg]) -> tuple[Msg, ...]:
-    """The messages that the compaction changes; `HookError` for one that it must not change in this way."""
-    new_of: dict[str, Msg] = {}
-    for message in compaction.replaced:
-        if not isinstance(message, Msg):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _problem(hook, f"gave {message!r:.60} as a replaced message, not a Msg")
-        new_of[message.id] = message
-    changed: dict[str, Msg] = {}
-    missing = set(new_of)
-    for old in history:
-        new = new_of.get(old.id)
-        if new is None:
-            continue
-        missing.discard(old.id)
-        if new.replace(metadata=old.metadata) != old:
-            raise _problem(
-                hook,
-                f"changed more than the metadata of message {old.id}. The original must stay in memory: mark the "
-                "message, or give it a short form (memory.short_forms.shortened)",
-            )
-        if TRANSIENT in new.marks and TRANSIENT not in old.marks:
-            raise _problem(hook, f"made message {old.id} transient, so it would be lost at the end of the run")
-        if new.metadata != old.metadata:
-            changed[new.id] = new
-    if missing:
-        raise _problem(hook, f"replaced message {min(missing)}, which memory does not have")
-    for event in compaction.events:
-        if not isinstance(event, ContextEvent):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _problem(hook, f"gave {event!r:.60} as an event, not a ContextEvent")
-    return tuple(changed.values())
-
-
-def _problem(hook: Hook, text: str) -> HookError:
-    return HookError(text, hook=hook.name, event="compact")

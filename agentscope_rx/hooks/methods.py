@@ -14,6 +14,7 @@
 | `output_chunk`                                              | OutputChunkEvent                                     |
 | `on_input`                                                  | InputEvent: see `enqueue()`                          |
 | `on_retry`, `on_memory`, `on_plan`, `on_error`              | RetryEvent, MemoryEvent, PlanEvent, ErrorEvent       |
+| `on_context`                                                | ContextEvent                                         |
 | `pre_observe`, `post_observe`                               | PreObserveEvent, PostObserveEvent: see `observe()`   |
 | any name, with `@hook(Kind, priority=...)`                  | that kind                                            |
 | `around_call`, `around_stage`, `around_reasoning`, ...      | the flow of it, and the request: see `around`        |
@@ -33,6 +34,7 @@ from typing import NamedTuple, cast, get_type_hints
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     ActingChunkEvent,
+    ContextEvent,
     ErrorEvent,
     Event,
     InputEvent,
@@ -86,6 +88,7 @@ _NAMES: dict[str, _Named] = {
     "on_input": _Named((InputEvent,)),
     "on_retry": _Named((RetryEvent,)),
     "on_memory": _Named((MemoryEvent,)),
+    "on_context": _Named((ContextEvent,)),
     "on_plan": _Named((PlanEvent,)),
     "on_error": _Named((ErrorEvent,)),
     "pre_observe": _Named((PreObserveEvent,)),

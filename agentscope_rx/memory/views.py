@@ -5,6 +5,8 @@
     compressed, without one       sent: nothing would take its place
     with short forms              sent in its short form (see `short_forms`)
 
+Agents send this view; a request that others make of a memory's messages sends `sent(messages)`.
+
 A call and its results are left out together: the mark of one of them counts for all. If one of the calls has no result
 yet, all of them are sent, because the model or the caller still has to settle it.
 """

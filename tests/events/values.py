@@ -147,6 +147,20 @@ EVENTS = {
     kinds.MemoryEvent: _built(
         kinds.MemoryEvent, replaced=several, removed=st.lists(ids, max_size=2).map(tuple), added=several
     ),
+    kinds.ContextEvent: _built(
+        kinds.ContextEvent,
+        step=words,
+        cause=st.sampled_from(["tokens", "messages", "overflow", "tool", "manual"]),
+        tokens_before=iterations,
+        tokens_after=iterations,
+        messages_before=iterations,
+        messages_after=iterations,
+        uncached=iterations,
+        counted=flags,
+        usage=_written["usage"],
+        model_name=words,
+        error=words,
+    ),
     kinds.PlanEvent: _built(
         kinds.PlanEvent,
         name=words,

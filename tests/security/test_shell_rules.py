@@ -413,7 +413,8 @@ def test_a_long_command_is_checked_in_bounded_time(tmp_path: Path, words: str) -
 
 
 @pytest.mark.parametrize(
-    "word", [".agentscope/permissions.json", "./.AgentScope/x", "--output=.agentscope/permissions.json", "-o.agentscope/x"]
+    "word",
+    [".agentscope/permissions.json", "./.AgentScope/x", "--output=.agentscope/permissions.json", "-o.agentscope/x"],
 )
 def test_commands_name_nothing_in_the_librarys_own_folder(tmp_path: Path, word: str):
     shell = ShellTool(tmp_path, allow=["tee *"])

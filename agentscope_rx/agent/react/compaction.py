@@ -22,13 +22,8 @@ from agentscope_rx.agent.run import Done, Run, Stage
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
 from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
 from agentscope_rx.hooks import Hook
-from agentscope_rx.hooks.compaction import (
-    Compaction,
-    CompactionRequest,
-    CompactionWhy,
-    changes_of,
-    compaction_of,
-)
+from agentscope_rx.hooks.ask_to_compact import changes_of, compaction_of
+from agentscope_rx.hooks.compaction import Compaction, CompactionRequest, CompactionWhy
 from agentscope_rx.messages import ChatUsage, Msg
 from agentscope_rx.messages.history import same_beginning
 from agentscope_rx.models.accumulate import ResponseAccumulator

@@ -6,6 +6,10 @@ The system messages (and the notes of a long-term memory) at the beginning, the 
 message are always sent; a call is kept with its results. Memory is unchanged. The result is a function of the messages
 alone, so it is the same after a restart.
 
+Truncation changes one request. A compaction (`Hook.compact`) changes the memory, and goes first: the messages that come
+here are what it has left, summaries and short forms in place. If not even the least request fits, `PromptTooLongError`
+asks the hooks that compact once more.
+
 Messages are left out in steps, so that prompt caches stay valid (see `models.tokens.cuts`).
 
 Only the messages that are sent are examined, and each is counted once: the ten-thousandth turn costs as much as the

@@ -17,9 +17,11 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import (
     ActingChunkEvent,
     ChunkEvent,
+    ContextEvent,
     ErrorEvent,
     Event,
     MemoryEvent,
+    PlanEvent,
     PostObserveEvent,
     RetryEvent,
 )
@@ -36,7 +38,7 @@ from agentscope_rx.tools import tool
 
 H = TypeVar("H", bound=Hook)
 
-_OBSERVED = (ErrorEvent, RetryEvent, MemoryEvent, PostObserveEvent)
+_OBSERVED = (ErrorEvent, RetryEvent, MemoryEvent, ContextEvent, PlanEvent, PostObserveEvent)
 
 
 def check_hook(
