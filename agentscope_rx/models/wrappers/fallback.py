@@ -103,7 +103,7 @@ class FallbackModel(ChatModel):
         """Ask the models in turn, never two at the same time: a cold Flow.
 
         Signals: the increments of the attempts, and a chunk with `retry` before each further one; then completion, or
-        the last model's error, with a note that lists the errors before it.
+        the last model's error, with a note that lists the errors before it, which are its context.
         Cancels: the attempt in progress, or the wait before the next one.
         """
 
@@ -131,12 +131,15 @@ class FallbackModel(ChatModel):
         config = None if options is None else options.execution_config
         whole = None if config is None else config.limit("total_timeout")
 
-        def attempt(index: int, before: tuple[str, ...]) -> Flow[ChatResponse]:
+        def attempt(index: int, before: tuple[str, ...], last: Exception | None = None) -> Flow[ChatResponse]:
             model = self.models[index]
             answer = _Answer(model, self._check, held=self._check is not None and not self._restarts)
 
             def failed(error: Exception) -> Flow[ChatResponse]:
                 out_of_time = isinstance(error, ModelTimeoutError) and error.which == "overall" and whole is not None
+                if last is not None and last is not error and error.__cause__ is None and error.__context__ is None:
+                    # as if it were raised while the other one was handled: no error of a model is lost
+                    error.__context__ = last
                 over = index + 1 == len(self.models) or out_of_time or (answer.shown and not self._restarts)
                 if over or not self._when(error):
                     return throw(_noted(error, before))
@@ -144,7 +147,8 @@ class FallbackModel(ChatModel):
                 following = self.models[index + 1].model_name
                 notice = RetryNotice(index + 1, 0.0, error, answer.shown, following)
                 return concat(
-                    just(ChatResponse(retry=notice, usage=answer.usage)), defer(lambda: attempt(index + 1, failures))
+                    just(ChatResponse(retry=notice, usage=answer.usage)),
+                    defer(lambda: attempt(index + 1, failures, error)),
                 )
 
             return ask(model).pipe(flat_map_iterable(answer.take, answer.end), catch(failed))
