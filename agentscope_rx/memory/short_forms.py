@@ -4,7 +4,8 @@
     sent     text . call(short arguments)                . result(head, tail)    in requests
 
 A short form is kept in the message's metadata, by the index of the block that it stands for, so every store keeps it,
-and the original is not lost: `restored` gives the message without short forms.
+and the original is not lost: `restored` gives the message without short forms. What the short form of a result has in
+common with the result, such as a picture, is kept once: `{"same": <index in the output>}`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final, cast
 
 from pydantic import TypeAdapter
 
-from agentscope_rx.messages import ContentBlock, Msg
+from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock
 from agentscope_rx.messages.frozen import thaw
 
 SHORT_FORMS: Final = "memory_short_forms"
@@ -34,7 +35,7 @@ def has_short_forms(message: Msg) -> bool:
 def shortened(message: Msg, forms: Mapping[int, ContentBlock]) -> Msg:
     """The message with these short forms added, by the index of the block that each stands for."""
     kept = cast("Mapping[str, object]", message.metadata.get(SHORT_FORMS, {}))
-    added = {str(index): _BLOCK.dump_python(block, mode="json") for index, block in forms.items()}
+    added = {str(index): _dumped(message.content[index], block) for index, block in forms.items()}
     return message.replace(metadata={**message.metadata, SHORT_FORMS: {**kept, **added}})
 
 
@@ -56,9 +57,32 @@ def sent_form(message: Msg) -> Msg:
         return known[1]
     forms = cast("Mapping[str, object]", message.metadata[SHORT_FORMS])
     content = tuple(
-        _BLOCK.validate_python(thaw({"form": forms[str(index)]})["form"]) if str(index) in forms else block
-        for index, block in enumerate(message.content)
+        _read(block, forms[str(index)]) if str(index) in forms else block for index, block in enumerate(message.content)
     )
     form = restored(message).replace(content=content)
     _forms[key] = (weakref.ref(message, lambda _: _forms.pop(key, None)), form)
     return form
+
+
+def _dumped(whole: ContentBlock, form: ContentBlock) -> dict[str, object]:
+    """The short form as JSON; blocks of a result's own output by their index, so that no media is kept twice."""
+    if not isinstance(whole, ToolResultBlock) or not isinstance(form, ToolResultBlock):
+        return _BLOCK.dump_python(form, mode="json")
+    own = {id(block): index for index, block in enumerate(whole.output)}
+    dumped = _BLOCK.dump_python(
+        form.replace(output=[block for block in form.output if id(block) not in own]), mode="json"
+    )
+    others = iter(dumped["output"])
+    dumped["output"] = [{"same": own[id(block)]} if id(block) in own else next(others) for block in form.output]
+    return dumped
+
+
+def _read(whole: ContentBlock, form: object) -> ContentBlock:
+    """The short form of JSON that `_dumped` has made."""
+    data = cast("dict[str, object]", thaw({"form": form})["form"])
+    if not isinstance(whole, ToolResultBlock) or data.get("type") != "tool_result":
+        return _BLOCK.validate_python(data)
+    output = cast("list[dict[str, object]]", data["output"])
+    made = cast("ToolResultBlock", _BLOCK.validate_python({**data, "output": [x for x in output if "same" not in x]}))
+    others = iter(made.output)
+    return made.replace(output=[whole.output[cast("int", x["same"])] if "same" in x else next(others) for x in output])
