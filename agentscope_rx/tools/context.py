@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, cast
 
 from agentscope_rx.context import ContextStore, RuntimeContext, Search, asking, at_once, in_time, named
 from agentscope_rx.errors import ContextError, InvalidInputError, ToolError
-from agentscope_rx.messages import OutputBlock, ToolUseBlock
+from agentscope_rx.messages import Msg, OutputBlock, ToolUseBlock
 from agentscope_rx.parts import PartStates
-from agentscope_rx.reactive import Flow, defer
+from agentscope_rx.reactive import Flow, defer, empty
 from agentscope_rx.reactive.kernel.runtime import running_loop
 from agentscope_rx.tools.results.convert import result_of
 
@@ -57,6 +57,7 @@ class ToolContext:
         "_interrupted",
         "_key",
         "_link",
+        "_messages",
         "agent",
         "call",
         "host",
@@ -83,6 +84,7 @@ class ToolContext:
     _interrupted: Callable[[], bool]
     _link: CallLink | None
     _key: Callable[[ToolUseBlock], str] | None
+    _messages: Callable[[], Flow[Msg]] | None
 
     def __init__(
         self,
@@ -99,6 +101,7 @@ class ToolContext:
         host: object = None,
         key: Callable[[ToolUseBlock], str] | None = None,
         parts: PartStates | None = None,
+        messages: Callable[[], Flow[Msg]] | None = None,
     ) -> None:
         put = object.__setattr__
         put(self, "call", call)
@@ -113,6 +116,7 @@ class ToolContext:
         put(self, "host", host)
         put(self, "_key", key)
         put(self, "parts", parts)
+        put(self, "_messages", messages)
 
     def get(self, kind: type[T], key: str = "") -> T | None:
         """The caller's object of this type and key: from `runtime`, else from the first store that has it; or None.
@@ -157,6 +161,14 @@ class ToolContext:
             "Give the call one, context=RuntimeContext(...), or register it in the store of the agent or toolkit.",
             wanted=kind.__name__,
         )
+
+    def messages(self) -> Flow[Msg]:
+        """The conversation of the run so far, with the call; a sub-agent's tool gets that of the sub-agent.
+
+        Signals: all messages of the memory in order, as it keeps them; completion. None without a run.
+        Cancels: the read.
+        """
+        return empty() if self._messages is None else self._messages()
 
     @property
     def idempotency_key(self) -> str:
@@ -233,6 +245,7 @@ class ToolContext:
             host=self.host,
             key=self._key,
             parts=self.parts,
+            messages=self._messages,
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:

@@ -138,6 +138,7 @@ class ToolRun:
             host=run,
             key=partial(key_of, run),
             parts=run.conversation.parts,
+            messages=run.memory.read,
         )
 
     def _show(self, item: ToolEvent) -> Iterator[Event]:

@@ -100,7 +100,7 @@ class FileTools:
         first = offset if offset > 0 else max(1, len(lines) + 1 + offset) if offset < 0 else 1
         if first > len(lines):
             raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first}.")
-        return _numbered(lines, first, min(limit, MAX_LINES), str(style))
+        return numbered(lines, first, min(limit, MAX_LINES), str(style))
 
     @tool(read_only=True)
     def list_directory(self, path: FolderPath = ".") -> str:
@@ -293,10 +293,9 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _numbered(lines: list[str], first: int, limit: int, style: str) -> str:
-    """Numbered lines, as many as fit, with a note if the file has more."""
+def numbered(lines: list[str], first: int, limit: int, style: str = "", room: int = MAX_TEXT) -> str:
+    """Numbered lines, as many as fit into `room` characters, with a note if there are more."""
     taken: list[str] = []
-    room = MAX_TEXT
     for number, line in enumerate(lines[first - 1 : first - 1 + limit], first):
         cut = line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}... ({len(line) - MAX_LINE} more characters)"
         if len(cut) + 8 > room and taken:
