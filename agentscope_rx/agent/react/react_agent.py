@@ -417,12 +417,22 @@ class ReActAgent(Agent):
         self._parts.check([hook for hook in added if hook not in self.hooks])
         added_tools: dict[int, list[Tool]] = {id(hook): [] for hook in added}
 
+        # hooks may share a tool object: the first one brings it, and it goes with the last one
+        held = {tool.name: tool for tools in self._hook_tools.values() for tool in tools}
+
         def register(toolkit: Toolkit) -> list[Tool]:
             for hook in added:
-                added_tools[id(hook)] += [toolkit.register(item) for item in hook.tools()]
+                for item in hook.tools():
+                    known = held.get(item.name)
+                    tool = item if known is item else toolkit.register(item)
+                    added_tools[id(hook)].append(held.setdefault(tool.name, tool))
             return [tool for tools in added_tools.values() for tool in tools]
 
         gone = {tool.name: tool for hook in removed for tool in self._hook_tools.pop(id(hook), ())}
+        for tools in self._hook_tools.values():
+            for tool in tools:
+                if gone.get(tool.name) is tool:
+                    del gone[tool.name]
         if gone:
             for name, tool in gone.items():
                 self.toolkit.remove(name, only=tool)
