@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from agentscope_rx.context_policy.evict import DropOldResults, EvictLargeResults
+from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.rounds import Round
+from agentscope_rx.context_policy.shorten import DropPictures, ShortenArguments, ShortenResults
 from agentscope_rx.context_policy.strategy import Strategy, StrategyContext
 
-__all__ = ["Round", "Strategy", "StrategyContext"]
+__all__ = [
+    "DropOldResults",
+    "DropPictures",
+    "EvictLargeResults",
+    "Round",
+    "ShortenArguments",
+    "ShortenResults",
+    "Strategy",
+    "StrategyContext",
+    "read_result",
+]
