@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentscope_rx.context_policy.evict import DropOldResults, EvictLargeResults
+from agentscope_rx.context_policy.eviction_hook import ToolResultEvictionHook
 from agentscope_rx.context_policy.read_back import read_result
 from agentscope_rx.context_policy.rounds import Round
 from agentscope_rx.context_policy.shorten import DropPictures, ShortenArguments, ShortenResults
@@ -17,5 +18,6 @@ __all__ = [
     "ShortenResults",
     "Strategy",
     "StrategyContext",
+    "ToolResultEvictionHook",
     "read_result",
 ]
