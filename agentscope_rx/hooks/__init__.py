@@ -7,6 +7,7 @@ from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.hooks.compose import CompiledHooks
 from agentscope_rx.hooks.shipped.failure_reminder import FailureReminderHook
 from agentscope_rx.hooks.shipped.pending_recovery import PendingToolRecovery
+from agentscope_rx.hooks.shipped.runtime_state import RuntimeStateHook
 from agentscope_rx.hooks.wrapping.around_hook import AroundHook, around
 from agentscope_rx.hooks.wrapping.requests import CallRequest, ModelRequest, StageRequest, ToolRequest
 
@@ -23,6 +24,7 @@ __all__ = [
     "Hooks",
     "ModelRequest",
     "PendingToolRecovery",
+    "RuntimeStateHook",
     "StageRequest",
     "ToolRequest",
     "around",
