@@ -7,6 +7,7 @@ only if this one was not enough.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -23,7 +24,11 @@ Measure = Callable[[Msg], int]
 """The tokens of a message as a request sends it: of its short form, if it has one."""
 
 
-def _nothing_spent(usage: ChatUsage) -> None:
+Spend = Callable[[str, ChatUsage], None]
+"""Adds a call of the model of this name, with its tokens, to the usage of the run."""
+
+
+def _not_counted(model: str, usage: ChatUsage) -> None:
     pass
 
 
@@ -33,8 +38,8 @@ class StrategyContext:
 
     `history` is the whole memory, as the strategies before have left it, and `rounds` the part of it that a request
     sends. `tokens` and `messages` are the size of that part, `target` and `target_messages` the sizes at which the
-    compaction ends. `protected` are the ids of messages that no strategy may change. `summary` is the text that stands
-    for the rounds that are compressed already.
+    compaction ends, and `limit` the tokens beyond which the request may be refused. `protected` are the ids of messages
+    that no strategy may change. `summary` is the text that stands for the rounds that are compressed already.
     """
 
     history: Sequence[Msg]
@@ -44,13 +49,13 @@ class StrategyContext:
     tokens: int
     target: int
     model: ChatModel
+    limit: int = sys.maxsize
     messages: int = 0
     target_messages: int | None = None
     summary: str = ""
     cause: CompactionCause = "tokens"
     source: EventSource = field(default_factory=EventSource)
-    spend: Callable[[ChatUsage], None] = _nothing_spent
-    """Adds the tokens of a model call of the strategy to the usage of the run."""
+    spend: Spend = _not_counted
 
     @property
     def enough(self) -> bool:

@@ -30,7 +30,7 @@ from agentscope_rx.models.tokens import COSTS_OF, EstimatedTokens, MessageCounts
 from agentscope_rx.models.tokens.cuts import Cut, steady
 from agentscope_rx.models.wire.json_codec import encode_json
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS, PINNED
-from agentscope_rx.models.wrappers.base import PromptTransformModel
+from agentscope_rx.models.wrappers.base import PromptTransformModel, WrapperModel
 
 NOTICE = "(The conversation is long: {count} earlier messages are left out here.)"
 _CONVERSATIONS = 256
@@ -92,15 +92,38 @@ def truncated(
 
 
 def _known_limit(model: ChatModel) -> int:
-    known = model.capabilities
-    if known is None or known.context_window is None:
+    known = _documented(model, model.options)
+    if known is None:
         raise ConfigurationError(
             f"The context window of {model!r} is unknown: set the limit by TruncatingModel(model, max_tokens=...)."
         )
-    window, options = known.context_window, model.options
+    return known
+
+
+def _documented(model: ChatModel, options: GenerateOptions) -> int | None:
+    known = model.capabilities
+    if known is None or known.context_window is None:
+        return None
+    window = known.context_window
     answer = options.max_completion_tokens or options.max_tokens or known.max_output or 0
     # one tenth is the margin for the error of an estimate
     return int(0.9 * max(window - answer, window // 2))
+
+
+def max_input(model: ChatModel, options: GenerateOptions | None = None) -> int | None:
+    """The tokens of input that a request with these options may have; None if no limit is known.
+
+    That is nine tenths of the model's context window less its longest answer, or the limit of a `TruncatingModel`
+    around it, if it is lower: a shorter request is sent as it is.
+    """
+    merged = (options or model.options).over(model.options)
+    limits = [] if (known := _documented(model, merged)) is None else [known]
+    each = model
+    while isinstance(each, WrapperModel):
+        if isinstance(each, TruncatingModel):
+            limits.append(each.max_tokens)
+        each = each.model
+    return min(limits, default=None)
 
 
 def _measure_of(counter: TokenCounter) -> Callable[[Msg], int]:

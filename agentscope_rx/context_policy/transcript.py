@@ -1,0 +1,71 @@
+"""`transcript`: messages as text for a model that summarises them, in parts of a given size.
+
+    user (Ann): Where is the key?
+    assistant: I look.
+      calls look {"room": "hall"}
+    tool:
+      result of look: a hall with ... (12,345 characters left out) ... and a door
+
+Results, arguments and texts are cut in the middle; pictures, sounds and files are named. What a model has thought is
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from agentscope_rx.context_policy.summary import TAGS
+from agentscope_rx.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from agentscope_rx.models.wire.json_codec import encode_json
+
+
+def cut(text: str, most: int) -> str:
+    """The text, or its head and tail with the number of characters between them."""
+    if len(text) <= most:
+        return text
+    head = most * 2 // 3
+    tail = most - head
+    return f"{text[:head]} ... ({len(text) - most:,} characters left out) ... {text[len(text) - tail :]}"
+
+
+def line_of(message: Msg, result_chars: int, text_chars: int) -> str:
+    """One message as text; '' if there is nothing in it."""
+    parts = [part for block in message.content if (part := _part(block, result_chars, text_chars))]
+    if not parts:
+        return ""
+    who = message.role.value if message.name == message.role.value else f"{message.role.value} ({message.name})"
+    return TAGS.sub("&lt;", f"{who}: " + "\n  ".join(parts))
+
+
+def transcript(
+    messages: Sequence[Msg], size: Callable[[str], int], most: int, *, result_chars: int, text_chars: int
+) -> list[str]:
+    """The messages as text, in parts of at most the size `most`."""
+    parts: list[list[str]] = []
+    left = 0
+    for message in messages:
+        line = line_of(message, result_chars, text_chars)
+        if not line:
+            continue
+        while (own := size(line)) > most and len(line) > 100:
+            line = cut(line, len(line) // 2)
+        if not parts or own > left:
+            parts.append([])
+            left = most
+        parts[-1].append(line)
+        left -= own
+    return ["\n".join(each) for each in parts]
+
+
+def _part(block: ContentBlock, result_chars: int, text_chars: int) -> str:
+    if isinstance(block, TextBlock):
+        return cut(block.text.strip(), text_chars)
+    if isinstance(block, ThinkingBlock):
+        return ""
+    if isinstance(block, ToolUseBlock):
+        return f"calls {block.name} {cut(block.raw or encode_json(block.input), result_chars)}"
+    if isinstance(block, ToolResultBlock):
+        what = f"result of {block.name}" + (f" ({block.kind.value})" if block.kind is not None else "")
+        output = [_part(each, result_chars, result_chars) for each in block.output]
+        return f"{what}: " + "\n  ".join(each for each in output if each)
+    return f"({block.type}, not shown here)"
