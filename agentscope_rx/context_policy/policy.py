@@ -150,9 +150,9 @@ class ContextPolicy:
     def _below_refused(self, request: CompactionRequest, sizes: Sizes, limit: int | None) -> Goal:
         named, counted = refused(request.error)
         if counted is not None:
-            sizes.correct(counted)
+            sizes.correct(counted, counted=True)
         elif named is not None and sizes.total <= named:
-            sizes.correct(named + 1)
+            sizes.correct(named + 1, counted=False)
         total = sizes.total
         limits = [each for each in (limit, named, total - 1) if each is not None]
         if named is not None:

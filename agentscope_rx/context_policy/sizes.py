@@ -87,8 +87,9 @@ class Sizes:
         """The tokens of these messages, as the counter counts them."""
         return sum(map(self.measure, messages))
 
-    def correct(self, tokens: int) -> None:
-        """The provider has counted the request: it has so many tokens."""
+    def correct(self, tokens: int, *, counted: bool) -> None:
+        """The request has so many tokens: the provider has counted it, or has refused so many."""
+        self.counted = self.counted or counted
         factor = tokens / max(1, self.fixed + self.messages)
         self.factor = min(_HIGHEST, max(_LOWEST, factor))
 

@@ -14,7 +14,7 @@ from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
 from agentscope_rx.memory.short_forms import shortened
 from agentscope_rx.messages import COMPRESSED, ChatUsage, ToolResultBlock, ToolUseBlock
 from agentscope_rx.models.chat_model import ChatModel
-from agentscope_rx.models.options import GenerateOptions, ToolSchema
+from agentscope_rx.models.options import ExecutionConfig, GenerateOptions, ToolSchema
 from agentscope_rx.models.response import ChatResponse, FinishReason
 from agentscope_rx.models.tokens import EstimatedTokens
 from agentscope_rx.parts import PartStates
@@ -44,7 +44,7 @@ class Summariser(ChatModel):
     def __init__(
         self, *, state: str = "Looking.", change: Callable[[int, str], object] | None = None, usage: int = 0
     ) -> None:
-        super().__init__("summariser")
+        super().__init__("summariser", execution_config=ExecutionConfig(max_attempts=1))
         self.prompts: list[str] = []
         self.requests: list[Sequence[Msg]] = []
         self.options_of: list[GenerateOptions] = []
