@@ -65,7 +65,8 @@ class CompactionHook(Hook):
         check_priority("CompactionHook", priority)
         self.policy: ContextPolicy = policy
         self.priority = priority
-        self._tools: tuple[Tool, ...] = (_CompactionTools(policy).compact_context,) if tool else ()
+        own: tuple[Tool, ...] = (_CompactionTools(policy).compact_context,) if tool else ()
+        self._tools: tuple[Tool, ...] = (*own, *policy.tools())
 
     def compact(self, request: CompactionRequest) -> Flow[Compaction] | None:
         """The compaction that the policy makes; signals and cancels as `ContextPolicy.compact`."""
@@ -76,7 +77,7 @@ class CompactionHook(Hook):
         self.policy.ask(where)
 
     def tools(self) -> tuple[Tool, ...]:
-        """`compact_context`, unless it was not wanted."""
+        """`compact_context`, unless it was not wanted, and the tools of the strategies."""
         return self._tools
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from agentscope_rx.context_policy.compacting import (
     Goal,
@@ -30,6 +30,8 @@ from agentscope_rx.context_policy.compacting import (
     is_empty,
     without_budget_event,
 )
+from agentscope_rx.context_policy.evict import EvictLargeResults
+from agentscope_rx.context_policy.shorten import DropPictures, ShortenArguments, ShortenResults
 from agentscope_rx.context_policy.sizes import Counters, Sizes, refused
 from agentscope_rx.context_policy.state import PolicyState, policy_part
 from agentscope_rx.context_policy.strategy import Strategy
@@ -41,9 +43,22 @@ from agentscope_rx.models.tokens import TokenCounter
 from agentscope_rx.models.wrappers.truncating import max_input
 from agentscope_rx.parts import Part, Where
 from agentscope_rx.reactive import Flow, concat_map, empty, just
+from agentscope_rx.tools import Tool
 
 GROWTH: Final = 1.1
 """A compaction that could not make a conversation small enough is tried again when it has grown by this factor."""
+
+
+def default_strategies() -> tuple[Strategy, ...]:
+    """The strategies of a policy without its own: four that need no model, then the one that asks it."""
+    return (EvictLargeResults(), DropPictures(), ShortenArguments(), ShortenResults(), Summarize())
+
+
+@runtime_checkable
+class BringsTools(Protocol):
+    """A strategy whose short forms need a tool."""
+
+    def tools(self) -> tuple[Tool, ...]: ...
 
 
 class ContextPolicy:
@@ -52,8 +67,9 @@ class ContextPolicy:
     `max_tokens` is the budget of a whole request: system message, tools and messages. The default is nine tenths of the
     model's context window less its longest answer, or the limit of a `TruncatingModel`. `trigger` and `target` are
     fractions of it, `keep_rounds` is the number of the latest answers of the model that stay as they are, with their
-    calls and results. `counter` counts the tokens (default: an estimate by the costs of the model's vendor); what the
-    provider has counted for the latest request corrects it.
+    calls and results. Without `strategies` they are those of `default_strategies`. `counter` counts the tokens
+    (default: an estimate by the costs of the model's vendor); what the provider has counted for the latest request
+    corrects it.
     """
 
     def __init__(
@@ -67,7 +83,7 @@ class ContextPolicy:
         keep_rounds: int = 3,
         counter: TokenCounter | None = None,
     ) -> None:
-        self.strategies: tuple[Strategy, ...] = _checked((Summarize(),) if strategies is None else strategies)
+        self.strategies: tuple[Strategy, ...] = _checked(default_strategies() if strategies is None else strategies)
         for name, value in (("max_tokens", max_tokens), ("trigger_messages", trigger_messages)):
             if value is not None:
                 check_count(name, value)
@@ -104,6 +120,14 @@ class ContextPolicy:
             return None
         running = Pass(self.strategies, request, sizes, goal).run()
         return running.pipe(concat_map(lambda outcome: self._settled(request, sizes, goal, outcome)))
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that the strategies need, such as the one that reads a shortened result."""
+        found: list[Tool] = []
+        for strategy in self.strategies:
+            if isinstance(strategy, BringsTools):
+                found += [tool for tool in strategy.tools() if tool not in found]
+        return tuple(found)
 
     def ask(self, where: Where = None) -> None:
         """Make a compaction before the next request of this conversation (see `Hook.compact`)."""

@@ -200,7 +200,8 @@ def test_the_summary_message_is_the_same_each_time() -> None:
 
 def test_the_calls_of_the_model_are_counted() -> None:
     compaction = manual(conversation(20), Summariser(usage=70))
-    assert compaction.spent == (("summariser", ChatUsage(70, 10)),)
+    (event,) = compaction.events
+    assert (event.usage, event.model_name) == (ChatUsage(70, 10), "summariser")
 
 
 # --- answers that change nothing --------------------------------------------------------------------------------------

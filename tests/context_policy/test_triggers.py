@@ -96,7 +96,7 @@ def test_tools_and_the_output_schema_belong_to_the_request() -> None:
 def test_a_counter_of_the_program_counts() -> None:
     history = conversation(30)
     counter = TextCounter(lambda text: 10 * len(text))
-    (event,) = compacted(ContextPolicy(max_tokens=50_000, counter=counter), asked(history)).events
+    event = compacted(ContextPolicy(max_tokens=50_000, counter=counter), asked(history)).events[0]
     assert event.counted and event.tokens_before > 50_000
 
     class Lines:
@@ -391,5 +391,5 @@ def test_a_hook_takes_a_policy_or_its_options() -> None:
         CompactionHook(policy, max_tokens=3)
     with pytest.raises(ConfigurationError, match="ContextPolicy"):
         CompactionHook(3)  # pyright: ignore[reportArgumentType]
-    assert [tool.name for tool in CompactionHook().tools()] == ["compact_context"]
-    assert CompactionHook(tool=False).tools() == () and CompactionHook().priority == 10
+    assert [tool.name for tool in CompactionHook().tools()] == ["compact_context", "read_result"]
+    assert CompactionHook(strategies=[Shorten()], tool=False).tools() == () and CompactionHook().priority == 10
