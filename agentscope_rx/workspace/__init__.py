@@ -5,5 +5,6 @@ Not imported by `agentscope_rx` itself.
 
 from agentscope_rx.workspace.context_hook import WorkspaceContextHook
 from agentscope_rx.workspace.layout import daily_file, init_workspace, workspace_session
+from agentscope_rx.workspace.memory_files_hook import MemoryFilesHook
 
-__all__ = ["WorkspaceContextHook", "daily_file", "init_workspace", "workspace_session"]
+__all__ = ["MemoryFilesHook", "WorkspaceContextHook", "daily_file", "init_workspace", "workspace_session"]

@@ -116,7 +116,7 @@ class Operation:
 
 
 class BadDistillationError(Exception):
-    """The model gave no usable answer; one problem for each attempt. It does not leave this package."""
+    """The model gave no usable answer; one problem for each attempt; the caller makes a `DistillationError` of it."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("; ".join(problems))
