@@ -71,6 +71,11 @@ class Folder:
         _check_no_links(path)
         return cls(path, None)
 
+    @property
+    def descriptor(self) -> int | None:
+        """The descriptor; None where a path stands for it, and once closed."""
+        return self._descriptor
+
     def identity(self) -> tuple[int, int]:
         """The device and inode, which no other existing folder has."""
         found = os.stat(self.path if self._descriptor is None else self._descriptor)

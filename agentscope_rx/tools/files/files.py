@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Generator, Iterable
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Protocol, cast
 
 from pydantic import Field
 
@@ -47,20 +47,31 @@ FilePath = Annotated[str, Field(description="The file, relative to the working d
 FolderPath = Annotated[str, Field(description="The folder, relative to the working directory.", examples=["src"])]
 
 
+class HasWorkspace(Protocol):
+    """A `Backend`, or another object that has a workspace."""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace."""
+        ...
+
+
 class FileTools:
     """Tools for the files of one workspace. `read_only=True` leaves out the tools that write.
 
-    `requires_approval` lists the tools whose calls need approval; True means every tool that writes.
+    `requires_approval` lists the tools whose calls need approval; True means every tool that writes. `backend` takes
+    the place of the workspace, which is then the backend's.
     """
 
     def __init__(
         self,
-        workspace: Workspace | str | os.PathLike[str],
+        workspace: Workspace | str | os.PathLike[str] | None = None,
         read_only: bool = False,
         *,
         requires_approval: Collection[str] | bool = REMOVING,
+        backend: HasWorkspace | None = None,
     ) -> None:
-        self.workspace: Workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.workspace: Workspace = _workspace(workspace, backend)
         self.read_only = read_only
         for name in _names(requires_approval):
             bound: FunctionTool[..., object] = getattr(self, name)
@@ -275,6 +286,14 @@ for _each in vars(FileTools).values():
 
 def _refuse(*_: Any, **__: Any) -> str:
     raise ToolError("These file tools are read-only. Nothing was written.")
+
+
+def _workspace(workspace: Workspace | str | os.PathLike[str] | None, backend: HasWorkspace | None) -> Workspace:
+    if (workspace is None) == (backend is None):
+        raise ConfigurationError("FileTools takes a workspace (a folder), or a backend=..., and not both.")
+    if backend is not None:
+        return backend.workspace
+    return workspace if isinstance(workspace, Workspace) else Workspace(cast("str", workspace))
 
 
 def _names(requires_approval: Collection[str] | bool) -> tuple[str, ...]:

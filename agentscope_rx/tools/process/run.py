@@ -13,6 +13,9 @@ program that still runs then gets SIGTERM first, with its process group. Its pro
 The mark is a variable in the environment. A process that kills its supervisor, leaves the session and changes its
 environment is not found, nor is one that another program (a service manager, a container's daemon) was asked to start.
 
+Limits of memory and processes are held by the kernel and by a watchdog (see `limits`), on Linux; elsewhere by the
+kernel alone, as far as it can.
+
 psutil would not replace this: it finds children by their parent, which a process leaves by forking twice.
 """
 
@@ -30,7 +33,10 @@ from dataclasses import dataclass
 from typing import cast
 
 from agentscope_rx.errors import ToolError
-from agentscope_rx.tools.process.supervised import Supervised, can_supervise
+from agentscope_rx.reactive import ENGINE_WORKERS, on_worker
+from agentscope_rx.tools.process.limits import Limits
+from agentscope_rx.tools.process.supervised import Supervised, can_supervise, limited
+from agentscope_rx.tools.process.watchdog import INTERVAL, Watchdog, can_watch
 
 MARK = "AGENTSCOPE_RX_COMMAND"
 """The environment variable that marks a command's processes."""
@@ -48,13 +54,32 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a program ended. `exit_code` is minus the number of the signal that ended it, if one did."""
+    """How a program ended. `exit_code` is minus the number of the signal that ended it, if one did.
+
+    `exceeded` is the limit for which the watchdog has ended it ("memory" or "processes"), or None.
+    """
 
     exit_code: int | None
     timed_out: bool
     text: str
     total: int
     left_out: int
+    exceeded: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """The words that run a command in a namespace or sandbox, and the descriptors that they need.
+
+    `user` is True if it has a user namespace, in which the processes of a user are counted for themselves.
+    """
+
+    words: Sequence[str] = ()
+    descriptors: tuple[int, ...] = ()
+    user: bool = False
+
+
+NO_SANDBOX = Sandbox()
 
 
 async def run(
@@ -62,40 +87,39 @@ async def run(
     *,
     cwd: str,
     env: Mapping[str, str],
-    timeout: float,
-    max_output: int,
+    limits: Limits,
     show: Callable[[str], object] | None = None,
     given: bytes | None = None,
-    namespace: Sequence[str] = (),
+    sandbox: Sandbox = NO_SANDBOX,
 ) -> ProcessResult:
     """Run the program `words[0]` (an absolute path) without a shell; `given` is its standard input, if any.
 
-    `namespace` are the words that run it in a PID namespace (see `supervised`). Cancelling ends the program, and
-    returns when it has ended.
+    `sandbox` has the words that run it in a namespace. Cancelling ends the program, and returns when it has ended.
     """
+    rlimits = limits.rlimits(sandbox=sandbox.user)
     try:
-        supervised = Supervised(words, cwd, namespace) if can_supervise() else None
+        supervised = Supervised(words, cwd, sandbox.words, rlimits) if can_supervise() else None
     except OSError as error:
         raise _start_error(words, error) from None
     mark = secrets.token_hex(16)
-    protocol = _Protocol(Output(max_output, show), f"{MARK}={mark}".encode(), supervised)
+    protocol = _Protocol(Output(limits.output, show), f"{MARK}={mark}".encode(), supervised)
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
             lambda: protocol,
-            *(words if supervised is None else supervised.words),
+            *(limited(words, rlimits) if supervised is None else supervised.words),
             stdin=asyncio.subprocess.DEVNULL if given is None else asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=cwd,
             env={**env, MARK: mark},
             start_new_session=True,
-            pass_fds=() if supervised is None else supervised.descriptors,
+            pass_fds=() if supervised is None else (*supervised.descriptors, *sandbox.descriptors),
         )
     )
     if supervised is not None:
         starting.add_done_callback(lambda _: supervised.started())
     try:
-        return await _run(words, starting, protocol, timeout, given)
+        return await _run(words, starting, protocol, limits, given, sandbox)
     finally:
         if supervised is not None:
             # not before: the number of its descriptor would be used again, and passed on
@@ -103,23 +127,29 @@ async def run(
 
 
 async def _run(
-    words: Sequence[str], starting: _Starting, protocol: _Protocol, timeout: float, given: bytes | None
+    words: Sequence[str],
+    starting: _Starting,
+    protocol: _Protocol,
+    limits: Limits,
+    given: bytes | None,
+    sandbox: Sandbox,
 ) -> ProcessResult:
     try:
         transport = await _started(starting, protocol)
     except (OSError, ValueError) as error:
         raise _start_error(words, error) from None
     tree = cast("_ProcessTree", protocol.tree)
-    timed_out = False
+    ended: str | None = None
     try:
         if given is not None:
             stdin = cast("asyncio.WriteTransport", transport.get_pipe_transport(0))
             stdin.write(given)
             stdin.close()
-        timed_out = not await _within(timeout, protocol.exited)
-        if timed_out:
+        watchdog = _watchdog(transport, limits, sandbox) if protocol.supervised is not None else None
+        ended = await _watched(limits.time, protocol.exited, watchdog)
+        if ended == "time":
             tree.terminate()
-            await _within(GRACE, protocol.exited)
+            await _watched(GRACE, protocol.exited, watchdog)
     except asyncio.CancelledError:
         tree.terminate()
         await _within(GRACE / 4, protocol.exited)
@@ -127,6 +157,9 @@ async def _run(
     finally:
         # after a normal end, too, there may be other processes; a second cancellation comes here at once
         tree.kill()
+        if ended not in (None, "time") and sandbox.words:
+            # at once, and not by the supervisor, which may wait for its turn behind many; the kernel ends the others
+            transport.kill()
         try:
             await _within(SETTLE, protocol.exited)
             await _within(SETTLE, protocol.output_closed)
@@ -137,7 +170,30 @@ async def _run(
     if isinstance(code, OSError):
         raise _start_error(words, code)
     output = protocol.output
-    return ProcessResult(code, timed_out, output.text(), output.total, output.left_out)
+    if sandbox.words and not tree.reported and ended is None and code is not None and code > 0:
+        raise ToolError(f"The sandbox could not be started: {output.text().strip():.500}.")
+    exceeded = None if ended == "time" else ended
+    return ProcessResult(code, ended == "time", output.text(), output.total, output.left_out, exceeded)
+
+
+def _watchdog(transport: asyncio.SubprocessTransport, limits: Limits, sandbox: Sandbox) -> Watchdog | None:
+    """For the limits of all processes together, where the system shows them."""
+    if (limits.memory is None and limits.processes is None) or not can_watch():
+        return None
+    # the supervisor and the process in between; the namespace's program before them
+    return Watchdog(transport.get_pid(), 3 if sandbox.words else 2, limits)
+
+
+async def _watched(seconds: float, event: asyncio.Event, watchdog: Watchdog | None) -> str | None:
+    """None once the event is set, "time" after this time, or the limit that the watchdog finds exceeded."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + seconds
+    while (left := until - loop.time()) > 0:
+        if await _within(left if watchdog is None else min(left, INTERVAL), event):
+            return None
+        if watchdog is not None and (exceeded := await on_worker(watchdog.exceeded, ENGINE_WORKERS)):
+            return exceeded
+    return "time"
 
 
 def _start_error(words: Sequence[str], error: Exception) -> ToolError:
@@ -184,21 +240,21 @@ class _Protocol(asyncio.SubprocessProtocol):
         self.output_closed = asyncio.Event()
         self.tree: _ProcessTree | None = None
         self.mark = mark
-        self._supervised = supervised
+        self.supervised = supervised
         self._transport: asyncio.SubprocessTransport | None = None
         self._abandoned = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
-        self.tree = _ProcessTree(self._transport, self.mark, self._supervised)
+        self.tree = _ProcessTree(self._transport, self.mark, self.supervised)
         if self._abandoned:
             self.abandon()
 
     def abandon(self) -> None:
         """End the program as soon as it has started, and close it when it has ended: its caller has left."""
         self._abandoned = True
-        if self._supervised is not None:
-            self._supervised.kill()
+        if self.supervised is not None:
+            self.supervised.kill()
         if self._transport is not None and self.tree is not None:
             self.tree.kill()
             if self.exited.is_set():
@@ -254,6 +310,11 @@ class _ProcessTree:
         # the report takes milliseconds, unless the system cannot end a process
         if self._supervised.outcome(0.0 if self._transport.get_returncode() is not None else GRACE / 4) is None:
             self._kill()
+
+    @property
+    def reported(self) -> bool:
+        """True if the supervisor has said how the command ended."""
+        return self._supervised is not None and self._supervised.outcome() is not None
 
     def exit_code(self) -> int | OSError | None:
         """How the program ended, or why it did not start."""

@@ -25,6 +25,9 @@ from pathlib import Path
 PROBE_SECONDS = 10.0
 """How long `bwrap` may take to show that it works here."""
 
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+"""The supervisor's program."""
+
 _NAMESPACE = ("--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent", "--as-pid-1", "--")
 
 
@@ -34,7 +37,11 @@ class Supervised:
     __slots__ = ("_ours", "_outcome", "_program", "_theirs", "descriptors", "words")
 
     def __init__(
-        self, words: Sequence[str], cwd: str | os.PathLike[str] | None = None, namespace: Sequence[str] = ()
+        self,
+        words: Sequence[str],
+        cwd: str | os.PathLike[str] | None = None,
+        namespace: Sequence[str] = (),
+        limits: str = "-",
     ) -> None:
         # (a namespace's program may look the folder up again, by its path)
         folder = os.stat(cwd or ".")
@@ -48,6 +55,7 @@ class Supervised:
             *_supervisor(),
             str(descriptor),
             f"{folder.st_dev}:{folder.st_ino}",
+            limits,
             *words,
         )
         self.descriptors: tuple[int] = (descriptor,)
@@ -144,5 +152,12 @@ def _works(program: str) -> tuple[str, ...] | None:
     return words if done.returncode == 0 and done.stdout.strip() == b"1" else None
 
 
+def limited(words: Sequence[str], limits: str) -> tuple[str, ...]:
+    """The words that run a command with limits and no supervisor, where the system has such limits."""
+    if os.name != "posix" or interpreter() is None:
+        return tuple(words)
+    return (*_supervisor(), "-", "-", limits, *words)
+
+
 def _supervisor() -> tuple[str, ...]:
-    return (str(interpreter()), "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
+    return (str(interpreter()), "-I", "-S", str(SUPERVISOR))

@@ -4,7 +4,9 @@
 parent of each process below it whose own parent has ended, so that none can leave by forking, with a new session or
 without. As the first process of a PID namespace it is that parent anyway, and ends all of them in one call.
 
-    arguments   the descriptor of a socket, the folder ("device:inode" or "-"), the program, its arguments
+    arguments   the descriptor of a socket, the folder ("device:inode" or "-"), limits ("DATA=1048576,CPU=2" or "-";
+                "KEYRING=0" is an empty session keyring), the program, its arguments
+                with "-" for the socket: the limits are set, and the program is run, no more
     socket  <-  b"T": SIGTERM to the command's group; the end: end everything now
     socket  ->  b"error 2": it could not be started (errno); b"moved": the folder was replaced by another;
                 b"exit -9": how the command ended (minus the signal), once all of its processes have ended
@@ -15,7 +17,9 @@ It also ends everything when the process that started it ends: the socket is clo
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import resource
 import select
 import signal
 import sys
@@ -24,18 +28,26 @@ import time
 _SET_DEATH_SIGNAL = 1
 _SET_SUBREAPER = 36
 _MOMENT = 0.001
+_KEYCTL = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "ppc64le": 271, "s390x": 280, "armv7l": 311, "i686": 288}
+"""The number of the system call, for which the C library has no function."""
 
 
 def main() -> None:
     """Run the command that the arguments name, to its end."""
+    if sys.argv[1] == "-":
+        _limit(sys.argv[3])
+        os.execv(sys.argv[4], sys.argv[4:])  # noqa: S606 - the command that was allowed
     parent = int(sys.argv[1])
     os.set_inheritable(parent, False)
+    # a descriptor of a folder outside of a sandbox would lead out of it
+    os.closerange(3, parent)
+    os.closerange(parent + 1, os.sysconf("SC_OPEN_MAX"))
     signals = _signals()
     _control((_SET_DEATH_SIGNAL, signal.SIGTERM), (_SET_SUBREAPER, 1))
     folder = os.stat(".")
     if sys.argv[2] not in ("-", f"{folder.st_dev}:{folder.st_ino}"):
         _leave(parent, "moved")
-    reports = _start(sys.argv[3:])
+    reports = _start(sys.argv[3], sys.argv[4:])
     # the command alone holds its input and output, so that they close when it ends
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
@@ -70,20 +82,44 @@ def _control(*options: tuple[int, int]) -> None:
             raise OSError(ctypes.get_errno(), "prctl")
 
 
-def _start(words: list[str]) -> int:
+def _limit(limits: str) -> None:
+    """Set limits of this process and of those that it starts, never above those that it has."""
+    for each in limits.split(",") if limits != "-" else ():
+        name, _, most = each.partition("=")
+        if name == "KEYRING":
+            _leave_keyring()
+            continue
+        which = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(which)[1]
+        limit = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
+        resource.setrlimit(which, (limit, limit))
+
+
+def _leave_keyring() -> None:
+    """Join a new session keyring: the kernel would hand on the keys of the caller's, also into a sandbox."""
+    if os.uname().machine not in _KEYCTL:
+        raise OSError(errno.ENOSYS, "keyctl")
+    libc = ctypes.CDLL(None, use_errno=True)
+    joined = libc.syscall(ctypes.c_long(_KEYCTL[os.uname().machine]), ctypes.c_long(1), None)
+    # without keyrings, or where they are forbidden, there are none to leave
+    if joined < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM, errno.EACCES):
+        raise OSError(ctypes.get_errno(), "keyctl")
+
+
+def _start(limits: str, words: list[str]) -> int:
     """A descriptor with reports, in lines: the command's number, then how it ended, or why it did not start."""
     reports, write = os.pipe()
     if not os.fork():
         # a process in between waits for the command's status: the kernel discards that of this process's children
         try:
-            _watch(words, write)
+            _watch(limits, words, write)
         finally:
             os._exit(127)
     os.close(write)
     return reports
 
 
-def _watch(words: list[str], write: int) -> None:
+def _watch(limits: str, words: list[str], write: int) -> None:
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -94,6 +130,7 @@ def _watch(words: list[str], write: int) -> None:
             # a group of its own receives SIGTERM; the session stays, by which it is found without the supervisor
             os.setpgid(0, 0)
             _control((_SET_DEATH_SIGNAL, signal.SIGKILL))
+            _limit(limits)
             os.execvp(words[0], words)  # noqa: S606 - the command that was allowed
         except OSError as error:
             os.write(write, b"error %d\n" % (error.errno or 0))

@@ -7,79 +7,88 @@
                rejected                     rejected
 
 It is no sandbox: a program that runs can do what its user can. The rules only ensure that no other programs run, and
-that these get no other arguments.
+that these get no other arguments. In a backend that isolates, `allow_any=True` is a free shell instead:
+
+    ShellTool(backend=BubblewrapBackend("project"), allow_any=True)
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from agentscope_rx.errors import CommandDeniedError, ConfigurationError, ToolError
-from agentscope_rx.messages import TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
+from agentscope_rx.errors.text import encodable
 from agentscope_rx.models.options import ExecutionConfig
+from agentscope_rx.tools.backends.backend import ISOLATION, Backend
 from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.function_tool import FunctionTool, tool
-from agentscope_rx.tools.process.environment import environment, with_home
-from agentscope_rx.tools.process.run import GRACE, SETTLE, ProcessResult, run
-from agentscope_rx.tools.process.supervised import namespace as namespace_on
+from agentscope_rx.tools.process.environment import environment
+from agentscope_rx.tools.process.run import GRACE, SETTLE
 from agentscope_rx.tools.shell.allowlist import Rule, rules_of
+from agentscope_rx.tools.shell.running import backend_for, limits_for, result_of_run
 from agentscope_rx.tools.shell.shell_words import denied, split_command
 
-MAX_OUTPUT = 30_000
-TIMEOUT = 60.0
+_SHELLS = ("bash", "sh")
+"""The shells of `allow_any`, the first that there is."""
 
 
 class ShellTool:
     """The tool `run_command`, for the commands in `allow`, and those in `ask` after approval.
 
     `path` lists the folders to search programs in; the default are the absolute folders of PATH outside of the
-    workspace. `timeout` (seconds) and `max_output` (bytes) bound each run. The environment is `env` and a few harmless
-    variables, without others of this process; HOME is an empty folder outside of the workspace.
+    workspace. `timeout` (seconds) and `max_output` (bytes) bound each run, by default as the backend does. The
+    environment is `env` and a few harmless variables, without others of this process; HOME is an empty folder.
 
-    With `namespace`, each command runs in a PID namespace of its own, which no process leaves: always (True, which
-    needs `bwrap`), never (False), or where the system can (None). Without one, a supervisor follows the processes.
+    Commands run in a folder of this system, as with `LocalBackend`, for which `namespace` is, or in a `backend`, whose
+    guarantees are the tool's. `allow_any=True` runs any command in a shell, in place of `allow` and `ask`, and needs a
+    backend with the guarantees of `ISOLATION`.
     """
 
     def __init__(
         self,
-        workspace: Workspace | str | os.PathLike[str],
+        workspace: Workspace | str | os.PathLike[str] | None = None,
         allow: Iterable[Rule | str] = (),
         *,
         ask: Iterable[Rule | str] = (),
         path: Sequence[str | os.PathLike[str]] | None = None,
-        timeout: float = TIMEOUT,
-        max_output: int = MAX_OUTPUT,
+        timeout: float | None = None,
+        max_output: int | None = None,
         env: Mapping[str, str] | None = None,
         namespace: bool | None = None,
+        backend: Backend | None = None,
+        allow_any: bool = False,
     ) -> None:
-        self.workspace: Workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.allow: tuple[Rule, ...] = rules_of(allow, "allow")
         self.ask: tuple[Rule, ...] = rules_of(ask, "ask")
-        if not self.allow and not self.ask:
+        self.allow_any = allow_any
+        if not self.allow and not self.ask and not allow_any:
             raise ConfigurationError(
                 "ShellTool needs the commands that it may run, as in allow=['git status', 'git log *']."
             )
-        check_limits(timeout, max_output)
-        self.timeout = timeout
-        self.max_output = max_output
-        self._path = os.pathsep.join(_search_path(path, self.workspace))
+        self.backend: Backend = backend_for(workspace, backend, namespace)
+        self.workspace: Workspace = self.backend.workspace
+        if allow_any:
+            self._check_any()
+        self._limits = limits_for(self.backend, timeout, max_output)
+        self.timeout = self._limits.time
+        self.max_output = self._limits.output
+        self._path = self.backend.search_path(path)
         self._env = environment(self._path, env)
-        self._namespace = namespace_for(self.workspace, namespace)
         bound: FunctionTool[..., object] = self.run_command  # pyright: ignore[reportAssignmentType]
         bound.description = self._description()
         bound.requires_approval = self._needs_approval
-        bound.execution_config = ExecutionConfig(timeout=timeout + GRACE + 2 * SETTLE)
+        bound.execution_config = ExecutionConfig(timeout=self.timeout + GRACE + 2 * SETTLE)
         self.__dict__["run_command"] = bound
 
     def __repr__(self) -> str:
-        return f"<ShellTool run_command: {'; '.join(map(str, (*self.allow, *self.ask)))}>"
+        commands = "any command" if self.allow_any else "; ".join(map(str, (*self.allow, *self.ask)))
+        return f"<ShellTool run_command: {commands}>"
 
     @tool
     async def run_command(
@@ -90,23 +99,44 @@ class ShellTool:
         context: ToolContext | None = None,
     ) -> object:
         """Run a command."""
+        words = self._words(command, cwd)
+        limits = self._limits if timeout is None else replace(self._limits, time=min(timeout, self.timeout))
+        outcome = await self.backend.run(
+            words,
+            cwd=cwd,
+            env=self._env,
+            limits=limits,
+            show=None if context is None else context.emit,
+        )
+        return result_of_run(outcome, limits, None if context is None else context.call)
+
+    def _words(self, command: str, cwd: str) -> tuple[str, ...]:
+        """The words to run, the first the path of a program."""
+        if self.allow_any:
+            shell = self._shell()
+            if "\0" in command or encodable(command) != command:
+                raise ToolError("The command has a NUL or a lone surrogate in it, which no shell takes.")
+            return (shell, "-c", command)
         words = self._checked(command, cwd)
-        program = shutil.which(words[0], path=self._path)
+        program = self.backend.find(words[0], self._path)
         if program is None:
             raise ToolError(f"There is no program {words[0]!r:.80} here. Use another way.")
-        limit = self.timeout if timeout is None else min(timeout, self.timeout)
-        with self.workspace.folder(cwd) as folder, folder.as_path() as where:
-            async with with_home(self._env, self.workspace.root) as env:
-                outcome = await run(
-                    (program, *words[1:]),
-                    cwd=where,
-                    env=env,
-                    timeout=limit,
-                    max_output=self.max_output,
-                    show=None if context is None else context.emit,
-                    namespace=self._namespace,
-                )
-        return result_of_run(outcome, limit, None if context is None else context.call)
+        return (program, *words[1:])
+
+    def _shell(self) -> str:
+        for name in _SHELLS:
+            if found := self.backend.find(name, self._path):
+                return found
+        raise ToolError("There is no shell here. Use another way.")
+
+    def _check_any(self) -> None:
+        if self.allow or self.ask:
+            raise ConfigurationError("allow_any=True runs any command: leave out allow and ask.")
+        if missing := sorted(ISOLATION - self.backend.guarantees):
+            raise ConfigurationError(
+                "allow_any=True runs any command, and needs a backend that isolates it, as BubblewrapBackend does. "
+                f"{type(self.backend).__name__} does not guarantee: {', '.join(missing)}."
+            )
 
     def _checked(self, command: str, cwd: str) -> tuple[str, ...]:
         words = split_command(command)
@@ -125,6 +155,8 @@ class ShellTool:
 
     def _needs_approval(self, arguments: Mapping[str, object]) -> bool:
         """True if no rule of `allow` lets the command run, and one of `ask` does."""
+        if self.allow_any:
+            return False
         command, cwd = str(arguments["command"]), str(arguments.get("cwd", "."))
         try:
             words = self._checked(command, cwd)
@@ -134,58 +166,13 @@ class ShellTool:
         return not any(rule.fits(words) and rule.problem(words, self.workspace, cwd) is None for rule in self.allow)
 
     def _description(self) -> str:
+        notice = self.backend.notice
+        if self.allow_any:
+            shell = os.path.basename(self._shell())
+            return f"Run a command in {shell}, and get its output and exit code. {notice}"
         rules = "; ".join(map(str, (*self.allow, *self.ask)[:40]))
         return (
             "Run one of the commands that are allowed, in the working directory, and get its output and exit code. "
             "There is no shell: no pipes, redirection, variables, patterns or several commands in one. "
-            f"Allowed (* is any further arguments): {rules}"
+            f"{notice}{' ' if notice else ''}Allowed (* is any further arguments): {rules}"
         )
-
-
-def result_of_run(outcome: ProcessResult, limit: float, call: ToolUseBlock | None) -> ToolResultBlock:
-    """The result of a run for the model: its output, and how it ended."""
-    call = call or ToolUseBlock("by hand", "run", {})
-    metadata = {"exit_code": outcome.exit_code, "timed_out": outcome.timed_out, "output_bytes": outcome.total}
-    text = outcome.text.rstrip("\n") or "(no output)"
-    if outcome.timed_out:
-        message = f"Error: It did not finish within {limit:g} s and was ended. Its output until then:\n{text}"
-        return ToolResultBlock(call.id, call.name, (TextBlock(message),), ToolResultKind.TIMEOUT, metadata)
-    code = outcome.exit_code
-    how = f"ended by signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    return ToolResultBlock(call.id, call.name, (TextBlock(f"{text}\n({how})"),), None, metadata)
-
-
-def namespace_for(workspace: Workspace, wanted: bool | None) -> tuple[str, ...]:
-    """The words that run a command in a PID namespace; empty if it is not wanted, or neither required nor possible."""
-    found = None if wanted is False else namespace_on(os.pathsep.join(_search_path(None, workspace)))
-    if found is None and wanted:
-        raise ConfigurationError(
-            "namespace=True needs `bwrap` (bubblewrap) on PATH, outside of the workspace, and a system that lets it "
-            "make PID namespaces. Install it, or leave namespace out: on Linux a supervisor then follows the commands."
-        )
-    return found or ()
-
-
-def check_limits(timeout: float, max_output: int) -> None:
-    """`ConfigurationError` unless the limits are positive numbers."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < float("inf"):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout!r}.")
-    if type(max_output) is not int or max_output < 100:
-        raise ConfigurationError(f"max_output is in bytes, a whole number of at least 100, not {max_output!r}.")
-
-
-def _search_path(path: Sequence[str | os.PathLike[str]] | None, workspace: Workspace) -> list[str]:
-    """The folders that programs are searched in; by default none where a model may write."""
-    if path is None:
-        given = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        return [each for each in given if os.path.isabs(each) and not _within(each, workspace.root)]
-    if isinstance(path, str):
-        raise ConfigurationError(f"path takes a list of folders, as in path=[{path!r}].")
-    for each in path:
-        if not os.path.isabs(each):
-            raise ConfigurationError(f"path takes absolute paths of folders, not {str(each)!r}.")
-    return [os.fspath(each) for each in path]
-
-
-def _within(folder: str, root: Path) -> bool:
-    return Path(os.path.realpath(folder)).is_relative_to(root)

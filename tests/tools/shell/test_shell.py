@@ -20,6 +20,7 @@ from agentscope_rx.testing import ScriptedModel
 from agentscope_rx.tools import ToolChunk
 from agentscope_rx.tools.files import FileTools, Workspace
 from agentscope_rx.tools.process import run as process
+from agentscope_rx.tools.process.limits import Limits
 from agentscope_rx.tools.process.run import Output
 from agentscope_rx.tools.shell import PythonTool, Rule, ShellTool
 from agentscope_rx.tools.shell.shell_words import split_command
@@ -417,8 +418,7 @@ def test_cancelled_while_it_starts(turns: int, times: int, tmp_path: Path) -> No
                 ["/bin/sh", "-c", script],
                 cwd=str(tmp_path),
                 env={"PATH": os.environ["PATH"]},
-                timeout=60,
-                max_output=100,
+                limits=Limits(output=100),
             )
         )
         for _ in range(turns):

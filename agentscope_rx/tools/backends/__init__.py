@@ -1,0 +1,22 @@
+"""Where an agent's files are and its commands run: this system, or a sandbox on it. Not imported by `agentscope_rx`.
+
+backend = BubblewrapBackend("project", limits=Limits(memory=1 << 30, processes=64))
+toolkit = Toolkit([FileTools(backend=backend), ShellTool(backend=backend, allow_any=True)])
+"""
+
+from agentscope_rx.tools.backends.backend import ISOLATION, Backend, Guarantee
+from agentscope_rx.tools.backends.bubblewrap import SANDBOX_LIMITS, BubblewrapBackend
+from agentscope_rx.tools.backends.local import LocalBackend
+from agentscope_rx.tools.process.limits import Limits
+from agentscope_rx.tools.process.run import ProcessResult
+
+__all__ = [
+    "ISOLATION",
+    "SANDBOX_LIMITS",
+    "Backend",
+    "BubblewrapBackend",
+    "Guarantee",
+    "Limits",
+    "LocalBackend",
+    "ProcessResult",
+]
