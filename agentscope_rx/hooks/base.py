@@ -26,7 +26,7 @@ are reported while the run continues.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
 from types import MethodType
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from agentscope_rx.hooks.compaction import CompactionAnswer, CompactionRequest
     from agentscope_rx.messages import ToolUseBlock
     from agentscope_rx.tools import Tool
+    from agentscope_rx.tools.groups import ToolGroup
 
 E = TypeVar("E", bound=Event)
 
@@ -138,6 +139,10 @@ class Hook:
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are added to an agent together with this hook."""
         return ()
+
+    def tool_groups(self) -> Mapping[ToolGroup, Sequence[Tool]]:
+        """Groups of tools that are added to an agent together with this hook; they are inactive at first."""
+        return {}
 
     @property
     def name(self) -> str:

@@ -38,12 +38,14 @@ class ToolGroup:
 class ToolGroups:
     """The groups of one toolkit, their members, and which of them are active."""
 
-    __slots__ = ("_groups", "_members", "active", "changes")
+    __slots__ = ("_created", "_groups", "_members", "active", "changes")
 
     def __init__(self) -> None:
         self._groups: dict[str, ToolGroup] = {}
         # tool name -> its groups; a tool without a group has no entry
         self._members: dict[str, tuple[str, ...]] = {}
+        # the groups that were created here, and not in what this is a copy of
+        self._created: dict[str, ToolGroup] = {}
         # in the order of the groups' creation, so that equal sets are equal tuples
         self.active: tuple[str, ...] = ()
         self.changes: int = 0
@@ -69,7 +71,7 @@ class ToolGroups:
             raise ConfigurationError(f"Tool group {name!r} needs a description for the model, not {description!r:.60}.")
         if name in self._groups:
             raise ConfigurationError(f"There is a tool group {name!r} already.")
-        group = self._groups[name] = ToolGroup(name, description, notes)
+        group = self._groups[name] = self._created[name] = ToolGroup(name, description, notes)
         self.changes += 1
         if active:
             self.update([name], active=True)
@@ -131,7 +133,13 @@ class ToolGroups:
         self._members.pop(tool, None)
 
     def adopt(self, other: ToolGroups) -> None:
-        """Take over the members of a copy."""
+        """Take over the members of a copy, and the groups that were created in it."""
+        for name in other._created:
+            if name in self._groups:
+                raise ConfigurationError(f"There is a tool group {name!r} already.")
+        self._groups.update(other._created)
+        self._created.update(other._created)
+        self.changes += len(other._created)
         self._members.update(other._members)
 
     def remaining(self, removed: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -142,6 +150,7 @@ class ToolGroups:
         """Take out these groups; their tools stay in the others that they are in."""
         for name in names:
             del self._groups[name]
+            self._created.pop(name, None)
         self.active = self._in_order(self.active)
         self.changes += 1
 

@@ -7,10 +7,12 @@ import logging
 import pytest
 
 from agentscope_rx import InMemoryMemory, ReActAgent, Toolkit, tool
+from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PreReasoningEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.session import InMemorySession, JsonSession
 from agentscope_rx.testing import HANG, ScriptedModel, call, run_virtual
+from agentscope_rx.tools.groups import ToolGroup
 from tests.agent.parts import agent, assert_whole
 
 log = logging.getLogger(__name__)
@@ -174,3 +176,20 @@ def test_without_groups_a_run_uses_the_toolkit_itself():
     bot = ReActAgent("Friday", ScriptedModel("hello"), tools=[clock], hooks=[Look()])
     bot.call("hi").run()
     assert seen == [bot.toolkit]
+
+
+def test_a_hook_brings_groups_of_tools():
+    class Web(Hook):
+        def tool_groups(self):
+            return {ToolGroup("web", "Pages of the web"): [browse]}
+
+    model = Seen(EQUIP, call("browse", url="a"), "Done.")
+    friday = ReActAgent("Friday", model, tools=[clock], enable_meta_tool=True)
+    web = Web()
+    friday.hooks.add(web)
+    friday.call("Go.").run()
+    assert [len(each) for each in model.told] == [2, 3, 3] and "browse" in model.told[1]
+    with pytest.raises(ConfigurationError, match="There is a tool group 'web' already"):
+        friday.hooks.add(Web())
+    friday.hooks.remove(web)
+    assert friday.toolkit.names == ("clock", "reset_equipped_tools") and not friday.toolkit.groups

@@ -426,6 +426,9 @@ class ReActAgent(Agent):
                     known = held.get(item.name)
                     tool = item if known is item else toolkit.register(item)
                     added_tools[id(hook)].append(held.setdefault(tool.name, tool))
+                for group, tools in hook.tool_groups().items():
+                    toolkit.create_tool_group(group.name, group.description, notes=group.notes)
+                    added_tools[id(hook)] += [toolkit.register(item, group=group.name) for item in tools]
             return [tool for tools in added_tools.values() for tool in tools]
 
         gone = {tool.name: tool for hook in removed for tool in self._hook_tools.pop(id(hook), ())}
@@ -436,6 +439,9 @@ class ReActAgent(Agent):
         if gone:
             for name, tool in gone.items():
                 self.toolkit.remove(name, only=tool)
+        left = {group.name for hook in removed for group in hook.tool_groups()}
+        if left := [group.name for group in self.toolkit.groups if group.name in left]:
+            self.toolkit.remove_tool_groups(left)
         if added:
             self.toolkit.replace_tools({}, register)
             self._hook_tools.update({key: tools for key, tools in added_tools.items() if tools})
