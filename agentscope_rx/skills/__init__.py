@@ -1,1 +1,35 @@
-"""Skills."""
+"""Skills: instructions with files, shown by name and description and read when needed (`SkillsHook`).
+
+They are folders with a SKILL.md, by the open Agent Skills format. Reading one needs the extra `skills`.
+"""
+
+from __future__ import annotations
+
+from agentscope_rx.skills.catalog import SkillCatalog, Skills, usual_sources
+from agentscope_rx.skills.folders import FolderSkills, UserSkills, WorkspaceSkills
+from agentscope_rx.skills.front_matter import FrontMatter, front_matter_text, read_front_matter
+from agentscope_rx.skills.packages import PackageSkills
+from agentscope_rx.skills.skill import Skill, SkillInfo
+from agentscope_rx.skills.skills_hook import SkillsHook
+from agentscope_rx.skills.source import FoundSkill, GivenSkills, SkillFile, SkillScan, SkillSource
+
+__all__ = [
+    "FolderSkills",
+    "FoundSkill",
+    "FrontMatter",
+    "GivenSkills",
+    "PackageSkills",
+    "Skill",
+    "SkillCatalog",
+    "SkillFile",
+    "SkillInfo",
+    "SkillScan",
+    "SkillSource",
+    "Skills",
+    "SkillsHook",
+    "UserSkills",
+    "WorkspaceSkills",
+    "front_matter_text",
+    "read_front_matter",
+    "usual_sources",
+]

@@ -154,6 +154,11 @@ def front_matter_text(values: Mapping[str, object], body: str) -> str:
     return f"{FENCE}\n{dumped}{FENCE}\n{body}"
 
 
+def check_installed() -> None:
+    """`MissingExtraError` without PyYAML."""
+    _yaml()
+
+
 class _Builder:
     """Makes values of the parser's events, and checks the limits on the way."""
 

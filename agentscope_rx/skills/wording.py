@@ -1,0 +1,121 @@
+"""What the model reads of skills: the list in the system message, and the result of `load_skill`.
+
+    <available_skills>
+    <skill>
+    <name>trip-planning</name>
+    <description>Plans trips by rail. Use it for questions about trains &amp; ferries.</description>
+    </skill>
+    </available_skills>
+
+Names and descriptions are escaped, so that no description closes a tag or opens another one. The list is sorted, and
+the same text byte for byte until a skill changes: prompt caches hold.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+
+from agentscope_rx.skills.skill import FILE_NAME, SkillInfo
+from agentscope_rx.skills.source import FoundSkill, SkillFile
+
+LOAD = "load_skill"
+READ = "read_skill_file"
+RUN = "run_skill_script"
+
+INSTRUCTION = (
+    f"Skills are instructions for certain kinds of tasks. If a task fits the description of a skill, call {LOAD} with "
+    "its name before you begin, and follow what it says. Load only skills that the task needs."
+)
+MAX_LISTED = 200
+"""Files of a skill that `load_skill` names."""
+
+_SPACE = re.compile(r"\s+")
+
+
+def skills_section(
+    infos: Sequence[SkillInfo], instruction: str, max_tokens: int, count: Callable[[str], int]
+) -> tuple[str, int]:
+    """The text for the system message, at most `max_tokens` long, and how many skills it leaves out.
+
+    If not all of it fits, the descriptions are cut to one length, the largest that fits. If the names alone do not
+    fit, the last ones are left out, and the text says how many.
+    """
+    if not infos:
+        return "", 0
+    lengths = [len(_plain(info.description)) for info in infos]
+    text = _section(infos, instruction, max(lengths))
+    if count(text) <= max_tokens:
+        return text, 0
+    low, high = 0, max(lengths)
+    if count(_section(infos, instruction, 0)) <= max_tokens:
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = count(_section(infos, instruction, middle)) <= max_tokens
+            low, high = (middle, high) if fits else (low, middle)
+        return _section(infos, instruction, low), 0
+    low, high = 0, len(infos)
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = count(_section(infos[:middle], instruction, 0, len(infos) - middle)) <= max_tokens
+        low, high = (middle, high) if fits else (low, middle)
+    return (_section(infos[:low], instruction, 0, len(infos) - low) if low else ""), len(infos) - low
+
+
+def _section(infos: Sequence[SkillInfo], instruction: str, length: int, left_out: int = 0) -> str:
+    lines = [instruction] if instruction else []
+    lines.append("<available_skills>")
+    for info in infos:
+        description = _cut(_plain(info.description), length)
+        shown = [f"<description>{escape(description, quote=False)}</description>"] if description else []
+        lines += ["<skill>", f"<name>{escape(info.name, quote=False)}</name>", *shown, "</skill>"]
+    if left_out:
+        lines.append(f"... and {left_out} more, for which there is no room here.")
+    lines.append("</available_skills>")
+    return "\n".join(lines)
+
+
+def _cut(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    return f"{text[: length - 3].rstrip()}..." if length > 3 else ""
+
+
+def _plain(text: str) -> str:
+    """The text on one line."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def loaded_text(
+    skill: FoundSkill, content: str, files: Sequence[SkillFile], tools: Sequence[str], version: str | None
+) -> str:
+    """The result of `load_skill`: what the skill has, then its instructions; `version` if its scripts can be run."""
+    info = skill.info
+    lines = [f"Skill {info.name} (from: {skill.source})"]
+    if info.compatibility:
+        lines.append(f"It needs: {_plain(info.compatibility)}")
+    if info.allowed_tools:
+        names = ", ".join(info.allowed_tools)
+        lines.append(f"It is written for these tools: {names}. That permits nothing: all calls are checked as before.")
+    if tools:
+        lines.append(f"These tools are available now: {', '.join(tools)}")
+    if files:
+        lines.append(f"Its files, which {READ} reads when you need them:")
+        lines += [f"- {shown_path(each.path)} ({each.size:,} bytes)" for each in files[:MAX_LISTED]]
+        if len(files) > MAX_LISTED:
+            lines.append(f"- ... and {len(files) - MAX_LISTED} more")
+    if version is not None:
+        lines.append(f"Run its scripts with {RUN}, never in another way. Their version is {version}.")
+    lines.append(f'<skill name="{info.name}">')
+    return "\n".join([*lines, content.strip("\n"), "</skill>"])
+
+
+def shown_path(path: str) -> str:
+    """A path on one line, whatever characters are in it."""
+    return path if path.isprintable() else repr(path)
+
+
+def more_of(name: str, line: int) -> str:
+    """The note below instructions that are too long for one result."""
+    return f'\n(The rest: {READ} with name="{name}", path="{FILE_NAME}", offset={line}.)'
