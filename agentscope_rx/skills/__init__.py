@@ -9,6 +9,7 @@ from agentscope_rx.skills.catalog import SkillCatalog, Skills, usual_sources
 from agentscope_rx.skills.folders import FolderSkills, UserSkills, WorkspaceSkills
 from agentscope_rx.skills.front_matter import FrontMatter, front_matter_text, read_front_matter
 from agentscope_rx.skills.packages import PackageSkills
+from agentscope_rx.skills.scripts import SkillScripts
 from agentscope_rx.skills.skill import Skill, SkillInfo
 from agentscope_rx.skills.skills_hook import SkillsHook
 from agentscope_rx.skills.source import FoundSkill, GivenSkills, SkillFile, SkillScan, SkillSource
@@ -24,6 +25,7 @@ __all__ = [
     "SkillFile",
     "SkillInfo",
     "SkillScan",
+    "SkillScripts",
     "SkillSource",
     "Skills",
     "SkillsHook",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Annotated, cast
+from typing import Annotated, Protocol, cast
 
 from pydantic import Field
 
@@ -33,16 +33,22 @@ MAX_TEXT = 50_000
 SkillName = Annotated[str, Field(description="The name of the skill.", examples=["trip-planning"])]
 
 
+class RunsScripts(Protocol):
+    """What runs scripts, as `load_skill` sees it."""
+
+    def can_run(self, path: str) -> bool: ...
+
+
 class SkillTools:
     """The tools over the skills that `read` gives; `groups` are the groups of tools by the names of skills.
 
-    With `versions`, `load_skill` gives the version by which scripts are run.
+    For a skill with scripts that `runs` can run, `load_skill` gives the version by which they are run.
     """
 
-    def __init__(self, read: Callable[[], Skills], groups: Mapping[str, str], *, versions: bool) -> None:
+    def __init__(self, read: Callable[[], Skills], groups: Mapping[str, str], *, runs: RunsScripts | None) -> None:
         self._read = read
         self._groups = groups
-        self._versions = versions
+        self._runs = runs
 
     @property
     def all(self) -> tuple[Tool, ...]:
@@ -56,7 +62,8 @@ class SkillTools:
         with reading():
             front = read_front_matter(skill.files.text(), f"{skill.place}/{FILE_NAME}")
             files = skill.files.list()
-            version = digest_of(skill.load_files()) if self._versions and files else None
+            runs = self._runs is not None and any(map(self._runs.can_run, (each.path for each in files)))
+            version = digest_of(skill.load_files()) if runs else None
         group = self._groups.get(skill.name)
         tools: tuple[str, ...] = ()
         if group is not None and context.toolkit is not None:

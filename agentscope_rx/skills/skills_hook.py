@@ -5,6 +5,7 @@
     PreCall          look at the sources (worker) -> the list of names and descriptions, in the system message
     load_skill       the instructions of one skill; its own tools become available, in this conversation
     read_skill_file  one of its files
+    run_skill_script one of its scripts, if the program allows that: see `scripts`
 
 The list is read again at a call if a source has changed. A skill that cannot be used is reported once, and the others
 are there.
@@ -25,6 +26,7 @@ from agentscope_rx.reactive import ENGINE_WORKERS, Flow, catch, concat_map, just
 from agentscope_rx.reactive.kernel.dropped import report_dropped
 from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.skills.catalog import AnySource, SkillCatalog, Skills
+from agentscope_rx.skills.scripts import ScriptTool, SkillScripts
 from agentscope_rx.skills.skill_tools import SkillTools
 from agentscope_rx.skills.wording import INSTRUCTION, skills_section
 from agentscope_rx.tools import Tool, Toolkit
@@ -41,6 +43,7 @@ class SkillsHook(Hook):
     | option        | sets                                                                                     |
     |---------------|------------------------------------------------------------------------------------------|
     | `tools`       | tools by the name of a skill: they are available once the skill is loaded                |
+    | `run_scripts` | `SkillScripts(workspace)`: adds `run_skill_script` (None: scripts are only read)        |
     | `max_tokens`  | the budget of the list, measured by `counter` (default: an estimate)                     |
     | `instruction` | the text above the list; "" is none                                                      |
     | `timeout`     | seconds for the sources (None: no limit); after them the call has the list of before     |
@@ -56,6 +59,7 @@ class SkillsHook(Hook):
         self,
         *sources: AnySource,
         tools: Mapping[str, Iterable[object]] | None = None,
+        run_scripts: SkillScripts | None = None,
         max_tokens: int = MAX_TOKENS,
         counter: TokenCounter | None = None,
         instruction: str = INSTRUCTION,
@@ -74,6 +78,8 @@ class SkillsHook(Hook):
             raise ConfigurationError(f"instruction must be text, not {instruction!r:.60}.")
         if on_problem is not None and not callable(on_problem):
             raise ConfigurationError(f"on_problem must be a function of a SkillError, not {on_problem!r:.60}.")
+        if run_scripts is not None and not isinstance(run_scripts, SkillScripts):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"run_scripts takes SkillScripts('.'), not {run_scripts!r:.60}.")
         self.catalog: SkillCatalog = SkillCatalog(*sources)
         self.max_tokens = max_tokens
         self.instruction = instruction
@@ -86,7 +92,9 @@ class SkillsHook(Hook):
         self._made: tuple[Skills, str] = Skills(), ""
         self._groups = _groups_of(tools, self.catalog)
         names = {group.name.partition(":")[2]: group.name for group in self._groups}
-        self._tools: SkillTools = SkillTools(self.catalog.read, names, versions=False)
+        reading = SkillTools(self.catalog.read, names, runs=run_scripts)
+        running = () if run_scripts is None else (ScriptTool(run_scripts, reading.find).tool,)
+        self._tools: tuple[Tool, ...] = (*reading.all, *running)
 
     def skills(self) -> Flow[Skills]:
         """The skills now, with those that are hidden and the problems.
@@ -97,8 +105,8 @@ class SkillsHook(Hook):
         return on_worker(self.catalog.read, ENGINE_WORKERS)
 
     def tools(self) -> tuple[Tool, ...]:
-        """`load_skill` and `read_skill_file`."""
-        return self._tools.all
+        """`load_skill` and `read_skill_file`; with `run_scripts`, `run_skill_script`."""
+        return self._tools
 
     def tool_groups(self) -> Mapping[ToolGroup, Sequence[Tool]]:
         """The tools of skills, a group for each skill."""
