@@ -13,6 +13,7 @@ from agentscope_rx.skills.scripts import SkillScripts
 from agentscope_rx.skills.skill import Skill, SkillInfo
 from agentscope_rx.skills.skills_hook import SkillsHook
 from agentscope_rx.skills.source import FoundSkill, GivenSkills, SkillFile, SkillScan, SkillSource
+from agentscope_rx.skills.storing import delete_skill, save_skill, skill_of_zip
 
 __all__ = [
     "FolderSkills",
@@ -31,7 +32,10 @@ __all__ = [
     "SkillsHook",
     "UserSkills",
     "WorkspaceSkills",
+    "delete_skill",
     "front_matter_text",
     "read_front_matter",
+    "save_skill",
+    "skill_of_zip",
     "usual_sources",
 ]
