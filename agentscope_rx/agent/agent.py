@@ -30,6 +30,7 @@ from agentscope_rx.agent.interruption import InterruptSource, check_interrupt
 from agentscope_rx.agent.lifecycle import connect_run
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.observe import observe_messages, parse_call
+from agentscope_rx.agent.revising import revise
 from agentscope_rx.agent.run import Run, Stage
 from agentscope_rx.agent.saving_agent import SavingAgent
 from agentscope_rx.agent.shutdown import GracefulShutdown
@@ -399,8 +400,10 @@ class Agent(ClassHooks, SavingAgent):
         raise NotImplementedError
 
     def tidied(self, run: Run) -> Flow[Event]:
-        """Clean up memory at the end of every run, failed ones included: transient messages are removed."""
-        return drop_transient(run) if run.memory.marked else empty()
+        """Clean up memory at the end of every run, failed ones included, as hooks and marks ask for."""
+        if not run.hooks.revising:
+            return drop_transient(run) if run.memory.marked else empty()
+        return concat(revise(run), defer(lambda: drop_transient(run) if run.memory.marked else empty()))
 
     def new_run(self, memory: Memory, scope: Scope, context: RuntimeContext | None, limits: UsageLimits | None) -> Run:
         """The state of one call."""

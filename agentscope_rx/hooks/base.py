@@ -42,7 +42,7 @@ from agentscope_rx.events.kinds import ActingChunkEvent
 if TYPE_CHECKING:
     from agentscope_rx.events.base import EventSource
     from agentscope_rx.hooks.compaction import CompactionAnswer, CompactionRequest
-    from agentscope_rx.messages import ToolUseBlock
+    from agentscope_rx.messages import Msg, ToolUseBlock
     from agentscope_rx.tools import Tool
     from agentscope_rx.tools.groups import ToolGroup
 
@@ -135,6 +135,15 @@ class Hook:
         Cancels: the work on it, at an interruption of the run too; nothing is changed then.
         """
         return None
+
+    def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
+        """The messages that memory is to hold from now on; each replaces the one of its id. () for nothing.
+
+        Asked at the end of every run, also of one that has failed or was disposed of, and reported by a MemoryEvent.
+        It answers at once. Calls and results in a message stay as they are. Its error fails the run; if the run has
+        failed already, it is reported.
+        """
+        return ()
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that are added to an agent together with this hook."""

@@ -90,6 +90,8 @@ class CompiledHooks:
                 )
         self._agent = agent
         self.all: tuple[Hook, ...] = tuple(sorted(given, key=lambda hook: hook.priority))
+        self.revising: tuple[Hook, ...] = tuple(hook for hook in self.all if type(hook).revised is not Hook.revised)
+        """The hooks that are asked for changes of memory at the end of a run."""
         self._steps: dict[type[Event], tuple[Hook, ...]] = {}
         self._operators: dict[type[Event], Operator | None] = {}
         self.seen: frozenset[type[Event]] = frozenset(kind for kind in kinds_of_events() if given and self._for(kind))

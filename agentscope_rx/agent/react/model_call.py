@@ -91,6 +91,7 @@ def call_model(
             messages=prompt,
             tools=tools,
             options=pre.options,
+            response_tool="" if run.request is None or run.request.tool is None else run.request.name,
         )
         responses = around.over(responses, request)
     events: Flow[Event] = responses.pipe(take_until(run.interruption.event), flat_map_iterable(chunks.of))

@@ -409,7 +409,7 @@ class ReActAgent(Agent):
     def tidied(self, run: Run) -> Flow[Event]:
         output = structured.output_of(run)
         if output is None:
-            return super().tidied(run) if run.memory.marked else empty()
+            return super().tidied(run) if run.memory.marked or run.hooks.revising else empty()
         return concat(structured.remove_traces(run, output), defer(lambda: super(ReActAgent, self).tidied(run)))
 
     def _change_tools(self, added: Sequence[Hook], removed: Sequence[Hook]) -> None:

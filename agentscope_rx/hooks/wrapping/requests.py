@@ -42,6 +42,7 @@ class ModelRequest(Request):
     """A model call, as hooks on PreReasoning or PreSummary have left it.
 
     `messages` is the whole prompt. `options` are the agent's; those of the model itself apply beneath them.
+    `response_tool` is the name of the tool by which a structured output is given, '' if there is none.
     """
 
     stage: StageName
@@ -50,6 +51,7 @@ class ModelRequest(Request):
     messages: Sequence[Msg] = ()
     tools: Sequence[ToolSchema] = ()
     options: GenerateOptions | None = None
+    response_tool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
