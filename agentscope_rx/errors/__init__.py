@@ -34,6 +34,7 @@
     +-- UserInputError                      a person could not be asked, or gave no usable answer
     |   +-- EndOfInputError (EOFError)      the input has ended
     +-- HookError                           a hook returned a value that its event does not allow
+    +-- GuardrailError                  a check of a GuardrailsHook has stopped the run
     +-- StructuredOutputError               the model gave no valid structured output
     +-- NoStructuredOutputError (LookupError)   structured() of a message without a structured value
     +-- ModelError                          a call of a model failed
@@ -165,6 +166,7 @@ from agentscope_rx.errors.run import (
     AgentShuttingDownError,
     EndOfInputError,
     EventsGoneError,
+    GuardrailError,
     HookError,
     InboxFullError,
     NoStructuredOutputError,
@@ -242,6 +244,7 @@ __all__ = [
     "EventsGoneError",
     "ForeignOriginError",
     "FrontMatterError",
+    "GuardrailError",
     "HookError",
     "InboxFullError",
     "InvalidInputError",

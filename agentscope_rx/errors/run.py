@@ -157,6 +157,20 @@ class HookError(AgentScopeError):
         self.event = event
 
 
+class GuardrailError(AgentScopeError):
+    """A check has stopped a run; `guardrail` is its name, `kind` what it has judged, `reason` why.
+
+    Its cause is the error of the check, if that has failed.
+    """
+
+    def __init__(self, agent: str, guardrail: str, kind: str, reason: str) -> None:
+        super().__init__(f"Guardrail {guardrail} has stopped the {kind.replace('_', ' ')} of agent {agent!r}: {reason}")
+        self.agent = agent
+        self.guardrail = guardrail
+        self.kind = kind
+        self.reason = reason
+
+
 class StructuredOutputError(AgentScopeError):
     """A run ended without a valid structured output; `problems` are those of the last of `attempts`.
 

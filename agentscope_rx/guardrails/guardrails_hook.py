@@ -1,0 +1,243 @@
+"""`GuardrailsHook`: checks of input, output, tool calls and tool results that stop, replace or warn.
+
+| checks of     | are asked                                                 | after a stop                             |
+|---------------|-----------------------------------------------------------|------------------------------------------|
+| `input`       | before it is remembered; `parallel`: beside the model,    | the run ends with the reply; the input   |
+|               | whose answer is held back until the verdict               | is replaced by a notice, hidden or kept  |
+| `output`      | about each window of text, before it is shown             | what was shown is void; the reply is the |
+|               |                                                           | answer                                   |
+| `tool_call`   | before approvals; those that take time as the call begins | the call is not run; the model reads why |
+| `tool_result` | before it is shown and remembered                         | the model reads why, in its place        |
+
+With `on_stop="error"` a stop fails the run with a `GuardrailError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from reactivex import operators as ops
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import (
+    Event,
+    EventSource,
+    InputEvent,
+    PostActingEvent,
+    PostReasoningEvent,
+    PostSummaryEvent,
+    PreActingEvent,
+    PreCallEvent,
+    PreObserveEvent,
+)
+from agentscope_rx.guardrails.answer_checks import AnswerChecks
+from agentscope_rx.guardrails.check_request import CheckRequest, with_text
+from agentscope_rx.guardrails.core import GUARDRAILS, GuardCore, OnStop, Refused, settled
+from agentscope_rx.guardrails.judging import Outcome, judge
+from agentscope_rx.guardrails.port import Guardrail, check_guardrail
+from agentscope_rx.guardrails.state import GuardState, part_of
+from agentscope_rx.guardrails.tool_checks import ToolChecks
+from agentscope_rx.guardrails.verdict import Finding
+from agentscope_rx.guardrails.windows import Thinking, WindowOptions
+from agentscope_rx.hooks import Hook
+from agentscope_rx.messages import ContentBlock, Msg, MsgRole, ToolResultBlock, ToolUseBlock
+from agentscope_rx.reactive import Flow, concat_map, flow, from_iterable
+from agentscope_rx.tools import Tool
+
+REPLY = "I cannot go on with this: {reason}"
+NOTICE = "[This message was removed by a guardrail.]"
+
+
+class GuardrailsHook(Hook):
+    """The hook with these checks; see the table above.
+
+    `reply` is the text that a stopped run ends with, unless the verdict has one; `{reason}` and `{guardrail}` are
+    filled in. `refused` is what memory has of a stopped input. `on_warning` is called with each warning.
+
+    Text is held until the end of a sentence or line, for at most `max_delay` seconds and `max_chars` characters: then
+    a shorter window is judged. Thinking is judged as text is, or removed ("drop"), or shown as it comes ("show").
+    """
+
+    def __init__(
+        self,
+        *checks: Guardrail,
+        on_stop: OnStop = "reply",
+        refused: Refused = "notice",
+        reply: str = REPLY,
+        notice: str = NOTICE,
+        on_warning: Callable[[Finding], object] | None = None,
+        max_delay: float = 1.0,
+        max_chars: int = 2000,
+        thinking: Thinking = "hold",
+        name: str = GUARDRAILS,
+        priority: int = 40,
+    ) -> None:
+        self.checks: tuple[Guardrail, ...] = tuple(check_guardrail(check) for check in checks)
+        _check_options(on_stop=on_stop, refused=refused, thinking=thinking)
+        reach = max((check.reach for check in self.checks if "output" in check.kinds), default=0)
+        _check_bounds(max_delay, max_chars, reach)
+        self.priority = priority
+        whole = any(check.whole for check in self.checks if "output" in check.kinds)
+        windows = WindowOptions(max_delay, max_chars, reach, whole, thinking)
+        inputs, calls, results = self._of("input"), self._of("tool_call"), self._of("tool_result")
+        self._first = [check for check in inputs if not check.parallel]
+        self._beside = [check for check in inputs if check.parallel]
+        self._results = results
+        self._core = GuardCore(part_of(name), on_stop, refused, reply, notice, on_warning)
+        self._answers = AnswerChecks(self._core, self._of("output"), self._beside, windows)
+        self._tools = ToolChecks(self._core, calls, results)
+        kinds: list[type[Event]] = [PreCallEvent, PostReasoningEvent, PostSummaryEvent]
+        kinds += [InputEvent, PreObserveEvent] if inputs else []
+        kinds += [PreActingEvent] if calls else []
+        kinds += [PostActingEvent] if calls or results else []
+        self.kinds: tuple[type[Event], ...] | None = tuple(kinds)
+        # attributes, and not methods: a hook without such checks stands around nothing
+        self.around_model = self._answers.around
+        self.around_tool = self._tools.around if results else None
+
+    def _of(self, kind: str) -> list[Guardrail]:
+        return [check for check in self.checks if kind in check.kinds]
+
+    # --- the input ----------------------------------------------------------------------------------------------------
+
+    def on_pre_call(self, event: Event) -> Event | Flow[Event] | None:
+        """Judge the input before it is remembered."""
+        assert isinstance(event, PreCallEvent)
+        resumed = None if event.resumes is None else event.resumes.run_id
+        live = self._core.live
+
+        def begin(state: GuardState) -> GuardState:
+            # stops of runs that were lost; one that goes on is stopped as the lost one was
+            stops = {run: stop for run, stop in state.stops.items() if run in live}
+            if resumed is not None and (stop := state.stops.get(resumed)) is not None:
+                stops[event.run_id] = stop
+            return state if stops == state.stops else replace(state, stops=stops)
+
+        self._core.change(event.source, begin)
+        self._core.run(event.source)
+        return self._taken(event)
+
+    def on_input(self, event: Event) -> Event | Flow[Event] | None:
+        """Judge input to the run in progress."""
+        assert isinstance(event, InputEvent)
+        return self._taken(event)
+
+    def _taken(self, event: PreCallEvent | InputEvent) -> Event | Flow[Event] | None:
+        source = event.source
+        if self._beside:
+            ids = tuple(message.id for message in event.input if not message.tool_results)
+            self._core.change(source, lambda state: replace(state, unjudged=(*state.unjudged, *ids)) if ids else state)
+        if not event.input or not (self._first or self._results):
+            return None
+        each = from_iterable(event.input).pipe(
+            concat_map(partial(self._message, source, self._first, partial(self._core.stop, source))), ops.to_list()
+        )
+        return flow(each.pipe(ops.map(lambda messages: event.replace(input=tuple(messages)))))
+
+    def on_pre_observe(self, event: Event) -> Event | Flow[Event] | None:
+        """Judge messages of other agents, by all checks of the input."""
+        assert isinstance(event, PreObserveEvent)
+        source = event.source
+
+        def stop(outcome: Outcome) -> None:
+            if self._core.on_stop == "error" and outcome.stop is not None:
+                raise self._core.error(source, outcome.stop)
+
+        checks = [*self._first, *self._beside]
+        each = from_iterable(event.input).pipe(concat_map(partial(self._message, source, checks, stop)), ops.to_list())
+        return flow(each.pipe(ops.map(lambda messages: event.replace(input=tuple(messages)))))
+
+    def _message(
+        self, source: EventSource, checks: Sequence[Guardrail], stop: Callable[[Outcome], object], message: Msg
+    ) -> Msg | Flow[Msg]:
+        """The message as it is to be remembered."""
+        if message.tool_results:
+            return self._brought(source, message)
+
+        def settle(outcome: Outcome) -> Msg:
+            self._core.report(outcome.findings)
+            if outcome.stop is not None:
+                stop(outcome)
+                return self._core.refuse(message)
+            return message if outcome.content is None else with_text(message, str(outcome.content))
+
+        request = CheckRequest(kind="input", text=message.text, message=message, source=source)
+        return settled(judge(checks, request), settle)
+
+    def _brought(self, source: EventSource, message: Msg) -> Msg | Flow[Msg]:
+        """A message with results that the caller has brought."""
+
+        def judged(block: object) -> object:
+            return self._tools.result(source, None, block) if isinstance(block, ToolResultBlock) else block
+
+        if not self._results:
+            return message
+        blocks = from_iterable(message.content).pipe(concat_map(judged), ops.to_list())
+        return flow(blocks.pipe(ops.map(lambda content: message.replace(content=cast("list[ContentBlock]", content)))))
+
+    # --- the answer ---------------------------------------------------------------------------------------------------
+
+    def on_post_reasoning(self, event: Event) -> Event | None:
+        """End the run, if the answer is the reply of a stop; note the findings."""
+        assert isinstance(event, PostReasoningEvent)
+        noted = self._answers.noted(event)
+        if noted is None:
+            return None
+        message, stopped = noted
+        changed = event.replace(message=message)
+        return changed.stop() if stopped else changed
+
+    def on_post_summary(self, event: Event) -> Event | None:
+        """Note the findings."""
+        assert isinstance(event, PostSummaryEvent)
+        noted = self._answers.noted(event)
+        return None if noted is None else event.replace(message=noted[0])
+
+    # --- tools --------------------------------------------------------------------------------------------------------
+
+    def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
+        """Why the call must not run: before approvals by the checks that take no time, and later by all."""
+        return self._tools.refusal(call, source)
+
+    def on_pre_acting(self, event: Event) -> Event | Flow[Event]:
+        """Judge the call by all checks."""
+        assert isinstance(event, PreActingEvent)
+        return self._tools.before_call(event)
+
+    def on_post_acting(self, event: Event) -> None:
+        """Forget the call; fail the run, if its result was stopped and is to fail it."""
+        assert isinstance(event, PostActingEvent)
+        self._tools.after_call(event)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def revised(self, source: EventSource, history: Sequence[Msg]) -> Sequence[Msg]:
+        """What takes the place of inputs that were stopped after they were remembered."""
+        self._core.live.pop(source.run_id, None)
+        state = self._core.part.get(source)
+        if not state.refused and source.run_id not in state.stops:
+            return ()
+        stops = {run: stop for run, stop in state.stops.items() if run != source.run_id}
+        self._core.change(source, lambda state: replace(state, refused=(), stops=stops))
+        refused = [message for message in history if message.id in state.refused and message.role is not MsgRole.TOOL]
+        return [new for message in refused if (new := self._core.refuse(message)) is not message]
+
+
+def _check_options(**options: str) -> None:
+    known = {"on_stop": ("reply", "error"), "refused": ("notice", "hide", "keep"), "thinking": ("hold", "drop", "show")}
+    for name, value in options.items():
+        if value not in known[name]:
+            raise ConfigurationError(f"{name} must be one of {', '.join(known[name])}, not {value!r:.60}.")
+
+
+def _check_bounds(max_delay: object, max_chars: object, reach: int) -> None:
+    if isinstance(max_delay, bool) or not isinstance(max_delay, (int, float)) or not 0 < max_delay < float("inf"):
+        raise ConfigurationError(f"max_delay must be a number of seconds, more than 0, not {max_delay!r:.60}.")
+    if isinstance(max_chars, bool) or not isinstance(max_chars, int) or max_chars < max(1, 4 * reach):
+        raise ConfigurationError(
+            f"max_chars must be a number of at least {max(1, 4 * reach)}, four times what the checks reach, not "
+            f"{max_chars!r:.60}."
+        )
