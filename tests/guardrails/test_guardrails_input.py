@@ -108,7 +108,7 @@ def test_a_parallel_check_cannot_replace(reported):
     assert "cannot replace" in str(reported[0])
 
 
-def test_an_input_whose_check_was_cut_off_is_judged_with_the_next():
+def test_an_input_that_was_not_judged_is_judged_next_time():
     async def main():
         model = ScriptedModel(["a", Delay(10)], "b")
         someone = agent(model, hooks=[guarded(no_poems(parallel=True))])
