@@ -126,13 +126,26 @@ class Dictionary(Hook):
         return (lookup,)
 
 
+@tool(name="lookup")
+async def elsewhere(word: str) -> str:
+    """Looks a word up elsewhere."""
+    return word
+
+
+class OtherDictionary(Hook):
+    kinds = (PreCallEvent,)
+
+    def tools(self):
+        return (elsewhere,)
+
+
 def test_the_tools_of_a_hook_come_and_go_with_it():
     friday = agent(ScriptedModel("a"), tools=[weather])
     bringing = Dictionary()
     friday.hooks.add(bringing)
     assert "lookup" in friday.toolkit
     with pytest.raises(DuplicateToolError):
-        friday.hooks.add(Noting(), Dictionary())
+        friday.hooks.add(Noting(), OtherDictionary())
     assert friday.hooks.all == (bringing,)
     friday.hooks.remove(bringing)
     assert "lookup" not in friday.toolkit and "weather" in friday.toolkit
