@@ -71,10 +71,10 @@ def bound(agent: AgentCore, run: Run) -> Flow[Event]:
     return agent.bound(run.memory).pipe(concat_map(done))
 
 
-def with_lease(agent: AgentCore, run: Run, following: Callable[[], Flow[Event]]) -> Flow[Event]:
+def with_lease(agent: AgentCore, run: Run, following: Callable[[], Flow[T]]) -> Flow[T]:
     """`following()`, once the run has the lease, if its conversation is bound with one; signals as `leased`."""
 
-    def begin() -> Flow[Event]:
+    def begin() -> Flow[T]:
         lease = lease_of(run)
         return following() if lease is None else leased(agent, run, lease, following)
 
@@ -127,7 +127,7 @@ def _in_time(run: Run, acquiring: Flow[T]) -> Flow[T]:
     return acquiring.pipe(timeout(total=left, error=lambda which, limit: RunDeadlineError(run.name, deadline)))
 
 
-def guarded(run: Run, events: Flow[Event]) -> Flow[Event]:
+def guarded(run: Run, events: Flow[T]) -> Flow[T]:
     """The events, ended by `LeaseLostError` when the run loses its lease. Cancels: the events."""
     lease = lease_of(run)
     return events if lease is None else lease.guard(events)

@@ -169,7 +169,20 @@ def close_pending(agent: AgentCore, memory: Memory, kind: ToolResultKind, text: 
     return _hold(agent, memory, close)
 
 
-def _hold(agent: AgentCore, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flow[T]:
+def in_its_turn(agent: AgentCore, memory: Memory, use: Callable[[Run], Flow[T]]) -> Flow[T]:
+    """`use` a run that is not a call: with the running flag, and the lease of the conversation, as it is stored.
+
+    Signals: those of `use`; `AgentBusyError`; the errors of binding and of the lease.
+    Cancels: the waiting, or the flow of `use`.
+    """
+
+    def begin(run: Run) -> Flow[T]:
+        return bound(agent, run).pipe(then(lambda: guarded(run, use(run))))
+
+    return _hold(agent, memory, begin, leased=True)
+
+
+def _hold(agent: AgentCore, memory: Memory, use: Callable[[Run], Flow[T]], *, leased: bool = False) -> Flow[T]:
     def connect(sink: Sink[T], scope: Scope) -> None:
         run = agent.new_run(memory, scope, None, None)
         # it calls no model
@@ -178,10 +191,13 @@ def _hold(agent: AgentCore, memory: Memory, use: Callable[[Run], Flow[T]]) -> Fl
         flag = conversation.flag
 
         def begin(_: object) -> Flow[T]:
+            return with_lease(agent, run, repaired) if leased else repaired()
+
+        def repaired() -> Flow[T]:
             return _after_repair(agent, conversation, flag, lambda: use(run))
 
-        def release(_: object, ending: Outcome) -> None:
-            flag.release(run)
+        def release(_: object, ending: Outcome) -> Flow[object] | None:
+            return given_up(run, lambda: flag.release(run)) if leased else flag.release(run)
 
         attach(using(lambda: flag.acquire(run), begin, release, on_dispose=flag.leave), sink, scope)
 

@@ -3,6 +3,7 @@
     history |> each compacting hook: compact -> check -> write, all or none -> Context* Memory -> the next hook
 
 before     each round and each summary; the request is made of what the hooks have left
+now        `agent.compact()`, between runs
 too long   the provider has refused the request: the hooks are asked once more; if they have changed the memory, Retry,
            and the round or summary begins again: its Pre event is made anew, so that hints are neither lost nor doubled
 
@@ -16,9 +17,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import cast
 
+from agentscope_rx.agent.leasing import closing
+from agentscope_rx.agent.persistence import save
 from agentscope_rx.agent.react.model_call import retry_event
 from agentscope_rx.agent.react.stage import ReActCore
 from agentscope_rx.agent.run import Done, Run, Stage
+from agentscope_rx.agent.state_persistence import StatePersistence
+from agentscope_rx.agent.system_prompt import SystemPrompt, system_message
 from agentscope_rx.errors import ContextOverflowError, ModelError, PromptTooLongError
 from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent
 from agentscope_rx.hooks import Hook
@@ -178,6 +183,34 @@ def compact_before(agent: ReActCore, run: Run, compacting: Compacting, stage: St
         return stage
     run.extras[_REFUSED] = None
     return concat(compacting.events(), defer(go_on))
+
+
+# --- between runs -------------------------------------------------------------------------------------------------
+
+
+def compact_now(
+    agent: ReActCore, run: Run, prompt: SystemPrompt | None, persistence: StatePersistence
+) -> Flow[Compaction]:
+    """Ask the hooks outside of a call, and save the conversation if it is bound and has changed.
+
+    Signals: what was changed; the errors of `Compacting.events`, of the prompt and of the session.
+    Cancels: as `Compacting.events`.
+    """
+
+    def ask(system: Msg | None) -> Flow[Compaction]:
+        tools, options = run.toolkit.schemas(), agent.generate_options
+        compacting = Compacting(agent, run, "manual", system_message=system, tools=tools, options=options)
+        return compacting.events().pipe(then(lambda: saved(compacting.done)))
+
+    def saved(done: Compaction) -> Flow[Compaction]:
+        conversation = run.conversation
+        if not done.replaced or conversation.binding is None:
+            return just(done)
+        closing(run)
+        written = save(conversation, run.name, run.memory, persistence, conversation.binding, stage="compact")
+        return written.pipe(then(lambda: just(done)))
+
+    return system_message(prompt, run).pipe(concat_map(ask))
 
 
 # --- after a request that was too long ----------------------------------------------------------------------------

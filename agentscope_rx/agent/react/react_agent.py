@@ -20,10 +20,12 @@ from typing import Literal, cast
 from agentscope_rx.agent.agent import Agent
 from agentscope_rx.agent.input import check_answers, check_kind
 from agentscope_rx.agent.interruption import Cut, LastWords, interrupt_reply
+from agentscope_rx.agent.lifecycle import in_its_turn
 from agentscope_rx.agent.limits import UsageLimits
 from agentscope_rx.agent.long_term import LongTermMemoryMode, connect_long_term_memory, with_long_term_memory
 from agentscope_rx.agent.react import structured_output as structured
 from agentscope_rx.agent.react.acting import acting
+from agentscope_rx.agent.react.compaction import compact_now
 from agentscope_rx.agent.react.decide import Decision, at_begin
 from agentscope_rx.agent.react.options import check_options, model_of, toolkit_of, window_of
 from agentscope_rx.agent.react.planning_hooks import hook_of, plan_mode_of, with_planning
@@ -52,6 +54,7 @@ from agentscope_rx.errors import (
 from agentscope_rx.events import Event, PreCallEvent
 from agentscope_rx.hooks import Hook
 from agentscope_rx.hooks.base import Tracer
+from agentscope_rx.hooks.compaction import Compaction
 from agentscope_rx.long_term_memory import LongTermMemory
 from agentscope_rx.memory import InMemoryMemory, Memory, TokenWindow
 from agentscope_rx.messages import Approve, GenerateReason, Msg, ToolResultKind, ToolUseBlock
@@ -205,6 +208,27 @@ class ReActAgent(Agent):
     def leave_plan_mode(self, *, memory: Memory | None = None) -> bool:
         """Turn plan mode off without a plan, as for `enter_plan_mode`; False if it was off."""
         return plan_mode_of(self.name, self.hooks.all).leave(self.conversation(memory))
+
+    # --- context -------------------------------------------------------------------------------------------------
+
+    def compact(self, *, memory: Memory | None = None) -> Flow[Compaction]:
+        """Ask the hooks that compact (`Hook.compact`) to make the conversation smaller now, between runs.
+
+        Memory keeps the originals: only what requests send becomes smaller. A bound conversation is saved; `load(at=)`
+        goes back to the checkpoint before it. `ConfigurationError` if no hook of the agent compacts.
+
+        Signals: one `Compaction`, with all that was changed and its steps; it is empty if nothing was to do, and ends
+        where an interruption has ended the work. `AgentBusyError` while a call is running, the error of a hook, of the
+        memory or of the session.
+        Cancels: the work of the hook in progress; a write that has begun runs to its end.
+        """
+        if not self.hooks.compiled.compacting:
+            raise ConfigurationError(
+                f"Agent {self.name!r} has no hook that compacts: give it one with a method `compact` (Hook.compact)."
+            )
+        check_kind("memory", memory, Memory)
+        where = memory if memory is not None else self.memory
+        return in_its_turn(self, where, lambda run: compact_now(self, run, self.sys_prompt, self.state_persistence))
 
     # --- stages --------------------------------------------------------------------------------------------------
 
