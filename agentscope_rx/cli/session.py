@@ -7,7 +7,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -16,17 +16,20 @@ from agentscope_rx.agent.input import CallInput
 from agentscope_rx.cli.approval import ask_person, call_list, to_approve
 from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
 from agentscope_rx.cli.models import model_of
+from agentscope_rx.cli.questions import ask_questions
 from agentscope_rx.cli.render import View, view_of
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.cli.tools import add_servers, agent_of, builtin_tools, toolkit_of
+from agentscope_rx.console.wording import clean
 from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.events import PostCallEvent
-from agentscope_rx.messages import Approve, ChatUsage, Msg
+from agentscope_rx.messages import ApprovalAnswer, Approve, ChatUsage, Msg, ToolUseBlock
 from agentscope_rx.models import ChatModel
 from agentscope_rx.reactive import timeout
 from agentscope_rx.session import JsonSession, Session, open_session
 from agentscope_rx.session.urls import names_store
 from agentscope_rx.tools import Toolkit
+from agentscope_rx.tools.questions import UserQuestion, questions_of
 
 SYSTEM_PROMPT = (
     "You are a helpful assistant at a command line. Use the tools whenever the answer depends on files or the time; "
@@ -40,7 +43,7 @@ Around = Callable[[], AbstractContextManager[object]]
 
 
 class ChatSession:
-    """An agent, the view of its runs, and the terminal for approvals."""
+    """An agent, the view of its runs, and the terminal for approvals and questions."""
 
     def __init__(
         self,
@@ -99,20 +102,28 @@ class ChatSession:
         """
         reply = self._run(msgs, around)
         while reply.pending_calls:
-            calls = to_approve(reply)
-            if not calls:
+            calls, questions = to_approve(reply), questions_of(reply)
+            if not calls and not questions:
                 raise WaitingError(
                     f"{call_list(reply.pending_calls)} waits for a result from another program.{self._advice()}"
                 )
-            granted = [Approve(call) for call in calls if call.name in self._approved]
-            if not granted and self.terminal is None:
-                raise WaitingError(f"{call_list(calls)} needs approval.{self._advice(calls[0].name)}")
-            try:
-                answers = granted or (self.terminal and ask_person(self.terminal, self.agent, calls))
-            except EOFError:
-                raise WaitingError(f"{call_list(calls)} needs approval.{self._advice()}") from None
-            reply = self._run(answers or None, around)
+            reply = self._run(self._answers(calls, questions) or None, around)
         return reply
+
+    def _answers(
+        self, calls: Sequence[ToolUseBlock], questions: Sequence[UserQuestion]
+    ) -> Sequence[ApprovalAnswer | Msg]:
+        """The person's answers; `WaitingError` if there is no terminal, or its input has ended."""
+        granted = [Approve(call) for call in calls if call.name in self._approved]
+        if granted:
+            return granted
+        if self.terminal is None:
+            raise WaitingError(_waiting(calls, questions) + self._advice(calls[0].name if calls else ""))
+        try:
+            approvals = ask_person(self.terminal, self.agent, calls)
+            return [*approvals, *ask_questions(self.terminal, questions)]
+        except EOFError:
+            raise WaitingError(_waiting(calls, questions) + self._advice()) from None
 
     def has_pending(self) -> bool:
         """True if calls of an earlier run wait."""
@@ -151,6 +162,12 @@ class ChatSession:
             )
         more = f" --approve {tool}" if tool else ""
         return f" Go on with: agentscope-rx ask {self._place.flags}{more}"
+
+
+def _waiting(calls: Sequence[ToolUseBlock], questions: Sequence[UserQuestion]) -> str:
+    if calls:
+        return f"{call_list(calls)} needs approval."
+    return f"The question {clean(questions[0].text)!r:.200} needs an answer."
 
 
 def _own_agent(flags: argparse.Namespace) -> Agent:

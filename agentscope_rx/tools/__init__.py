@@ -9,6 +9,7 @@ from agentscope_rx.tools.context import ToolContext
 from agentscope_rx.tools.from_schema import ExternalTool, schema_of, tool_from_schema
 from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.inject import Inject
+from agentscope_rx.tools.questions import UserQuestion, answer_question, ask_user, questions_of
 from agentscope_rx.tools.results.evictor import FolderEvictor
 from agentscope_rx.tools.results.result_limit import ResultEvictor, ResultLimit
 from agentscope_rx.tools.toolkit import Toolkit
@@ -35,13 +36,17 @@ __all__ = [
     "ToolPolicy",
     "ToolRetry",
     "Toolkit",
+    "UserQuestion",
     "WrapperTool",
+    "answer_question",
     "approving",
+    "ask_user",
     "limited",
     "mapped",
     "only",
     "prefixed",
     "preset",
+    "questions_of",
     "renamed",
     "schema_of",
     "tool",
