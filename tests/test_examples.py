@@ -142,6 +142,16 @@ EXPECTED = {
         "version 2: Ann lives in Bern. holds",
         "forgotten: True, left: ()",
     ],
+    "workspace.py": [
+        "made: AGENTS.md, memory/, notes/, knowledge/, skills/, subagents/, .agentscope/",
+        "user: I water in the evening. What grows in the north bed?",
+        "  AGENTS.md: Answer in one sentence.",
+        "  beds/AGENTS.md, with read_file: Name plants in Latin.",
+        "  MEMORY.md: (none)",
+        "user: When do I water?",
+        "  MEMORY.md: - Ann waters in the evening.",
+        "the folder: AGENTS.md, MEMORY.md",
+    ],
     "operators_in_hooks.py": [
         "   1.0 s  'Rome was not built in '",
         "   2.5 s  '[61 characters]'",
