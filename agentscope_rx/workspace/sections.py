@@ -112,10 +112,16 @@ def fitted(sections: Sequence[Section], priority: Sequence[int], max_tokens: int
 
 
 def _most(least: int, most: int, fits: Callable[[int], bool]) -> int:
-    """The greatest number up to `most` that was seen to fit, found by halving; `least` fits."""
-    if least == most or fits(most):
+    """The greatest number up to `most` that was seen to fit; `least` fits.
+
+    Found by doubling, then by halving, so that not much more than what fits is ever measured.
+    """
+    low, step = least, 1
+    while low < most and fits(high := min(most, low + step)):
+        low, step = high, 2 * step
+    if low == most:
         return most
-    low, high = least, most
+    high = min(most, low + step)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

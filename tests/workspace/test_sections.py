@@ -86,3 +86,16 @@ def test_a_path_cannot_leave_its_attribute():
 def test_nothing_is_said_without_room():
     assert fitted([Section("agents_context", "a " * 900, "AGENTS.md")], [0], 3, tokens) == ""
     assert fitted([], [], 900, tokens) == ""
+
+
+def test_the_work_is_that_of_the_budget_and_not_of_the_files():
+    counted = 0
+
+    def count(text: str) -> int:
+        nonlocal counted
+        counted += len(text)
+        return tokens(text)
+
+    several = [Section("file_context", "some words of a line\n" * 50_000, f"{n}.md") for n in range(5)]
+    text = fitted(several, range(5), 2000, count)
+    assert tokens(text) <= 2000 and len(text) > 5000 and counted < 100 * len(text)
