@@ -2,7 +2,11 @@
 
 from agentscope_rx.guardrails.check_request import CheckRequest
 from agentscope_rx.guardrails.guardrails_hook import GuardrailsHook
+from agentscope_rx.guardrails.injection import InjectionHints
+from agentscope_rx.guardrails.personal_data import PersonalData
 from agentscope_rx.guardrails.port import Guardrail, guardrail
+from agentscope_rx.guardrails.secret_scan import Secrets
+from agentscope_rx.guardrails.text_guardrail import Span, TextGuardrail
 from agentscope_rx.guardrails.verdict import PASS, Finding, Verdict
 
 __all__ = [
@@ -11,6 +15,11 @@ __all__ = [
     "Finding",
     "Guardrail",
     "GuardrailsHook",
+    "InjectionHints",
+    "PersonalData",
+    "Secrets",
+    "Span",
+    "TextGuardrail",
     "Verdict",
     "guardrail",
 ]
