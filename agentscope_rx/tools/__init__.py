@@ -6,6 +6,7 @@ from agentscope_rx.tools.arguments import InvalidArgumentsError
 from agentscope_rx.tools.base import Tool
 from agentscope_rx.tools.calls.signals import ToolBegun, ToolChunk, ToolEvent, ToolNested, ToolNotice, ToolRetry
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.from_schema import ExternalTool, schema_of, tool_from_schema
 from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.inject import Inject
@@ -18,6 +19,7 @@ from agentscope_rx.tools.wrappers import approving, limited, mapped, only, prefi
 
 __all__ = [
     "ApprovalPolicy",
+    "Effects",
     "ExternalTool",
     "FolderEvictor",
     "FunctionTool",

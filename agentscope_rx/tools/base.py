@@ -15,6 +15,7 @@ from agentscope_rx.models.options import ExecutionConfig, ToolSchema
 from agentscope_rx.reactive import Flow, Rate
 from agentscope_rx.tools.arguments import InvalidArgumentsError, missing, unknowns
 from agentscope_rx.tools.calls.signals import ToolEvent
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.groups import ToolGroup
 from agentscope_rx.tools.limits import ToolLimits, limits_of
 from agentscope_rx.tools.results.postprocess import Postprocess
@@ -58,6 +59,8 @@ class Tool(ABC):
     requires_approval: Approval = False
     always_asks: bool = False
     """True if no hook and no rule lifts its `requires_approval`; a toolkit's policy, a plain function, does."""
+    effects: Effects | None = None
+    """Which of its arguments are paths, a command or code; None: by their names."""
     read_only: bool = False
     """True if its calls change nothing outside of the conversation.
 

@@ -33,6 +33,7 @@ from agentscope_rx.tools.base import (
 )
 from agentscope_rx.tools.calls.lift import kind_of, lift
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.limits import limits_of
 from agentscope_rx.tools.results.result_limit import ResultLimit, check_limit
 from agentscope_rx.tools.schemas.function import FunctionSchema, UnpackedSchema
@@ -56,6 +57,8 @@ class CallOptions(TypedDict, total=False):
     """Calls that wait for a person (default: False)."""
     always_asks: bool
     """With True no hook and no rule lifts `requires_approval` (default: False)."""
+    effects: Effects | None
+    """Which arguments are paths, a command or code, for rules about them; None: by their names."""
     read_only: bool
     """With True its calls change nothing outside of the conversation (default: False).
 
@@ -140,6 +143,7 @@ class FunctionTool(Tool, Generic[P, R_co]):
         """Runs a blocking function if neither tool nor toolkit has an executor; None: the library's workers."""
         self.requires_approval: Approval = check_mark(name, options.get("requires_approval", False))
         self.always_asks: bool = options.get("always_asks", False)
+        self.effects: Effects | None = options.get("effects")
         self.read_only: bool = check_read_only(name, options.get("read_only", False))
         self.interruptible: bool = options.get("interruptible", True)
         self.max_concurrency: int | None = options.get("max_concurrency")
@@ -153,6 +157,11 @@ class FunctionTool(Tool, Generic[P, R_co]):
         self.return_direct: bool = check_return_direct(name, options.get("return_direct", False))
         self.idempotent: bool = options.get("idempotent", False)
         self.in_doubt: InDoubt | None = check_in_doubt(name, options.get("in_doubt"))
+
+    @property
+    def owner(self) -> object:
+        """The object that it is a method of; None for a function."""
+        return getattr(self._function, "__self__", None)
 
     @property
     def bound(self) -> bool:

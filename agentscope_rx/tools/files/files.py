@@ -23,6 +23,7 @@ from pydantic import Field
 from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock
 from agentscope_rx.reactive import ENGINE_WORKERS
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.files.dirfd import FileKind
 from agentscope_rx.tools.files.edit import changes, replaced
 from agentscope_rx.tools.files.encoding import PLAIN, decoded, image_type, line_count, lines_of, style_of
@@ -42,6 +43,10 @@ WRITING = ("write_file", "edit_file", "move_file", "delete_file")
 REMOVING = ("move_file", "delete_file")
 
 _SUFFIX = {FileKind.FOLDER: "/", FileKind.LINK: "  (a link)", FileKind.OTHER: "  (not a file)"}
+
+_FILE = Effects(paths=("path",), confined=True)
+_BELOW = Effects(paths=("path",), below=True, confined=True)
+_MOVE = Effects(paths=("path", "target"), below=True, confined=True)
 
 FilePath = Annotated[str, Field(description="The file, relative to the working directory.", examples=["src/app.py"])]
 FolderPath = Annotated[str, Field(description="The folder, relative to the working directory.", examples=["src"])]
@@ -90,7 +95,7 @@ class FileTools:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    @tool(read_only=True)
+    @tool(read_only=True, effects=_FILE)
     def read_file(
         self,
         path: FilePath,
@@ -113,7 +118,7 @@ class FileTools:
             raise ToolError(f"{shown(path)} has {len(lines)} lines; there is no line {first}.")
         return numbered(lines, first, min(limit, MAX_LINES), str(style))
 
-    @tool(read_only=True)
+    @tool(read_only=True, effects=_FILE)
     def list_directory(self, path: FolderPath = ".") -> str:
         """List a folder: files with their sizes in bytes, folders with a / at the end."""
         entries = self.workspace.entries(path)
@@ -127,7 +132,7 @@ class FileTools:
             lines.append(f"... and {len(entries) - len(lines)} more. Find files by name with glob.")
         return "\n".join(lines)
 
-    @tool(read_only=True)
+    @tool(read_only=True, effects=_BELOW)
     def glob(
         self,
         pattern: Annotated[
@@ -162,7 +167,7 @@ class FileTools:
             fitting.append(f"... {walk.cut[:1].upper()}{walk.cut[1:]}.")
         return "\n".join(fitting)
 
-    @tool(read_only=True)
+    @tool(read_only=True, effects=_BELOW)
     def grep(
         self,
         pattern: Annotated[
@@ -196,7 +201,7 @@ class FileTools:
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    @tool
+    @tool(effects=_FILE)
     def write_file(
         self, path: FilePath, content: Annotated[str, Field(description="The whole text of the file.")]
     ) -> str:
@@ -220,7 +225,7 @@ class FileTools:
         lines = line_count(content)
         return f"{'Made' if new else 'Replaced'} {shown(path)}: {lines} lines.{note}"
 
-    @tool
+    @tool(effects=_FILE)
     def edit_file(
         self,
         path: FilePath,
@@ -249,7 +254,7 @@ class FileTools:
         self.workspace.update(path, changed)
         return report
 
-    @tool(requires_approval=True)
+    @tool(requires_approval=True, effects=_MOVE)
     def move_file(
         self,
         path: Annotated[str, Field(description="The file or folder, relative to the working directory.")],
@@ -259,7 +264,7 @@ class FileTools:
         self.workspace.move(path, target)
         return f"Moved {shown(path)} to {shown(target)}."
 
-    @tool(requires_approval=True)
+    @tool(requires_approval=True, effects=_FILE)
     def delete_file(self, path: FilePath) -> str:
         """Delete a file or an empty folder."""
         self.workspace.delete(path)

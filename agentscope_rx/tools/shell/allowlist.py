@@ -125,6 +125,19 @@ class Rule:
         # the program's name is compared as it stands; only arguments may be patterns
         return pairs[0][0] == pairs[0][1] and all(_same(token, word) for token, word in pairs[1:])
 
+    def occurs_in(self, words: tuple[str, ...]) -> bool:
+        """True if the words may call the rule's program in this way: for rules that deny.
+
+        Read as widely as a word may be meant: by the program's name alone, in any case, behind other programs (`env`,
+        `sudo`, `xargs`), and with options, and their values, before the words of the pattern.
+        """
+        program, *rest = self._tokens
+        name = _name_of(program)
+        for at, word in enumerate(words):
+            if _name_of(word) == name and _follows(rest, words[at + 1 :], is_open=self._open):
+                return True
+        return False
+
     def problem(self, words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
         """The reason why `options`, `deny` or `paths` refuse a matching command; None if it may run."""
         for word in words[1:]:
@@ -304,11 +317,37 @@ def _same(token: str, word: str) -> bool:
     return len(mine) == len(theirs) and all(fnmatchcase(b, a) for a, b in zip(mine, theirs, strict=True))
 
 
+def _name_of(program: str) -> str:
+    """The name by which a program is meant, wherever it lies."""
+    return named((program,))[0] if program else ""
+
+
+def _follows(tokens: list[str], words: tuple[str, ...], *, is_open: bool) -> bool:
+    """True if the tokens come in this order, with nothing but options and their values before each."""
+    places = {0}
+    for token in tokens:
+        places = {at + 1 for place in places for at in _behind_options(words, place) if _same(token, words[at])}
+    return any(is_open or all(each.startswith("-") for each in words[end:]) for end in places)
+
+
+def _behind_options(words: tuple[str, ...], place: int) -> Iterator[int]:
+    """The places at which a word may stand that is neither an option nor the value of one."""
+    may_be_value = False
+    for at in range(place, len(words)):
+        yield at
+        if words[at].startswith("-"):
+            may_be_value = True
+        elif may_be_value:
+            may_be_value = False
+        else:
+            return
+
+
 def _outside(words: tuple[str, ...], workspace: Workspace, cwd: str) -> str | None:
     """Why an argument may be a path out of bounds; None if none is."""
     looked_up = 0
     for word in words[1:]:
-        for piece in _pieces(word):
+        for piece in pieces_of(word):
             looked_up += 1
             if looked_up > MAX_PIECES:
                 return f"It has more than {MAX_PIECES} words and parts of words that may be paths. Give fewer at once"
@@ -330,7 +369,7 @@ def _out_of_bounds(piece: str, workspace: Workspace, cwd: str) -> str | None:
     return None
 
 
-def _pieces(word: str) -> Iterator[str]:
+def pieces_of(word: str) -> Iterator[str]:
     """The parts of an argument that may be paths: all of it, parts behind `=:,@`, and values behind an option."""
     if _URL.match(word):
         # a URL, unless it is a path below a folder `https:`, or a path follows it

@@ -19,6 +19,7 @@ from agentscope_rx.errors import ConfigurationError, ToolError
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.backends.backend import Backend
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.files.workspace import MIB, Workspace
 from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.process.environment import environment
@@ -80,7 +81,7 @@ class PythonTool:
         bound.execution_config = ExecutionConfig(timeout=self.timeout + GRACE + 2 * SETTLE)
         self.__dict__["run_python"] = bound
 
-    @tool
+    @tool(effects=Effects(code="code"))
     async def run_python(
         self,
         code: Annotated[str, Field(description="A whole program. Only its output is returned.")],

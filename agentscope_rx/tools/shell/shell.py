@@ -26,6 +26,7 @@ from agentscope_rx.errors.text import encodable
 from agentscope_rx.models.options import ExecutionConfig
 from agentscope_rx.tools.backends.backend import ISOLATION, Backend
 from agentscope_rx.tools.context import ToolContext
+from agentscope_rx.tools.effects import Effects
 from agentscope_rx.tools.files.workspace import Workspace
 from agentscope_rx.tools.function_tool import FunctionTool, tool
 from agentscope_rx.tools.process.environment import environment
@@ -90,7 +91,7 @@ class ShellTool:
         commands = "any command" if self.allow_any else "; ".join(map(str, (*self.allow, *self.ask)))
         return f"<ShellTool run_command: {commands}>"
 
-    @tool
+    @tool(effects=Effects(command="command", folder="cwd"))
     async def run_command(
         self,
         command: Annotated[str, Field(description="The program and its arguments.", examples=["git log -n 3"])],

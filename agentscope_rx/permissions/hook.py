@@ -1,0 +1,49 @@
+"""`PermissionsHook`: rules as a hook, which holds in sub-agents too.
+
+    ReActAgent("Friday", model, tools=[...], hooks=[PermissionsHook(rules)])
+
+| verdict | the call                                                                                       |
+|---------|------------------------------------------------------------------------------------------------|
+| deny    | does not run; the model reads which rule denies it, in a result of kind `rejected`              |
+| ask     | waits for a person: at the top, also if a sub-agent makes it                                    |
+| allow   | runs, although its tool may ask                                                                 |
+
+A call of a sub-agent is asked of the rules of each agent above it, too: what one of them denies or asks about holds,
+and what it allows is allowed only if those beneath allow it as well.
+"""
+
+from __future__ import annotations
+
+from agentscope_rx.errors import ConfigurationError
+from agentscope_rx.events import EventSource
+from agentscope_rx.hooks import Hook
+from agentscope_rx.messages import ToolUseBlock
+from agentscope_rx.permissions.permission_rules import PermissionRules
+from agentscope_rx.tools import Tool
+from agentscope_rx.tools.argument_wrappers import layered
+
+
+class PermissionsHook(Hook):
+    """Asks `rules` about every call of its agent, and of the agents that this one calls."""
+
+    kinds = ()
+
+    def __init__(self, rules: PermissionRules) -> None:
+        if not isinstance(rules, PermissionRules):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(f"PermissionsHook takes PermissionRules, not {rules!r:.60}.")
+        self.rules = rules
+
+    def refusal(self, call: ToolUseBlock, tool: Tool | None, source: EventSource) -> str | None:
+        """The text for a call that is denied."""
+        if tool is None:
+            # there is nothing to run
+            return None
+        return self.rules.refusal(call, layered(tool, source.context, call.name))
+
+    def approval(self, call: ToolUseBlock, tool: Tool, source: EventSource) -> bool | None:
+        """True for a call that waits for a person."""
+        return self.rules.approval(call, layered(tool, source.context, call.name))
+
+    def for_sub_agents(self) -> Hook | None:
+        """The rules bound what sub-agents may do."""
+        return self

@@ -1,0 +1,206 @@
+"""`PermissionRule`: the calls that a rule is about, by tool, and by a path, a command or all arguments.
+
+| text                                   | the calls                                                                  |
+|----------------------------------------|----------------------------------------------------------------------------|
+| `write_file`                           | all of this tool                                                           |
+| `mcp_*`, `*`                           | all of the tools whose names match                                         |
+| `write_file(src/**)`                   | those whose paths match                                                    |
+| `run_command(git log *)`               | those whose command matches, word by word (see `tools.shell.allowlist`)    |
+| `my_shell(command: git log *)`         | the same, for a tool with another name                                     |
+| `fetch(arguments: {"url": "x"})`       | those for which the model sends exactly these arguments                    |
+
+A rule that allows is read narrowly: the path as it is written and as links lead, the command as plain words. One that
+asks or denies is read widely: a path in any spelling, with everything below it, and without a slash at any depth; a
+program wherever it occurs in the command. What cannot be read is allowed by no such rule.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Self, cast
+
+from agentscope_rx.errors import ConfigurationError, ToolError
+from agentscope_rx.messages.frozen import freeze, thaw
+from agentscope_rx.permissions.subject import Subject
+from agentscope_rx.tools.files.globs import DenyList, Glob
+from agentscope_rx.tools.shell.allowlist import Rule
+
+COMMAND_TOOLS = ("run_command", "bash", "shell", "run_shell_command", "execute_command")
+"""The tools whose rules are about commands, unless `path:` says otherwise."""
+
+_TEXT = re.compile(r"(?P<tool>[^()\s]+)(?:\((?P<about>.*)\))?", re.DOTALL)
+_KINDS = ("path", "command", "arguments")
+_KEYS = ("tool", *_KINDS)
+_NAME = re.compile(r"[\w.*?\[\]!:/-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRule:
+    """A rule about the calls of `tool`, a name or a pattern of names; at most one of the others narrows it."""
+
+    tool: str
+    path: str | None = None
+    command: str | None = None
+    arguments: Mapping[str, object] | None = None
+    _narrow: Glob | None = field(init=False, repr=False, compare=False, default=None)
+    _wide: DenyList | None = field(init=False, repr=False, compare=False, default=None)
+    _command: Rule | None = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tool, str) or not _NAME.fullmatch(self.tool):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError(
+                f"A permission rule begins with a tool, as in 'write_file(src/**)' or 'mcp_*', not {self.tool!r:.60}."
+            )
+        given = [name for name in _KINDS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ConfigurationError(
+                f"The permission rule for {self.tool!r} has {' and '.join(given)}: give one of them, in a rule each."
+            )
+        put = object.__setattr__
+        for name in ("path", "command"):
+            value = cast("object", getattr(self, name))
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise ConfigurationError(f"{name} of the rule for {self.tool!r} is a pattern, not {value!r:.60}.")
+        if self.path is not None:
+            put(self, "_narrow", self._globbed(self.path))
+            put(self, "_wide", DenyList([self.path]))
+        if self.command is not None:
+            put(self, "_command", self._commanded(self.command))
+        if self.arguments is not None:
+            if not isinstance(self.arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ConfigurationError(f"arguments of the rule for {self.tool!r} are a dict: {self.arguments!r:.60}.")
+            put(self, "arguments", freeze(self.arguments, "PermissionRule.arguments"))
+
+    def _globbed(self, path: str) -> Glob:
+        try:
+            return Glob(path)
+        except ToolError as error:
+            raise ConfigurationError(f"The permission rule for {self.tool!r} cannot be used: {error}") from None
+
+    def _commanded(self, command: str) -> Rule:
+        try:
+            return Rule(command)
+        except ConfigurationError as error:
+            hint = f" To mean every command, write {self.tool!r} alone." if command.strip() == "*" else ""
+            raise ConfigurationError(f"The permission rule for {self.tool!r} cannot be used: {error}{hint}") from None
+
+    # --- forms ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def of(cls, rule: object) -> Self:
+        """The rule itself, or the rule that a text or a dict of its fields describes; `ConfigurationError`."""
+        if isinstance(rule, cls):
+            return rule
+        if isinstance(rule, str):
+            return cls.parse(rule)
+        if isinstance(rule, Mapping):
+            fields = cast("Mapping[str, object]", rule)
+            for name in fields:
+                if name not in _KEYS:
+                    raise ConfigurationError(f"A permission rule has no {name!r:.60}.{_meant(name, _KEYS)}")
+            return cls(**fields)  # pyright: ignore[reportArgumentType]
+        raise ConfigurationError(f"A permission rule is text such as 'write_file(src/**)', not {rule!r:.60}.")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The rule that a text describes; `ConfigurationError` says what cannot be read."""
+        found = _TEXT.fullmatch(text.strip())
+        if found is None:
+            raise ConfigurationError(
+                f"The permission rule {text!r:.120} cannot be read. Write a tool, or a tool and a pattern in "
+                "parentheses, as in 'write_file(src/**)' or 'run_command(git log *)'."
+            )
+        tool, about = found["tool"], found["about"]
+        if about is None:
+            return cls(tool)
+        kind, pattern = _kind_of(tool, about.strip())
+        if not pattern:
+            raise ConfigurationError(
+                f"The permission rule {text!r:.120} has nothing in its parentheses: leave them out."
+            )
+        if kind == "arguments":
+            return cls(tool, arguments=_arguments(text, pattern))
+        return cls(tool, path=pattern) if kind == "path" else cls(tool, command=pattern)
+
+    def __str__(self) -> str:
+        if self.arguments is not None:
+            return f"{self.tool}(arguments: {json.dumps(thaw(self.arguments), ensure_ascii=False, sort_keys=True)})"
+        for kind, pattern in (("path", self.path), ("command", self.command)):
+            if pattern is not None:
+                plain = _kind_of(self.tool, pattern.strip()) == (kind, pattern)
+                return f"{self.tool}({pattern})" if plain else f"{self.tool}({kind}: {pattern})"
+        return self.tool
+
+    def to_json(self) -> object:
+        """The text, if reading it gives this rule again, else a dict of the fields."""
+        text = str(self)
+        try:
+            same = type(self).parse(text) == self
+        except ConfigurationError:
+            same = False
+        fields = {"path": self.path, "command": self.command}
+        if same:
+            return text
+        about: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
+        if self.arguments is not None:
+            about["arguments"] = thaw(self.arguments)
+        return {"tool": self.tool, **about}
+
+    # --- matching -------------------------------------------------------------------------------------------------
+
+    def names(self, tools: Iterable[str]) -> bool:
+        """True if the rule is about a tool of one of these names."""
+        return any(fnmatchcase(each, self.tool) for each in tools)
+
+    @property
+    def runs_any(self) -> str | None:
+        """The reason why an allow of this rule would let a model run any program; None if no reason is known."""
+        return None if self._command is None else self._command.runs_any
+
+    def allows(self, subject: Subject) -> bool:
+        """True if the call is surely one of those that the rule is about."""
+        if not self.names((subject.name,)):
+            return False
+        if self._narrow is not None:
+            return subject.paths_are(self._narrow)
+        if self._command is not None:
+            return subject.command_is(self._command)
+        return self.arguments is None or self.arguments == subject.call.input
+
+    def covers(self, subject: Subject) -> bool | None:
+        """True if the call may be one of those that the rule is about; None if it cannot be told."""
+        if not self.names(subject.names):
+            return False
+        if self._wide is not None:
+            return subject.paths_touch(self._wide)
+        if self._command is not None:
+            return subject.command_runs(self._command)
+        return self.arguments is None or self.arguments == subject.call.input
+
+
+def _kind_of(tool: str, about: str) -> tuple[str, str]:
+    """What the text in parentheses is about, and its pattern."""
+    word, colon, rest = about.partition(":")
+    if colon and word in _KINDS:
+        return word, rest.strip()
+    return ("command" if tool in COMMAND_TOOLS else "path"), about
+
+
+def _arguments(text: str, pattern: str) -> Mapping[str, object]:
+    try:
+        value: object = json.loads(pattern)
+    except ValueError as error:
+        raise ConfigurationError(f"The arguments in the permission rule {text!r:.120} are no JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"The arguments in the permission rule {text!r:.120} must be an object, {{...}}.")
+    return cast("Mapping[str, object]", value)
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name[:100], list(known), 1)
+    return f" Did you mean {near[0]!r}?" if near else f" It has {', '.join(known)}."

@@ -1,0 +1,1 @@
+"""Tests of permissions: rules, decisions, files, hooks, and attempts to get around them."""
