@@ -20,6 +20,7 @@ from textwrap import fill
 from agentscope_rx import __version__
 from agentscope_rx.cli.exit_codes import DEBUG, PROGRAM, note
 from agentscope_rx.cli.sessions import STORE, add_sessions
+from agentscope_rx.cli.skills import add_skills, add_skills_flag
 from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.models.registry import REGISTRY
 
@@ -71,6 +72,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=raw,
     )
     add_sessions(commands)
+    add_skills(commands)
     commands.add_parser(
         "setup-local",
         help="install the embedded model",
@@ -106,6 +108,7 @@ def _agent_flags() -> argparse.ArgumentParser:
         default=[],
         help="more tools: a function, a tool, a list of them, a Toolkit, or an object with @tool methods (repeatable)",
     )
+    add_skills_flag(flags)
     flags.add_argument("--no-builtin-tools", action="store_true", help="do not add the tools for files and time")
     flags.add_argument("--max-iters", metavar="N", type=_count, help="the most rounds of one answer (10)")
     flags.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="stop an answer that takes longer")

@@ -18,6 +18,7 @@ from agentscope_rx.cli.exit_codes import OutOfTimeError, WaitingError, note
 from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.questions import ask_questions
 from agentscope_rx.cli.render import View, view_of
+from agentscope_rx.cli.skills import skills_hooks
 from agentscope_rx.cli.terminal import Terminal
 from agentscope_rx.cli.tools import add_servers, agent_of, builtin_tools, toolkit_of
 from agentscope_rx.console.wording import clean
@@ -36,7 +37,7 @@ SYSTEM_PROMPT = (
     "paths are relative to the working directory. Answer in a few plain sentences."
 )
 MAX_ITERS = 10
-_AGENT_FLAGS = ("model", "base_url", "system", "tools", "no_builtin_tools", "max_iters", "mcp")
+_AGENT_FLAGS = ("model", "base_url", "system", "tools", "skills", "no_builtin_tools", "max_iters", "mcp")
 """Flags that cannot be combined with `--agent`, because that agent has its own."""
 
 Around = Callable[[], AbstractContextManager[object]]
@@ -79,7 +80,9 @@ class ChatSession:
             add_servers(toolkit, flags.mcp)
             system = SYSTEM_PROMPT if flags.system is None else flags.system
             rounds = MAX_ITERS if flags.max_iters is None else flags.max_iters
-            agent = ReActAgent("assistant", model, system, toolkit=toolkit, max_iters=rounds)
+            agent = ReActAgent(
+                "assistant", model, system, toolkit=toolkit, max_iters=rounds, hooks=skills_hooks(flags.skills)
+            )
         session = cls(
             agent,
             view_of(sys.stdout, json_lines=flags.json, quiet=flags.quiet),
