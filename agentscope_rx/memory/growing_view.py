@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentscope_rx.memory.short_forms import SHORT_FORMS, sent_form
-from agentscope_rx.memory.views import View, groups, is_dropped, summary_carrier, view_of
+from agentscope_rx.memory.views import View, is_dropped, summary_carrier, view_of
 from agentscope_rx.messages import History, Msg
 from agentscope_rx.messages.marks import summary_in
 from agentscope_rx.reactive.kernel.forking import new_lock
@@ -54,14 +54,9 @@ class GrowingView:
         self._summarized = summary_carrier(messages) is not None
         same = view.messages is messages
         # behind system messages only, a further one would belong to them
-        self._growing = view.head < len(view.messages) and (same or not self._is_waiting(messages))
+        self._growing = view.head < len(view.messages) and not view.waiting
         self._sent = None if same else list(view.messages)
-        self._view = view if self._sent is None else View(History(self._sent), view.head)
-
-    def _is_waiting(self, messages: Sequence[Msg]) -> bool:
-        """True if a message is sent only until its call has a result."""
-        dropped = {number for number, each in enumerate(messages) if is_dropped(each, summarized=self._summarized)}
-        return any(group.open and not group.members.isdisjoint(dropped) for group in groups(messages))
+        self._view = view if self._sent is None else view._replace(messages=History(self._sent))
 
     def _extend(self, messages: History, added: Sequence[Msg]) -> None:
         sent = self._sent

@@ -14,15 +14,21 @@ yet, all of them are sent, because the model or the caller still has to settle i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from agentscope_rx.memory.short_forms import SHORT_FORMS, sent_form
-from agentscope_rx.messages import COMPRESSED, HIDDEN, TRANSIENT, Msg, MsgRole, call_places
-from agentscope_rx.messages.marks import MARKS, summary_in
+from agentscope_rx.messages import (
+    COMPRESSED,
+    HIDDEN,
+    TRANSIENT,
+    Msg,
+    MsgRole,
+    ToolResultBlock,
+    ToolUseBlock,
+    call_places,
+)
+from agentscope_rx.messages.marks import MARKS, marks_in, summary_in
 from agentscope_rx.models.wire.speaker_names import AS_IT_IS
-
-_DROPPED: Final = frozenset((HIDDEN, COMPRESSED))
-_NONE: Final = frozenset[str]()
 
 
 class View(NamedTuple):
@@ -30,6 +36,8 @@ class View(NamedTuple):
 
     messages: Sequence[Msg]
     head: int
+    waiting: bool = False
+    """True if a message that its marks leave out is sent, because a call has no result yet."""
 
 
 def sent(messages: Sequence[Msg]) -> Sequence[Msg]:
@@ -40,11 +48,12 @@ def sent(messages: Sequence[Msg]) -> Sequence[Msg]:
 def view_of(messages: Sequence[Msg]) -> View:
     """The messages that a request sends, as `sent`, and the number of those that no `window` leaves out."""
     carrier = summary_carrier(messages)
-    kept = in_sent_form(without_dropped(messages, summarized=carrier is not None))
+    chosen, waiting = _sort_out(messages, summarized=carrier is not None)
+    kept = in_sent_form(chosen)
     head = system_head(kept)
     if carrier is None:
-        return View(kept, head)
-    return View([*kept[:head], summary_message(carrier), *kept[head:]], head + 1)
+        return View(kept, head, waiting)
+    return View([*kept[:head], summary_message(carrier), *kept[head:]], head + 1, waiting)
 
 
 def in_sent_form(messages: Sequence[Msg]) -> Sequence[Msg]:
@@ -73,24 +82,65 @@ def has_marks(messages: Iterable[Msg]) -> bool:
 
 def is_dropped(message: Msg, *, summarized: bool) -> bool:
     """True if its own marks say that the message is left out; `summarized` if a summary stands for compressed ones."""
-    marks = message.marks if message.metadata else _NONE
+    marks = marks_in(message.metadata)
     return HIDDEN in marks or (summarized and COMPRESSED in marks)
 
 
 def without_dropped(messages: Sequence[Msg], *, summarized: bool) -> Sequence[Msg]:
     """The messages without the hidden ones and, if a summary stands for them, without the compressed ones."""
-    dropping = _DROPPED if summarized else frozenset((HIDDEN,))
-    marked = [n for n, message in enumerate(messages) if message.metadata and MARKS in message.metadata]
-    dropped = {number for number in marked if not dropping.isdisjoint(messages[number].marks)}
+    return _sort_out(messages, summarized=summarized)[0]
+
+
+def _sort_out(messages: Sequence[Msg], *, summarized: bool) -> tuple[Sequence[Msg], bool]:
+    """The messages without those to leave out, and True if one of these is sent because a call waits.
+
+    Most messages cost no call: where no call is open, a conversation falls into parts that are independent, and only a
+    part with both kinds of messages is examined by its groups.
+    """
+    marked = [(number, each) for number, each in enumerate(messages) if each.metadata and MARKS in each.metadata]
+    dropped = {number for number, each in marked if is_dropped(each, summarized=summarized)}
     if not dropped:
-        return messages
-    gone = set(dropped)
+        return messages, False
+    kept: list[Msg] = []
+    open_ids: dict[str, int] = {}
+    start, open, waiting = 0, 0, False
+    part: list[Msg] = []
+    left_out = 0
+    last = len(messages) - 1
+    for number, message in enumerate(messages):
+        part.append(message)
+        left_out += number in dropped
+        for block in message.content:
+            if type(block) is ToolUseBlock and message.role is MsgRole.ASSISTANT:
+                open_ids[block.id] = open_ids.get(block.id, 0) + 1
+                open += 1
+            elif type(block) is ToolResultBlock and open_ids.get(block.id):
+                open_ids[block.id] -= 1
+                open -= 1
+        if open and number < last:
+            continue
+        if not left_out:
+            kept += part
+        elif open or left_out < len(part):
+            gone, waits = _gone(part, {each - start for each in dropped.intersection(range(start, number + 1))})
+            kept += [each for at, each in enumerate(part) if at not in gone]
+            waiting = waiting or waits
+        start, part, left_out = number + 1, [], 0
+    return kept, waiting
+
+
+def _gone(messages: Sequence[Msg], dropped: set[int]) -> tuple[set[int], bool]:
+    """The messages to leave out if these are dropped, by index; and True if a call that waits keeps one of them."""
+    gone, waits = set(dropped), False
     for group in groups(messages):
+        if group.members.isdisjoint(dropped):
+            continue
         if group.open:
             gone -= group.members
-        elif not group.members.isdisjoint(dropped):
+            waits = True
+        else:
             gone |= group.members
-    return [message for number, message in enumerate(messages) if number not in gone]
+    return gone, waits
 
 
 class Group:

@@ -38,7 +38,8 @@ def marks_in(metadata: Mapping[str, object]) -> frozenset[str]:
     found = metadata.get(MARKS) if metadata else None
     if not isinstance(found, (list, tuple)):
         return _NONE
-    return frozenset(mark for mark in found if isinstance(mark, str))  # pyright: ignore[reportUnknownVariableType]
+    # (a generator would cost a call for each mark)
+    return frozenset([mark for mark in found if isinstance(mark, str)])  # pyright: ignore[reportUnknownVariableType]
 
 
 def summary_in(metadata: Mapping[str, object]) -> str:

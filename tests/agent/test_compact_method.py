@@ -202,7 +202,7 @@ def test_a_compaction_of_nothing_saves_nothing(session: Session):
     asyncio.run(main())
 
 
-def test_a_conversation_that_is_bound_at_its_first_use_is_loaded_first(session: Session):
+def test_an_agent_with_a_session_loads_it_first(session: Session):
     async def main() -> None:
         await friday(session=session, session_key="k").call("hi")
         one = friday(session=session, session_key="k")

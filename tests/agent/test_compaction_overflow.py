@@ -120,7 +120,7 @@ def test_the_error_stands_if_nothing_was_made_smaller():
     assert caught.value.__notes__ == ["The hooks that compact were asked, and have not made the conversation smaller."]
 
 
-def test_without_a_hook_that_compacts_it_is_the_error_of_the_run():
+def test_without_a_hook_that_compacts_the_error_stands():
     with pytest.raises(ContextOverflowError) as caught:
         run_virtual(agent(ScriptedModel(too_long())).call("hi"))
     assert not hasattr(caught.value, "__notes__")
@@ -161,7 +161,7 @@ def test_a_refused_summary_is_made_again():
     assert_whole(friday)
 
 
-def test_a_refused_last_chance_of_an_output_is_granted_again():
+def test_a_refused_last_chance_is_granted_again():
     model = ScriptedModel(look(1), too_long(), '{"value": 4}')
     friday = agent(model, hooks=[only_overflow(with_short_results)], max_iters=1)
     schema = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
@@ -190,7 +190,7 @@ def test_a_refused_request_counts_if_it_was_charged(charged: bool):
     assert fold(events).usage.input_tokens == (500 if charged else 0)
 
 
-def test_a_limit_that_the_refused_request_has_reached_ends_the_run():
+def test_a_limit_that_a_refused_request_reaches_ends_the_run():
     model = ScriptedModel(look(1), [ChatResponse(usage=ChatUsage(500, 1)), too_long()], "what I have found")
     limits = UsageLimits(input_tokens=400, on_limit="summary")
     friday = agent(model, hooks=[only_overflow(with_short_results)], limits=limits)
@@ -301,7 +301,7 @@ def test_an_operator_around_the_model_sees_the_refusal_first():
 
 
 @pytest.mark.parametrize("changed", [True, False])
-def test_an_operator_around_the_round_sees_the_error_only_if_it_stands(changed: bool):
+def test_around_the_round_the_error_is_seen_if_it_stands(changed: bool):
     seen: list[str] = []
 
     def watch(source, request):

@@ -55,6 +55,7 @@ from agentscope_rx.models.response import ChatResponse, ToolUseDelta
 from agentscope_rx.planning import TodoList
 from agentscope_rx.reactive import empty, from_async_iterable, just, then
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, run_virtual
+from tests.agent.compacting import Compacts, summarized
 from tests.agent.parts import count, events_of, remembered, slow, weather
 from tests.agent.shorthand import agent, assert_good, broken, given, said, trace, use
 
@@ -351,6 +352,7 @@ def test_every_reason_and_every_kind_of_event_is_produced():
         twice.model.execution_config = ExecutionConfig(max_attempts=2)
         await see(twice, "hi")
         await see(agent(use("a", "write_todos", todos=[{"content": "x"}]), "x", hooks=[TodoList()]), "hi")
+        await see(agent(use("a"), "x", hooks=[Compacts(lambda request: summarized(request, 0), above=2)]), "hi")
         # (these two are in no run's stream)
         listening = agent(
             "x", hooks=[hook(kind)(lambda e: kinds.add(e.type)) for kind in (PreObserveEvent, PostObserveEvent)]
