@@ -27,7 +27,7 @@ from agentscope_rx.cli.exit_codes import ANSWERED, note, report
 from agentscope_rx.cli.models import model_of
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.terminal import Terminal
-from agentscope_rx.console.wording import clean, counted, one_line
+from agentscope_rx.console.wording import clean, context_line, counted, one_line
 
 GREETING = "Ctrl-C interrupts an answer, a second one leaves; so does Ctrl-D. /help lists the commands."
 
@@ -122,6 +122,7 @@ HELP = """\
 /tools               the tools that the model may call
 /model               the model that answers; /model PROVIDER:NAME takes another one
 /cost                the tokens so far
+/compact             makes the conversation smaller, if the agent has a hook for it
 /approve             asks again about calls that wait
 /exit                leaves, as Ctrl-D does
 Ctrl-C clears a half-typed line; it interrupts an answer, and a second one leaves.
@@ -157,6 +158,8 @@ def run_command(line: str, session: ChatSession) -> tuple[NextStep, str]:
             return NextStep.PROMPT, _model(session, rest)
         case "/cost" if not rest:
             return NextStep.PROMPT, _cost(session)
+        case "/compact" if not rest:
+            return NextStep.PROMPT, _compact(session)
         case "/approve" if not rest:
             return (NextStep.APPROVE, "") if session.has_pending() else (NextStep.PROMPT, "no call waits")
         case _ if _UNKNOWN.fullmatch(line):
@@ -183,6 +186,15 @@ def _model(session: ChatSession, spec: str) -> str:
     if spec:
         agent.model = model_of(spec, None, os.environ)
     return f"{agent.model.provider}:{agent.model.model_name}"
+
+
+def _compact(session: ChatSession) -> str:
+    agent = session.agent
+    if not isinstance(agent, ReActAgent) or not agent.hooks.compiled.compacting:
+        return f"{clean(agent.name)} has no hook that makes the conversation smaller"
+    with interrupting(agent):
+        done = agent.compact().run()
+    return "\n".join(map(context_line, done.events)) or "the conversation is small enough"
 
 
 def _cost(session: ChatSession) -> str:

@@ -18,6 +18,7 @@ from agentscope_rx.errors import AuthenticationError, PermissionDeniedError
 from agentscope_rx.messages import ChatUsage
 from agentscope_rx.models import ChatResponse
 from agentscope_rx.testing import ScriptedModel
+from tests.agent.compacting import Compacts, summarized
 
 from .processes import Start
 from .scripted_server import Server, says
@@ -104,6 +105,19 @@ def test_what_a_command_is() -> None:
     assert run_command("/approve", ours) == (NextStep.PROMPT, "no call waits")
     ours.ask("Hello")
     assert run_command("/cost", ours)[1].startswith("1 run: 1,000 tokens in (300 of them cached), 20 out")
+
+
+def test_the_conversation_is_made_smaller() -> None:
+    ours = session("Hi.")
+    assert run_command("/compact", ours) == (
+        NextStep.PROMPT,
+        "A has no hook that makes the conversation smaller",
+    )
+    ours.agent.hooks.add(Compacts(lambda request: summarized(request, 1), why=["manual"]))
+    assert run_command("/compact", ours) == (NextStep.PROMPT, "the conversation is small enough")
+    ours.ask("Hello")
+    assert run_command("/compact", ours) == (NextStep.PROMPT, "context: summarize 200 -> 100 tokens")
+    assert run_command("/compact now", ours) == (NextStep.ASK, "")
 
 
 def test_another_model(monkeypatch: pytest.MonkeyPatch) -> None:
