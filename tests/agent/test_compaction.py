@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from agentscope_rx import GenerateReason, Hook, InMemoryMemory, Msg, TextBlock, UsageLimits, hook, tool
+from agentscope_rx import (
+    GenerateReason,
+    Hook,
+    InMemoryMemory,
+    Msg,
+    ReActAgent,
+    TextBlock,
+    ToolUseBlock,
+    UsageLimits,
+    hook,
+    tool,
+)
 from agentscope_rx.errors import ConfigurationError, HookError
 from agentscope_rx.events import ContextEvent, Event, MemoryEvent, PreReasoningEvent, fold
 from agentscope_rx.hooks.compaction import Compaction, CompactionRequest
@@ -286,3 +297,26 @@ def test_a_short_form_that_is_there_already_stays():
     run_virtual(friday.call(given))
     run_virtual(friday.call("more"))
     assert requests(model) == [["short"], ["short", "hello", "more"]]
+
+
+# --- sub-agents ---------------------------------------------------------------------------------------------------
+
+
+def test_a_sub_agent_compacts_its_own_conversation():
+    inner = agent(ScriptedModel(look(1), look(2), "found"), hooks=[Compacts(above=3)])
+    model = ScriptedModel([ToolUseBlock("p1", "search", {"message": "search"})], "done")
+    outer = ReActAgent("Boss", model, tools=[inner.as_tool("search")], hooks=[Compacts(lambda request: None)])
+    events = run_virtual(events_of(outer, "hi"))
+    (event,) = contexts(events)
+    assert event.agent == "Friday" and event.depth == 1
+    assert requests(inner.model)[-1][0] == SUMMARY
+    assert list(fold(events).history) == list(outer.memory.messages)
+    assert not any(COMPRESSED in each.marks for each in outer.memory.messages)
+
+
+def test_the_summary_of_a_sub_agent_counts_for_the_outer_run():
+    inner = agent(ScriptedModel(look(1), look(2), "found"), hooks=[Compacts(paid, above=3)])
+    model = ScriptedModel([ToolUseBlock("p1", "search", {"message": "search"})], "done")
+    outer = ReActAgent("Boss", model, tools=[inner.as_tool("search")])
+    events = run_virtual(events_of(outer, "hi"))
+    assert fold(events).usage.input_tokens == 1_000
