@@ -32,6 +32,13 @@ EXPECTED = {
         "  transfer({'amount': 40, 'to': 'the bakery'}): ok: 40 sent to the bakery",
         "the file tells the same reply: True",
     ],
+    "ask_user.py": [
+        "Which day? (Friday / Saturday)",
+        "  'Sunday' does not answer the question 'Which day?'. The options are 'Friday', 'Saturday'.",
+        "  answered: Saturday",
+        "  answered: No nuts, please.",
+        "Waiter: A table on Saturday, and no nuts.",
+    ],
     "resume_after_crash.py": [
         "  (the balance is read)",
         "  (sent: 40 to the bakery)",

@@ -1,0 +1,50 @@
+"""A model asks the user, and waits for an answer among its options.
+
+    python examples/ask_user.py              the user's answers are in the script, too
+    python examples/ask_user.py --terminal   you are asked
+
+The run is suspended with the question as data; a terminal, a web page or a chat shows it. An answer that fits no option
+is refused before it reaches the model. (The model is scripted, so that it runs offline.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from agentscope_rx import Msg, ReActAgent
+from agentscope_rx.errors import InvalidInputError
+from agentscope_rx.testing import ScriptedModel, call
+from agentscope_rx.tools import UserQuestion, ask_user, questions_of
+
+ANSWERS = ["Sunday", "saturday", "No nuts, please."]
+
+
+def ask(question: UserQuestion) -> Msg:
+    """Ask until the answer fits."""
+    print(question.text, f"({' / '.join(question.options)})" if question.options else "")
+    while True:
+        answer = input("> ") if "--terminal" in sys.argv else ANSWERS.pop(0)
+        try:
+            found = question.answer(answer)
+        except InvalidInputError as error:
+            print(f"  {error}")
+        else:
+            print(f"  answered: {found.tool_results[0].text}")
+            return found
+
+
+async def main() -> None:
+    questions = [
+        call("ask_user", question="Which day?", options=["Friday", "Saturday"], allow_free_text=False),
+        call("ask_user", question="Anything that you do not eat?"),
+    ]
+    agent = ReActAgent("Waiter", ScriptedModel(questions, "A table on Saturday, and no nuts."), tools=[ask_user])
+    reply = await agent.call("A table for two, please.")
+    while waiting := questions_of(reply):
+        reply = await agent.call([ask(question) for question in waiting])
+    print(f"{reply.name}: {reply.text}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
