@@ -59,6 +59,9 @@ def read_result(
     return defer(begin)
 
 
+read_result.shared_by_hooks = True
+
+
 class _Sought:
     """The result of a call among the messages that go by, and the calls that have one."""
 

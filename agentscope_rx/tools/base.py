@@ -80,6 +80,8 @@ class Tool(ABC):
     """True if a call may be run again with the same `ToolContext.idempotency_key`, and has its effect once."""
     in_doubt: InDoubt | None = None
     """What happens with a call whose process ended while it ran; None: as the agent says."""
+    shared_by_hooks: bool = False
+    """True if several hooks of an agent may bring this object: registered once, it goes with the last of them."""
 
     takes_context: bool = False
     """True if calls go through `call_with`: set for a class that overrides it."""

@@ -29,6 +29,7 @@ _NO_LIMITS = {
     "postprocess",
     "requires_approval",
     "return_direct",
+    "shared_by_hooks",
 }
 
 

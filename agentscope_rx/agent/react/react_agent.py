@@ -441,15 +441,17 @@ class ReActAgent(Agent):
         self._parts.check([hook for hook in added if hook not in self.hooks])
         added_tools: dict[int, list[Tool]] = {id(hook): [] for hook in added}
 
-        # hooks may share a tool object: the first one brings it, and it goes with the last one
-        held = {tool.name: tool for tools in self._hook_tools.values() for tool in tools}
+        # the first hook brings a shared tool, and it goes with the last one
+        held = {tool.name: tool for tools in self._hook_tools.values() for tool in tools if tool.shared_by_hooks}
 
         def register(toolkit: Toolkit) -> list[Tool]:
             for hook in added:
                 for item in hook.tools():
                     known = held.get(item.name)
                     tool = item if known is item else toolkit.register(item)
-                    added_tools[id(hook)].append(held.setdefault(tool.name, tool))
+                    if tool.shared_by_hooks:
+                        held[tool.name] = tool
+                    added_tools[id(hook)].append(tool)
                 for group, tools in hook.tool_groups().items():
                     toolkit.create_tool_group(group.name, group.description, notes=group.notes)
                     added_tools[id(hook)] += [toolkit.register(item, group=group.name) for item in tools]
