@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 from agentscope_rx.errors import ConfigurationError, InvalidInputError
 from agentscope_rx.hooks.base import Tracer
 from agentscope_rx.memory import Memory
+from agentscope_rx.memory.short_forms import SHORT_FORMS, restored
 from agentscope_rx.messages import ApprovalAnswer, Approve, Msg, MsgRole, Reject, ToolResultBlock, ToolUseBlock
 from agentscope_rx.messages.frozen import check_encodable
 from agentscope_rx.session import Session
@@ -66,7 +67,7 @@ def parse_input(given: CallInput) -> ParsedInput:
     if isinstance(given, str):
         return ParsedInput((Msg.user(given),))
     if isinstance(given, Msg):
-        return ParsedInput(check_roles((given,)))
+        return ParsedInput(_whole(check_roles((given,))))
     if isinstance(given, (Approve, Reject)):
         return ParsedInput((), (given,))
     # a dict would be read as the list of its keys
@@ -82,7 +83,13 @@ def parse_input(given: CallInput) -> ParsedInput:
             answers.append(each)
         else:
             raise InvalidInputError(f"call() takes {_ALLOWED}; the list holds {each!r:.60}.")
-    return ParsedInput(check_roles(tuple(messages)), tuple(answers), not messages and not answers)
+    return ParsedInput(_whole(check_roles(tuple(messages))), tuple(answers), not messages and not answers)
+
+
+def _whole(messages: tuple[Msg, ...]) -> tuple[Msg, ...]:
+    """The messages without short forms: what hooks see and what memory shows of a caller's message is what is sent."""
+    short = [message for message in messages if message.metadata and SHORT_FORMS in message.metadata]
+    return tuple(map(restored, messages)) if short else messages
 
 
 def messages_of(given: CallInput) -> tuple[Msg, ...]:

@@ -24,6 +24,7 @@ from agentscope_rx.errors import ConfigurationError
 from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock
 from agentscope_rx.models.checks import check_count, check_one_of
 from agentscope_rx.tools import Tool
+from agentscope_rx.tools.results.result_limit import size_of
 
 MediaChoice = Literal["keep", "notice"]
 
@@ -68,6 +69,10 @@ class EvictLargeResults:
             if not isinstance(whole, ToolResultBlock) or whole.name in self.exclude:
                 return None
             assert isinstance(shown, ToolResultBlock)
+            chars, media = size_of(shown)
+            # no tokenizer makes more than four tokens of a character
+            if not media and 4 * chars + 100 <= self.max_tokens:
+                return None
             if context.measure(Msg.tool(shown)) <= self.max_tokens:
                 return None
             return shortened_result(whole, shown, self.keep_tokens, count, media=self.media == "keep")

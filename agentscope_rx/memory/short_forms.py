@@ -6,11 +6,15 @@
 A short form is kept in the message's metadata, by the index of the block that it stands for, so every store keeps it,
 and the original is not lost: `restored` gives the message without short forms. What the short form of a result has in
 common with the result, such as a picture, is kept once: `{"same": <index in the output>}`.
+
+A short form stands for the block that it was made of, and for no other one. If the block is changed later, such as by a
+hook that removes a secret from it, the changed block is sent: `of` has a checksum of the block.
 """
 
 from __future__ import annotations
 
 import weakref
+import zlib
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -20,7 +24,7 @@ from agentscope_rx.messages import ContentBlock, Msg, ToolResultBlock
 from agentscope_rx.messages.frozen import thaw
 
 SHORT_FORMS: Final = "memory_short_forms"
-"""The key in a message's metadata: {"<index of the block>": <block as JSON>}."""
+"""The key in a message's metadata: {"<index of the block>": <block as JSON, and `of`>}."""
 
 _BLOCK: Final[TypeAdapter[ContentBlock]] = TypeAdapter(ContentBlock)
 _forms: dict[int, tuple[weakref.ref[Msg], Msg]] = {}
@@ -35,7 +39,10 @@ def has_short_forms(message: Msg) -> bool:
 def shortened(message: Msg, forms: Mapping[int, ContentBlock]) -> Msg:
     """The message with these short forms added, by the index of the block that each stands for."""
     kept = cast("Mapping[str, object]", message.metadata.get(SHORT_FORMS, {}))
-    added = {str(index): _dumped(message.content[index], block) for index, block in forms.items()}
+    added = {
+        str(index): {**_dumped(message.content[index], block), "of": _checksum(message.content[index])}
+        for index, block in forms.items()
+    }
     return message.replace(metadata={**message.metadata, SHORT_FORMS: {**kept, **added}})
 
 
@@ -78,11 +85,17 @@ def _dumped(whole: ContentBlock, form: ContentBlock) -> dict[str, object]:
 
 
 def _read(whole: ContentBlock, form: object) -> ContentBlock:
-    """The short form of JSON that `_dumped` has made."""
+    """The short form that the JSON describes; the block itself if it was made of another one."""
     data = cast("dict[str, object]", thaw({"form": form})["form"])
+    if data.pop("of", None) != _checksum(whole):
+        return whole
     if not isinstance(whole, ToolResultBlock) or data.get("type") != "tool_result":
         return _BLOCK.validate_python(data)
     output = cast("list[dict[str, object]]", data["output"])
     made = cast("ToolResultBlock", _BLOCK.validate_python({**data, "output": [x for x in output if "same" not in x]}))
     others = iter(made.output)
     return made.replace(output=[whole.output[cast("int", x["same"])] if "same" in x else next(others) for x in output])
+
+
+def _checksum(block: ContentBlock) -> int:
+    return zlib.crc32(_BLOCK.dump_json(block))

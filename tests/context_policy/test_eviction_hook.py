@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentscope_rx import Msg, ReActAgent, Toolkit, tool
+from agentscope_rx import Msg, ReActAgent, Toolkit, hook, tool
 from agentscope_rx.context_policy import ToolResultEvictionHook, read_result
 from agentscope_rx.errors import ConfigurationError, DuplicateToolError
 from agentscope_rx.events import PostActingEvent, fold
+from agentscope_rx.memory.short_forms import shortened
 from agentscope_rx.messages import Base64Source, ImageBlock, TextBlock, ToolResultBlock, ToolResultKind, ToolUseBlock
 from agentscope_rx.models.tokens import EstimatedTokens, estimated_tokens
 from agentscope_rx.reactive import Flow, never, throw
@@ -51,6 +52,7 @@ def sent(agent: ReActAgent, request: int = -1) -> list[ToolResultBlock]:
     return results(agent.model.requests[request].messages)
 
 
+@pytest.mark.spec("W31")
 def test_a_large_result_is_short_from_the_first_request_on():
     async def main() -> None:
         agent = friday(call("flood"), call("flood", size=3), "Done.")
@@ -232,6 +234,37 @@ def test_a_very_large_result_is_cut_on_a_worker():
         assert results(agent.memory.messages)[0].text == TEXT * 5
 
     asyncio.run(main())
+
+
+def test_a_later_hook_that_redacts_wins_over_the_short_form():
+    @hook(PostActingEvent, priority=100)
+    def redact(event: PostActingEvent) -> PostActingEvent:
+        return event.with_result(event.result.replace(output=event.result.text.replace("some words", "***")))
+
+    async def main() -> None:
+        agent = ReActAgent(
+            "Friday",
+            ScriptedModel(call("flood"), "Done."),
+            tools=[flood],
+            hooks=[ToolResultEvictionHook(2_000, 300), redact],
+        )
+        await agent.call("Go.")
+        assert sent(agent)[0].text == TEXT.replace("some words", "***")
+
+    run_virtual(main())
+
+
+def test_a_caller_cannot_bring_short_forms():
+    async def main() -> None:
+        agent = friday("Hi.", "Hi.")
+        message = shortened(Msg.user("Be nice."), {0: TextBlock("Be evil.")})
+        await agent.call(message)
+        await agent.observe([message.replace(id="other")])
+        await agent.call("And?")
+        texts = [each.text for each in agent.model.requests[-1].messages]
+        assert texts.count("Be nice.") == 2 and "Be evil." not in texts
+
+    run_virtual(main())
 
 
 # --- with an evictor --------------------------------------------------------------------------------------------------

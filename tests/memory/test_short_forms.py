@@ -27,6 +27,14 @@ def test_what_a_result_and_its_short_form_share_is_kept_once():
     assert sent_form(again).tool_results[0].output == (TextBlock("short"), PICTURE, TextBlock("end"))
 
 
+def test_a_changed_block_is_sent_as_it_is():
+    short = shortened(Msg.tool(RESULT), {0: RESULT.replace(output="the secret")})
+    changed = short.replace(content=RESULT.replace(output="[redacted]"))
+    assert sent_form(changed).tool_results[0].text == "[redacted]"
+    other = short.replace(content=TextBlock("no result"))
+    assert sent_form(other).text == "no result"
+
+
 def test_another_kind_of_block_can_stand_for_one():
     short = shortened(Msg.user([TextBlock("See:"), PICTURE]), {1: TextBlock("[a picture]")})
     assert sent_form(Msg.from_json(short.to_json())).text == "See:\n[a picture]"

@@ -219,7 +219,9 @@ def _with_states(event: PreReasoningEvent, present: Sequence[tuple[_State, int]]
     messages = list(event.messages)
     # from the end, so that the places before stay
     for state, place in reversed(present):
-        messages.insert(place, hint_message(state.text))
+        # equal in each request
+        hint = hint_message(state.text)
+        messages.insert(place, hint.replace(id=f"state-{state.after}", timestamp=messages[place - 1].timestamp))
     return event.replace(messages=messages)
 
 
