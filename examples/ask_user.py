@@ -17,12 +17,12 @@ from agentscope_rx.errors import InvalidInputError
 from agentscope_rx.testing import ScriptedModel, call
 from agentscope_rx.tools import UserQuestion, ask_user, questions_of
 
-ANSWERS = ["Sunday", "saturday", "No nuts, please."]
+ANSWERS = ["Tomorrow", "saturday", "No nuts, please."]
 
 
 def ask(question: UserQuestion) -> Msg:
     """Ask until the answer fits."""
-    print(question.text, f"({' / '.join(question.options)})" if question.options else "")
+    print(question.text, *([f"({' / '.join(question.options)})"] if question.options else []))
     while True:
         answer = input("> ") if "--terminal" in sys.argv else ANSWERS.pop(0)
         try:

@@ -34,7 +34,7 @@ EXPECTED = {
     ],
     "ask_user.py": [
         "Which day? (Friday / Saturday)",
-        "  'Sunday' does not answer the question 'Which day?'. The options are 'Friday', 'Saturday'.",
+        "  'Tomorrow' does not answer the question 'Which day?'. The options are 'Friday', 'Saturday'.",
         "  answered: Saturday",
         "  answered: No nuts, please.",
         "Waiter: A table on Saturday, and no nuts.",

@@ -133,7 +133,7 @@ class UserQuestion:
             return known[folded]
         if self.allow_free_text:
             return answer.strip()
-        near = get_close_matches(folded, known, 1)
+        near = get_close_matches(folded, known, 1, 0.7)
         meant = f" Did you mean {known[near[0]]!r}?" if near else ""
         raise InvalidInputError(f"{answer!r:.80} does not answer {self._asked()}.{meant} {self._choices()}")
 
