@@ -71,7 +71,20 @@ def sent_view(history: Sequence[Msg]) -> Sequence[Msg]:
     return [sent_form(message) if message.metadata else message for message in sent(history)]
 
 
-def protected_ids(history: Sequence[Msg], request: CompactionRequest, keep_rounds: int) -> set[str]:
+def _relevant(history: Sequence[Msg]) -> list[Msg]:
+    """The messages of the memory that a request sends, and those with a summary: a long past costs nothing more."""
+    shown = {id(message) for message in visible(history)}
+    carriers = {id(each): each for each in history if each.metadata and summary_in(each.metadata)}
+    # (a call without its result would be open)
+    calls = {call.id for each in carriers.values() for call in each.tool_calls}
+    return [
+        each
+        for each in history
+        if id(each) in shown or id(each) in carriers or (calls and any(r.id in calls for r in each.tool_results))
+    ]
+
+
+def protected_ids(request: CompactionRequest, keep_rounds: int, history: Sequence[Msg]) -> set[str]:
     """The ids of the messages that a compaction must not touch.
 
     The input of the run, the last user message, calls without a result, the last rounds, transient messages (they are
@@ -89,7 +102,7 @@ def protected_ids(history: Sequence[Msg], request: CompactionRequest, keep_round
             protected.add(message.id)
     for each in last_rounds(rounds_of(history), keep_rounds):
         protected.update(message.id for message in each.messages)
-    numbers = Counter(message.id for message in history)
+    numbers = Counter(message.id for message in request.history)
     protected.update(id for id, number in numbers.items() if number > 1)
     return protected
 
@@ -102,9 +115,9 @@ class Pass:
         self._request = request
         self._sizes = sizes
         self._goal = goal
-        self._history = list(request.history)
+        self._history = _relevant(request.history)
         self._places: Mapping[str, int] = {message.id: n for n, message in enumerate(self._history)}
-        self._protected = protected_ids(self._history, request, goal.keep_rounds)
+        self._protected = protected_ids(request, goal.keep_rounds, self._history)
         self._view = sent_view(self._history)
         self._tokens: int = sizes.sum(self._view)
         self._replaced: dict[str, Msg] = {}

@@ -36,10 +36,11 @@ def _not_counted(model: str, usage: ChatUsage) -> None:
 class StrategyContext:
     """A conversation that is too long. Everything is read-only.
 
-    `history` is the whole memory, as the strategies before have left it, and `rounds` the part of it that a request
-    sends. `tokens` and `messages` are the size of that part, `target` and `target_messages` the sizes at which the
-    compaction ends, and `limit` the tokens beyond which the request may be refused. `protected` are the ids of messages
-    that no strategy may change. `summary` is the text that stands for the rounds that are compressed already.
+    `history` is the memory as the strategies before have left it, without messages that no request sends any more, and
+    `rounds` the part of it that a request sends. `tokens` and `messages` are the size of that part, `target` and
+    `target_messages` the sizes at which the compaction ends, and `limit` the tokens beyond which the request may be
+    refused. `protected` are the ids of messages that no strategy may change. `summary` is the text that stands for the
+    rounds that are compressed already.
     """
 
     history: Sequence[Msg]

@@ -104,10 +104,11 @@ class Summarize:
 
 
 def _chosen(context: StrategyContext, bound: int) -> list[Msg]:
-    """The oldest messages that must go, so that what is left, with a summary of `bound` tokens, is small enough."""
+    """The oldest messages that must go; a summary of at most `bound` tokens is there instead."""
     carrier = summary_carrier(context.history)
     old = 0 if carrier is None else context.measure(summary_message(carrier))
-    tokens = context.tokens + bound - old
+    # a summary grows little by little: to expect its longest form each time would take more rounds than need be
+    tokens = context.tokens + (bound if carrier is None else min(bound - old, bound // 4))
     number = context.messages + (carrier is None)
     most = context.target_messages
     chosen: list[Msg] = []

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
-from agentscope_rx import Msg, ReActAgent, tool
+from agentscope_rx import Hook, Msg, ReActAgent, tool
 from agentscope_rx.context_policy import CompactionHook
 from agentscope_rx.memory.short_forms import restored
 from agentscope_rx.messages import (
@@ -147,8 +147,8 @@ def picture(room: int) -> ImageBlock:
     return ImageBlock(Base64Source.of(f"FACT room{room} = value{room}".encode("latin-1"), "image/png"))
 
 
-def explorer(model: ChatModel, hook: CompactionHook, look: object, **options) -> ReActAgent:
-    return ReActAgent("Friday", model, "You explore.", tools=[look], hooks=[hook], max_iters=10_000, **options)
+def explorer(model: ChatModel, hook: CompactionHook, look: object, *hooks: Hook, **options) -> ReActAgent:
+    return ReActAgent("Friday", model, "You explore.", tools=[look], hooks=[hook, *hooks], max_iters=10_000, **options)
 
 
 async def explored(agent: ReActAgent) -> str:

@@ -58,7 +58,7 @@ def test_what_is_protected_is_sent_as_it_was(messages: list[Msg], budget: int, k
     question = data.draw(st.sets(st.sampled_from([each.id for each in messages]), max_size=3))
     policy = ContextPolicy(strategies(), max_tokens=budget, keep_rounds=keep)
     request = asked(messages, why="manual", question=question)
-    protected = protected_ids(messages, request, keep)
+    protected = protected_ids(request, keep, messages)
     after = written(messages, compacted(policy, request))
     sent = {each.id: each for each in sent_view(after)}
     for each in sent_view(messages):
@@ -74,7 +74,7 @@ def test_it_fits_whenever_it_can(messages: list[Msg], budget: int, keep: int) ->
     request = asked(messages)
     compaction = compacted(policy, request)
     after = written(messages, compaction)
-    protected = protected_ids(messages, request, keep)
+    protected = protected_ids(request, keep, messages)
     fixed = COUNT.count([Msg.system("Be brief.")])
     free = [one for one in messages if one.id not in protected]
     least = fixed + sum(COUNT.message(each) for each in messages if each.id in protected) + BOUND + 10
