@@ -71,9 +71,14 @@ def sent_view(history: Sequence[Msg]) -> Sequence[Msg]:
     return [sent_form(message) if message.metadata else message for message in sent(history)]
 
 
-def _relevant(history: Sequence[Msg]) -> list[Msg]:
-    """The messages of the memory that a request sends, and those with a summary: a long past costs nothing more."""
-    shown = {id(message) for message in visible(history)}
+def _relevant(request: CompactionRequest) -> list[Msg]:
+    """The messages of the memory that the request sends, and those with a summary: a long past costs little more."""
+    history = request.history
+    sent_ids = {message.id for message in request.messages}
+    if len({message.id for message in history}) == len(history):
+        shown = {id(message) for message in history if message.id in sent_ids}
+    else:
+        shown = {id(message) for message in visible(history)}
     carriers = {id(each): each for each in history if each.metadata and summary_in(each.metadata)}
     # (a call without its result would be open)
     calls = {call.id for each in carriers.values() for call in each.tool_calls}
@@ -115,7 +120,7 @@ class Pass:
         self._request = request
         self._sizes = sizes
         self._goal = goal
-        self._history = _relevant(request.history)
+        self._history = _relevant(request)
         self._places: Mapping[str, int] = {message.id: n for n, message in enumerate(self._history)}
         self._protected = protected_ids(request, goal.keep_rounds, self._history)
         self._view = sent_view(self._history)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from agentscope_rx.testing import run_virtual
 from tests.agent.durable.kills import STORES, kills, place_of
+from tests.soak.long_runs import run_long
 from tests.soak.soak import soak
 
 
@@ -17,6 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak")
     parser.add_argument("--virtual", type=float, default=0, help="seconds of virtual time")
     parser.add_argument("--real", type=float, default=0, help="seconds on a real loop")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds of one run under a budget")
     parser.add_argument("--kills", type=int, default=0, help="processes to kill on each store")
     parser.add_argument("--stores", nargs="+", choices=list(STORES), default=list(STORES), help="those of --kills")
     parser.add_argument("--agents", type=int, default=200)
@@ -32,6 +34,11 @@ def main() -> None:
                     continue
                 killed = kills(place, Path(folder), given.kills, given.seed)
             print(f"killed at {given.kills} moments:", killed, flush=True)
+    if given.rounds:
+        for budget in (4_000, 40_000):
+            run = run_long(given.rounds, budget)
+            assert run.late < 3 * run.early, run
+            print(f"{given.rounds} rounds within {budget:,} tokens:", run, flush=True)
     if given.virtual:
         begun = time.process_time()
         work = soak(given.virtual, agents=given.agents, seed=given.seed)
