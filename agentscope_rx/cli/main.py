@@ -17,6 +17,7 @@ from agentscope_rx.cli.exit_codes import ANSWERED, OUTPUT_CLOSED, report
 from agentscope_rx.cli.session import ChatSession
 from agentscope_rx.cli.sessions import sessions
 from agentscope_rx.cli.skills import skills
+from agentscope_rx.cli.workspace import workspace
 from agentscope_rx.errors import InvalidInputError, MissingExtraError
 from agentscope_rx.events import events_schema
 from agentscope_rx.models import ChatModel
@@ -63,6 +64,8 @@ def _run(flags: argparse.Namespace, model: ChatModel | None) -> int:
             return sessions(flags)
         case "skills":
             return skills(flags)
+        case "workspace":
+            return workspace(flags)
         case "setup-local":
             return _set_up_local()
         case "events-schema":
