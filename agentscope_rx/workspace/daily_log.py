@@ -20,6 +20,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from agentscope_rx.errors import WorkspaceError
+from agentscope_rx.reactive.kernel.forking import new_lock
 from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.dirfd import FileKind
 from agentscope_rx.workspace.layout import ARCHIVE, DAILY, daily_file
@@ -56,13 +57,16 @@ class DailyLog:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        # a write that was abandoned goes on: what is read after it was begun must have it
+        self._writing = new_lock()
 
     def append(self, day: date, text: str, mark: str) -> bool:
         """Append an entry; False if the file has one with this mark. Others may write to the file meanwhile."""
         path = daily_file(day)
         for attempt in range(ATTEMPTS):
             try:
-                return self._append(path, f"# Notes of {day.isoformat()}\n\n", text, mark)
+                with self._writing:
+                    return self._append(path, f"# Notes of {day.isoformat()}\n\n", text, mark)
             except WorkspaceError as error:
                 # changed or made by another program: read it again
                 if error.reason not in ("changed", "exists") or attempt == ATTEMPTS - 1:
@@ -99,7 +103,7 @@ class DailyLog:
         """The marks of all entries of these days."""
         found: set[str] = set()
         for day in days:
-            with suppress(WorkspaceError):
+            with suppress(WorkspaceError), self._writing:
                 text = self.workspace.read(daily_file(day)).decode("utf-8", "replace")
                 found.update(_MARK.findall(text))
         return frozenset(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from hypothesis import strategies as st
 
 from agentscope_rx import GracefulShutdown, InMemorySession, Msg, tool
 from agentscope_rx.errors import ConfigurationError, DistillationError, ModelConnectionError
-from agentscope_rx.events import PostCallEvent
+from agentscope_rx.events import EventSource, PostCallEvent
+from agentscope_rx.parts import PartStates
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, check_hook, collect_dropped, run_virtual
-from agentscope_rx.tools.files import Workspace
-from agentscope_rx.workspace import MemoryFilesHook
+from agentscope_rx.tools.files import FileTools, Workspace
+from agentscope_rx.workspace import MemoryFilesHook, WorkspaceContextHook
 from agentscope_rx.workspace.daily_log import DailyLog, entry, mark_of
 from tests.workspace.memory_parts import TODAY, Gate, Keeper, bullets, facts, hook, text_of
 from tests.workspace.parts import LATER, agent, write
@@ -339,3 +341,95 @@ def test_the_hook_keeps_the_laws_of_hooks(tmp_path: Path):
     # (in the background it works on the library's own loop, in real time)
     event = PostCallEvent(message=Msg.assistant("a"))
     check_hook(lambda: hook(tmp_path, Keeper(), record="await"), event=event)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["noted", "failed", "lost"])), min_size=1, max_size=12))
+def test_each_message_is_noted_once_whatever_fails(
+    tmp_path_factory: pytest.TempPathFactory, calls: list[tuple[int, str]]
+):
+    """A record may fail, and the state of the conversation may be lost after it; the next process has an older one."""
+    root, parts = tmp_path_factory.mktemp("w"), PartStates()
+    outcome = "noted"
+
+    def note(text: str) -> Any:
+        return ModelConnectionError("gone") if outcome == "failed" else facts(*re.findall(r"m\d+", text))
+
+    hooked = hook(root, Keeper(note), distill=False, record="await", on_error=lambda error: None)
+    history: list[Msg] = []
+    for count, outcome in [*calls, (1, "noted")]:
+        given_messages = [Msg.user(f"m{len(history) + number}") for number in range(count)]
+        reply = Msg.assistant("ok")
+        history += [*given_messages, reply]
+        before = parts.dump()
+        event = PostCallEvent(
+            source=EventSource(agent="Friday", parts=parts),
+            message=reply,
+            input=given_messages,
+            history=tuple(history),
+        )
+        answer = hooked.on_event(event)
+        assert answer is not None and answer.run() is event
+        if outcome == "lost":
+            parts.restore(before)
+    said = [message.text for message in history if message.text != "ok"]
+    assert bullets(root, TODAY) == said
+
+
+def test_a_write_that_goes_on_after_a_disposal_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    begun, released = threading.Event(), threading.Event()
+    real = DailyLog._append
+
+    def slow(log: DailyLog, *arguments: Any) -> bool:
+        if not begun.is_set():
+            begun.set()
+            assert released.wait(20)
+        return real(log, *arguments)
+
+    monkeypatch.setattr(DailyLog, "_append", slow)
+    keeper = Keeper(lambda text: facts(*re.findall(r"m\d", text)))
+    hooked = hook(tmp_path, keeper, distill=False, record="await")
+    friday = agent(ScriptedModel("a", "b"), hooks=[hooked])
+
+    async def main() -> None:
+        task = friday.call("m1").as_task()
+        await asyncio.to_thread(begun.wait, 20)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        again = friday.call("m2").as_task()
+        await asyncio.sleep(0)
+        released.set()
+        await again
+
+    asyncio.run(main())
+    assert bullets(tmp_path, TODAY) == ["m1", "m2"]
+
+
+@pytest.mark.parametrize("end", ["dispose", "interrupt"])
+def test_a_call_may_end_at_any_point(tmp_path: Path, end: str):
+    """Whatever has begun: both hooks leave nothing behind, and each message is noted once in the end."""
+
+    async def main(root: Path, steps: int) -> bool:
+        keeper = Keeper(lambda text: facts(*re.findall(r"m\d", text)))
+        hooks = [WorkspaceContextHook(root), hook(root, keeper, record="await", min_gap=0)]
+        model = ScriptedModel(*([call("list_directory", path="web"), "a"] * 2), "b", "b")
+        friday = agent(model, tools=[FileTools(root)], hooks=hooks)
+        task = friday.call("m1").as_task()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        done = task.done()
+        if end == "dispose":
+            task.cancel()
+        else:
+            friday.interrupt()
+        await asyncio.gather(task, return_exceptions=True)
+        await friday.idle()
+        await friday.call("m2")
+        said = [message.text for message in await friday.memory.get() if message.text in ("m1", "m2")]
+        assert sorted(bullets(root, TODAY)) == said and text_of(root, "MEMORY.md") == "- all facts\n"
+        return done
+
+    for steps in range(0, 900, 30):
+        root = tmp_path / str(steps)
+        write(root, "web/AGENTS.md", "Rules of web.")
+        if asyncio.run(main(root, steps)):
+            break
