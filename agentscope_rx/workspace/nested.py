@@ -35,7 +35,7 @@ from agentscope_rx.tools.files import Workspace
 from agentscope_rx.tools.files.paths import folded
 from agentscope_rx.workspace.file_watch import FileWatch
 from agentscope_rx.workspace.layout import AGENTS
-from agentscope_rx.workspace.sections import AGENTS_TAG, Section, fitted, without_tags
+from agentscope_rx.workspace.sections import AGENTS_TAG, Section, fitted, shown_path, without_tags
 
 ARGUMENTS: Final = ("path", "file_path", "target", "folder", "cwd")
 """The arguments of tools that are taken for paths, if they are text."""
@@ -169,7 +169,7 @@ _BEGINNING: Final = "<workspace_context>\n"
 
 
 def _about(path: str) -> str:
-    return without_tags(_ABOUT.format(folder=path.rpartition("/")[0]))
+    return _ABOUT.format(folder=shown_path(path.rpartition("/")[0]))
 
 
 def _digest(text: str) -> str:

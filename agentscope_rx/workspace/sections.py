@@ -62,7 +62,7 @@ class Section:
 
     def shown(self, count: int) -> str:
         """The section with its first `count` lines."""
-        path = f' path="{escape(without_tags(self.path))}"' if self.path else ""
+        path = f' path="{escape(shown_path(self.path))}"' if self.path else ""
         notice = self._notice(count)
         parts = [
             f"<{self.tag}{path}>",
@@ -79,7 +79,7 @@ class Section:
         left = len(self.lines) - count
         if not left and not self.more:
             return ""
-        where = without_tags(self.path) or "the rest"
+        where = shown_path(self.path) or "the rest"
         if not count:
             return f"[The text is left out here for lack of room. Read {where} if you need it.]"
         many = f"{left} more line{'' if left == 1 else 's'}" if not self.more else "More lines"
@@ -89,6 +89,11 @@ class Section:
 def without_tags(text: str) -> str:
     """The text with no tag of a context in it."""
     return _TAGS.sub("&lt;", text)
+
+
+def shown_path(path: str) -> str:
+    """A path on one line, whatever characters are in it, and with no tag of a context in it."""
+    return without_tags(path if path.isprintable() else repr(path))
 
 
 def fitted(sections: Sequence[Section], priority: Sequence[int], max_tokens: int, count: Callable[[str], int]) -> str:

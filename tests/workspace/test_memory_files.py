@@ -19,7 +19,7 @@ from agentscope_rx.events import EventSource, PostCallEvent
 from agentscope_rx.parts import PartStates
 from agentscope_rx.testing import HANG, Delay, ScriptedModel, call, check_hook, collect_dropped, run_virtual
 from agentscope_rx.tools.files import FileTools, Workspace
-from agentscope_rx.workspace import MemoryFilesHook, WorkspaceContextHook
+from agentscope_rx.workspace import MemoryFilesHook, WorkspaceContextHook, new_messages
 from agentscope_rx.workspace.daily_log import DailyLog, entry, mark_of
 from tests.workspace.memory_parts import TODAY, Gate, Keeper, bullets, facts, hook, text_of
 from tests.workspace.parts import LATER, agent, write
@@ -165,6 +165,22 @@ def test_a_conversation_that_was_not_saved_is_not_noted_twice(tmp_path: Path):
     asyncio.run(process("c"))
     said = "".join(keeper.noted)
     assert [said.count(f"give {each}\n") for each in "abc"] == [1, 1, 1] and len(keeper.noted) == 3
+
+
+def test_a_record_looks_at_the_new_messages_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    looked: list[str] = []
+
+    def counted(id: str) -> str:
+        looked.append(id)
+        return mark_of(id)
+
+    monkeypatch.setattr(new_messages, "mark_of", counted)
+    hooked = hook(tmp_path, Keeper(), distill=False, record="await")
+    friday = agent(ScriptedModel(*(["a"] * 60)), hooks=[hooked])
+    for _ in range(60):
+        friday.call("hi").run()
+    # those of the call
+    assert len(looked) <= 60 * 2
 
 
 def test_a_cleared_memory_is_noted_from_the_call_on(tmp_path: Path):
