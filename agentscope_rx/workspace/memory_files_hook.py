@@ -115,8 +115,7 @@ class MemoryFilesHook(RecordingHook):
         check_seconds("min_gap", min_gap, zero=True)
         check_count("max_tokens", max_tokens)
         check_count("versions", versions)
-        if keep_days is not None:
-            check_count("keep_days", keep_days)
+        check_count("keep_days", KEEP_DAYS if keep_days is None else keep_days)
         check_seconds("timeout", timeout, optional=True)
         self.workspace: Workspace = as_workspace(workspace)
         self.priority = priority
@@ -129,8 +128,7 @@ class MemoryFilesHook(RecordingHook):
         self._file = MemoryFile(self.workspace, self._log, versions=versions)
         self._new = NewMessages(name)
         self._extractor = Distiller(model, _ATTEMPTS)
-        counted: TokenCounter = counter or EstimatedTokens()
-        self._distiller = MemoryDistiller(model, lambda text: counted.count((Msg.system(text),)), max_tokens, _ATTEMPTS)
+        self._distiller = MemoryDistiller(model, _count_by(counter or EstimatedTokens()), max_tokens, _ATTEMPTS)
         # the day on which old files were last looked for
         self._archived = ""
 
@@ -235,3 +233,7 @@ class MemoryFilesHook(RecordingHook):
 def _worker(call: Callable[[], T]) -> Flow[T]:
     """The call on a thread: files do not hold the loop."""
     return on_worker(call, ENGINE_WORKERS)
+
+
+def _count_by(counter: TokenCounter) -> Callable[[str], int]:
+    return lambda text: counter.count((Msg.system(text),))
